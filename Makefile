@@ -1,0 +1,47 @@
+# Everything a newcomer needs: `make demo` shows what thence does, `make test` checks it.
+# Both install what they need into .venv first; nothing else on the machine is touched.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+WORKERS ?= 2
+
+.PHONY: help install demo test unit lint types format bench clean
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo 'thence needs Python 3.11 or later: make PYTHON=python3.12 ...' >&2; exit 2; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo 'installing into $(VENV) (about a minute the first time)'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lab,dev]'
+	@touch $(STAMP)
+
+install: $(STAMP) ## create .venv and install thence with everything for work on it
+
+demo: $(STAMP) ## the tour: what thence does, in a few minutes
+	$(BIN)/thence demo
+
+test: lint types unit ## all checks and tests
+
+unit: $(STAMP)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+format: $(STAMP) ## let ruff put the code into shape
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(STAMP) ## every benchmark, as docs/BENCHMARKS.md reports them
+	$(BIN)/thence bench all
+
+clean: ## remove what the other targets made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-out

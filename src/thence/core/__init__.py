@@ -1,0 +1,1 @@
+"""What every room speaks: dots, messages, the machine contract, errors."""

@@ -1,0 +1,75 @@
+"""The contract of every protocol in thence: a machine without a world.
+
+A machine takes inputs (a local call, a packet from a peer, a wake-up) together with `now`, changes
+its own state, and returns a list of effects for somebody else to carry out. It never reads a clock,
+draws a random number that it was not given, touches a socket or a file, or walks an unordered
+collection. So the same machine runs in the simulator, over TCP and in an experiment, and a run is
+replayed exactly by its inputs.
+
+Times are integers: microseconds since whatever the driver chose.
+"""
+
+from typing import Final
+
+from thence.core.message import Message
+
+
+class Ack:
+    """What a member has received: per origin a counter below which nothing is missing, and the dots
+    above it that came early."""
+
+    __slots__ = ("early", "received")
+
+    def __init__(self, received: tuple[int, ...], early: tuple[int, ...]) -> None:
+        self.received: Final = received
+        self.early: Final = early
+
+
+Packet = Message | Ack
+"""What one node hands to another."""
+
+
+class Transmit:
+    """Send `packet` to each of `peers`."""
+
+    __slots__ = ("packet", "peers")
+
+    def __init__(self, peers: tuple[int, ...], packet: Packet) -> None:
+        self.peers: Final = peers
+        self.packet: Final = packet
+
+
+class Wake:
+    """Call the machine's `wake` at `at` or a little later. Waking too often does no harm."""
+
+    __slots__ = ("at",)
+
+    def __init__(self, at: int) -> None:
+        self.at: Final = at
+
+
+class Forward:
+    """An ordering engine's request to pass `message` on to `peers`, hop by hop."""
+
+    __slots__ = ("message", "peers")
+
+    def __init__(self, peers: tuple[int, ...], message: Message) -> None:
+        self.peers: Final = peers
+        self.message: Final = message
+
+
+class Doubt:
+    """An ordering engine that may err says that `dot` was perhaps delivered too early."""
+
+    __slots__ = ("dot",)
+
+    def __init__(self, dot: int) -> None:
+        self.dot: Final = dot
+
+
+OrderEffect = Message | Forward | Doubt
+"""What an ordering engine asks for. A message stands for its own delivery: the common effect needs
+no wrapper."""
+
+SpreadEffect = Transmit | Wake
+"""What a spread asks for."""

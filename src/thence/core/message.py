@@ -1,0 +1,25 @@
+"""The message as it travels between members."""
+
+from typing import Final
+
+
+class Message:
+    """A payload, the dot that names it, and the stamp of the engine that ordered it at its sender.
+
+    `context` is the engine's to read: for the graph the immediate predecessors' dots, for the vector
+    a counter per member. It reaches the application exactly as the sender wrote it. `dest` holds the
+    members that the message is addressed to; empty means everyone.
+    """
+
+    __slots__ = ("context", "dest", "dot", "payload")
+
+    def __init__(
+        self, dot: int, context: tuple[int, ...], payload: bytes, dest: tuple[int, ...] = ()
+    ) -> None:
+        self.dot: Final = dot
+        self.context: Final = context
+        self.payload: Final = payload
+        self.dest: Final = dest
+
+    def __repr__(self) -> str:
+        return f"Message({self.dot:#x}, {self.context}, {len(self.payload)} bytes, dest={self.dest})"

@@ -1,0 +1,1 @@
+"""The event trace: what nodes write down about what they did."""
