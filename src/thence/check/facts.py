@@ -1,0 +1,119 @@
+"""What the rows of one run and group say by themselves, before anything is put in order.
+
+Everything here can be read off a trace without happens-before: which messages were sent and to
+whom, which lie before the trace, which are void for whom, and what a frontier stands for. The
+replay and the verdicts ask these questions often; answering them in one place keeps both plain.
+"""
+
+from collections.abc import Iterable
+
+from thence.core.errors import TraceError
+from thence.trace.schema import COUNTING_KINDS, Dot, Event
+
+STATE_KINDS = ("install", "restart")
+
+
+def dot_key(dot: Dot) -> tuple[str, int]:
+    return (dot.origin, dot.seq)
+
+
+def dot_of(row: Event) -> Dot:
+    """The message that a row is about; a row that needs one and has none cannot be judged."""
+    if row.origin is None or row.seq is None or row.seq < 0:
+        place = f"run {row.run!r} group {row.group!r} node {row.node!r} pos {row.pos}"
+        raise TraceError(f"{place}: a {row.kind} row that names no message")
+    return Dot(row.origin, row.seq)
+
+
+def entries_of(row: Event) -> list[Dot]:
+    """The entries of `deps` that say something: a counter of 0 stands for no message."""
+    return [entry for entry in row.deps or [] if entry.seq != 0]
+
+
+def first_state_row(rows: list[Event]) -> Event | None:
+    """The install or restart with which a node enters the trace, if it enters with one."""
+    for row in rows:
+        if row.kind in STATE_KINDS:
+            return row
+        if row.kind != "start":
+            return None
+    return None
+
+
+class Facts:
+    """The rows per node in their order, and what follows from them alone."""
+
+    def __init__(self, rows: Iterable[Event]) -> None:
+        self.rows: dict[str, list[Event]] = {}
+        for row in sorted(rows, key=lambda row: (row.node, row.pos)):
+            if row.kind in COUNTING_KINDS:
+                self.rows.setdefault(row.node, []).append(row)
+        every_row = [row for rows_of_node in self.rows.values() for row in rows_of_node]
+        self.first_send = self._first_sends(every_row)
+        self._before_up_to = self._reach_before_the_trace()
+        self.evictions = {(row.node, dot_of(row)) for row in every_row if row.kind == "evict"}
+
+    @staticmethod
+    def _first_sends(every_row: list[Event]) -> dict[Dot, Event]:
+        first: dict[Dot, Event] = {}
+        for row in sorted(every_row, key=lambda row: (row.pos, row.node)):
+            if row.kind == "send":
+                first.setdefault(dot_of(row), row)
+        return first
+
+    def _reach_before_the_trace(self) -> dict[str, int]:
+        reach: dict[str, int] = {}
+        for rows in self.rows.values():
+            first = first_state_row(rows)
+            for entry in entries_of(first) if first else []:
+                if not self.sent(entry):
+                    reach[entry.origin] = max(entry.seq, reach.get(entry.origin, 0))
+        return reach
+
+    def sent(self, dot: Dot) -> bool:
+        return dot in self.first_send
+
+    def before_trace(self, dot: Dot) -> bool:
+        return not self.sent(dot) and dot.seq <= self._before_up_to.get(dot.origin, -1)
+
+    def addressed(self, dot: Dot, node: str) -> bool:
+        dest = self.first_send[dot].dest
+        return not dest or node in dest or node == dot.origin
+
+    def void(self, dot: Dot, node: str) -> bool:
+        return any(
+            at == node and cut.origin == dot.origin and dot.seq > cut.seq for at, cut in self.evictions
+        )
+
+    def parted(self, one: str, other: str) -> bool:
+        """Did one of the two evict the other?"""
+        return any((at, cut.origin) in ((one, other), (other, one)) for at, cut in self.evictions)
+
+    def unsent(self, row: Event) -> bool:
+        """Is this deliver or stable row about something that the node could not have got?"""
+        dot = dot_of(row)
+        return not self.sent(dot) or not self.addressed(dot, row.node) or self.void(dot, row.node)
+
+    def names(self, row: Event) -> set[Dot]:
+        """The sent messages that a deliver, install or restart row says the node has from here on.
+
+        A frontier entry that nobody sent stands for the sends of its origin up to its counter; one
+        from before the trace stands for nothing that the trace knows.
+        """
+        if row.kind == "deliver":
+            return {dot_of(row)} & self.first_send.keys()
+        if row.kind not in STATE_KINDS:
+            return set()
+        named: set[Dot] = set()
+        for entry in entries_of(row):
+            if self.sent(entry):
+                named.add(entry)
+            elif not self.before_trace(entry):
+                named |= {d for d in self.first_send if d.origin == entry.origin and d.seq <= entry.seq}
+        return named
+
+    def left(self, node: str) -> bool:
+        return any(row.kind == "leave" for row in self.rows[node])
+
+    def down(self, node: str) -> bool:
+        return self.rows[node][-1].kind == "crash"

@@ -1,0 +1,129 @@
+"""Happens-before, by replaying the rows of all nodes with sets of messages.
+
+Every node keeps two sets. `known` is what happened before its next row: it gives a message its
+past when the node sends it. `held` is what the node has: it sent it, delivered it or got it with a
+state. They differ, since knowing a message brings its whole past but holding it does not.
+
+A row that names messages (deliver, install, restart) waits for their sends. If no node can move,
+the waiting nodes form circles with trees of others hanging on them. Only the rows on a circle are
+then taken as they stand, with nothing in the past of what is not sent yet; the others still wait.
+"""
+
+from typing import NamedTuple
+
+from thence.check.facts import Facts, dot_key, dot_of
+from thence.trace.schema import Dot, Event
+
+NOTHING: frozenset[Dot] = frozenset()
+
+
+class Step(NamedTuple):
+    """A deliver or stable row at the moment when the node came to it."""
+
+    row: Event
+    held: bool
+    """Did the node hold the message already?"""
+    past: frozenset[Dot]
+    """Of a deliver row: the message's past, as far as this row may rely on it."""
+    lacking: frozenset[Dot]
+    """The part of `past` that the node did not hold."""
+    circular: bool
+
+
+class _Node:
+    def __init__(self, rows: list[Event]) -> None:
+        self.rows = rows
+        self.next = 0
+        self.held: set[Dot] = set()
+        self.known: set[Dot] = set()
+        self.unclear = False  # took a row out of a circle since its last restart
+
+    def done(self) -> bool:
+        return self.next == len(self.rows)
+
+
+class Replay:
+    """The outcome: `pasts` of all sent messages, `steps` per node, what is `held` at the end.
+
+    `unclear` are messages whose past rests on a circle, so that their tags cannot be judged.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self._nodes = {name: _Node(rows) for name, rows in facts.rows.items()}
+        self.pasts: dict[Dot, frozenset[Dot]] = {}
+        self.unclear: set[Dot] = set()
+        self.steps: dict[str, list[Step]] = {name: [] for name in facts.rows}
+        self._run()
+
+    def held_at_end(self, node: str) -> set[Dot]:
+        return self._nodes[node].held
+
+    def _run(self) -> None:
+        while not all(node.done() for node in self._nodes.values()):
+            moved = False
+            for node in self._nodes.values():
+                while not node.done() and not self._missing(node):
+                    self._take(node, circular=False)
+                    moved = True
+            if not moved:
+                for name in self._on_circles():
+                    self._take(self._nodes[name], circular=True)
+
+    def _missing(self, node: _Node) -> set[Dot]:
+        return {dot for dot in self._facts.names(node.rows[node.next]) if dot not in self.pasts}
+
+    def _on_circles(self) -> list[str]:
+        """Following one wait per node for as many hops as there are nodes ends on a circle, from
+        anywhere; and every place on a circle is reached from some place on it."""
+        waits_for = {
+            name: self._facts.first_send[min(self._missing(node), key=dot_key)].node
+            for name, node in self._nodes.items()
+            if not node.done()
+        }
+        reached = set(waits_for)
+        for _ in range(len(waits_for)):
+            reached = {waits_for[name] for name in reached}
+        return sorted(reached)
+
+    def _take(self, node: _Node, circular: bool) -> None:
+        row = node.rows[node.next]
+        node.next += 1
+        if row.kind == "restart":
+            node.held.clear()
+            node.known.clear()
+            node.unclear = False
+        node.unclear = node.unclear or circular
+        if row.kind == "send":
+            self._send(node, row)
+        elif row.kind == "stable":
+            self._note(node, row, NOTHING, circular=False)
+        elif row.kind == "deliver":
+            self._deliver(node, row, circular)
+        elif row.kind in ("install", "restart"):
+            for dot in self._facts.names(row):
+                past = self.pasts.get(dot, NOTHING)
+                node.held |= {dot} | past
+                node.known |= {dot} | past
+
+    def _send(self, node: _Node, row: Event) -> None:
+        dot = dot_of(row)
+        if self._facts.first_send[dot] is row:
+            self.pasts[dot] = frozenset(node.known - {dot})
+            if node.unclear or node.known & self.unclear:
+                self.unclear.add(dot)
+        node.held.add(dot)
+        node.known.add(dot)
+
+    def _deliver(self, node: _Node, row: Event, circular: bool) -> None:
+        dot = dot_of(row)
+        if not self._facts.sent(dot):
+            return
+        past = self.pasts.get(dot, NOTHING)
+        self._note(node, row, past, circular)
+        node.held.add(dot)
+        node.known |= {dot} | past
+
+    def _note(self, node: _Node, row: Event, past: frozenset[Dot], circular: bool) -> None:
+        held = dot_of(row) in node.held
+        self.steps[row.node].append(Step(row, held, past, past - node.held, circular))
