@@ -71,5 +71,8 @@ OrderEffect = Message | Forward | Doubt
 """What an ordering engine asks for. A message stands for its own delivery: the common effect needs
 no wrapper."""
 
-SpreadEffect = Transmit | Wake
-"""What a spread asks for."""
+SpreadEffect = Message | Transmit | Wake
+"""What a spread asks for. A message is new here and goes to the ordering engine."""
+
+Effect = Transmit | Wake
+"""What a whole node asks of its driver."""

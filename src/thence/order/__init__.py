@@ -1,1 +1,1 @@
-"""(room)"""
+"""Ordering engines: when may a message be delivered."""

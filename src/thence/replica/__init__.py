@@ -1,1 +1,1 @@
-"""(room)"""
+"""One node of the middleware."""

@@ -1,1 +1,1 @@
-"""(room)"""
+"""How a message travels from its sender to everyone."""

@@ -1,0 +1,48 @@
+"""What goes wrong during a run, and when: a plan made before it starts."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """From `at_us` to `until_us` nothing sent over these directed links arrives."""
+
+    at_us: int
+    until_us: int
+    links: frozenset[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """From `at_us` to `until_us` a node does nothing; what arrives waits."""
+
+    at_us: int
+    until_us: int
+    node: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The faults of one run, and the links that are slow all along."""
+
+    cuts: tuple[Cut, ...] = ()
+    pauses: tuple[Pause, ...] = ()
+    slow: frozenset[tuple[int, int]] = frozenset()
+
+    @property
+    def over_us(self) -> int:
+        """From when on nothing goes wrong any more."""
+        return max([cut.until_us for cut in self.cuts] + [pause.until_us for pause in self.pauses], default=0)
+
+
+def between(one: Iterable[int], other: Iterable[int]) -> frozenset[tuple[int, int]]:
+    """The links from every node of `one` to every node of `other`."""
+    targets = tuple(other)
+    return frozenset((a, b) for a in one for b in targets)
+
+
+def apart(one: Iterable[int], other: Iterable[int]) -> frozenset[tuple[int, int]]:
+    """The links in both directions."""
+    left, right = tuple(one), tuple(other)
+    return between(left, right) | between(right, left)

@@ -1,0 +1,154 @@
+"""One simulated run from settings to trace and outcome."""
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import BinaryIO
+
+from thence.core.errors import UsageError
+from thence.order.engines import engine as find_engine
+from thence.replica.replica import Replica
+from thence.sim.faults import Plan
+from thence.sim.scenarios import find as find_scenario
+from thence.sim.scenarios import sending_us
+from thence.sim.settings import Settings
+from thence.sim.world import Progress, World
+from thence.spread.spreads import spread as find_spread
+from thence.trace.parquet import ROWS_PER_FLUSH, ParquetTrace
+from thence.trace.recorder import KINDS, Columns
+
+TRACE_FILE = "sim.parquet"
+
+PATIENCE_US = 600_000_000
+"""Ten virtual minutes after the last fault and the last send: lost packets are repeated every few
+seconds, so that whatever is not delivered by then never will be."""
+
+STEPS_PER_LOOK = 100_000
+"""Events between two looks at the clock, the trace's memory and the progress display."""
+
+Watcher = Callable[[int, int], None]
+"""Is told now and then how many deliveries were made, of how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run came to."""
+
+    complete: bool
+    """Everything was delivered everywhere, and every node is drained."""
+    why: str
+    """What is missing, if it is not complete."""
+    nodes: int
+    sends: int
+    deliveries: int
+    held: int
+    """Messages that arrived before their causes."""
+    duplicates: int
+    packets: dict[str, int]
+    virtual_ms: float
+    cpu_seconds: float
+
+
+class Run:
+    """A world made from settings, its nodes' columns, and the trace that they are written to."""
+
+    def __init__(self, settings: Settings, trace: BinaryIO | None = None, run: str = "") -> None:
+        self.settings = settings
+        engine, spread = find_engine(settings.order), find_spread(settings.spread)
+        size = settings.nodes
+        self._columns = [Columns() for _ in range(size)]
+        self._replicas = [
+            Replica(me, size, engine, spread.make(me, size), self._columns[me]) for me in range(size)
+        ]
+        self.plan: Plan = find_scenario(settings.scenario).plan(settings, Random(f"{settings.seed}/plan"))
+        self._world = World(settings, self.plan, self._replicas)
+        names = [f"n{me}" for me in range(size)]
+        self._trace = ParquetTrace(trace, names, run) if trace else None
+        self._tally = Counter[int]()
+
+    def __call__(self, watcher: Watcher | None = None) -> Outcome:
+        settings, world = self.settings, self._world
+        # Poisson intervals are truncated at four means, so sending takes four times the mean at most.
+        until = max(self.plan.over_us, 4 * sending_us(settings)) + PATIENCE_US
+        total = settings.nodes * (settings.nodes - 1) * settings.messages
+        started = time.process_time()
+        progress = Progress.MORE
+        while progress is Progress.MORE:
+            progress = world.run(until, STEPS_PER_LOOK)
+            if sum(map(len, self._columns)) >= ROWS_PER_FLUSH:
+                self._flush()
+            if watcher:
+                watcher(self._count("deliver"), total)
+        self._flush()
+        if self._trace:
+            self._trace.close()
+        return self._outcome(progress, time.process_time() - started)
+
+    def _flush(self) -> None:
+        for node, columns in enumerate(self._columns):
+            if self._trace:
+                self._trace.write(node, columns)
+            self._tally.update(columns.kinds)
+            columns.clear()
+
+    def _count(self, kind: str) -> int:
+        code = KINDS.index(kind)
+        return self._tally[code] + sum(columns.kinds.count(code) for columns in self._columns)
+
+    def _outcome(self, progress: Progress, cpu: float) -> Outcome:
+        sends, deliveries = self._count("send"), self._count("deliver")
+        due = sends * (self.settings.nodes - 1)
+        undrained = [f"n{i}" for i, replica in enumerate(self._replicas) if not replica.drained]
+        problems = []
+        if progress is Progress.LATE:
+            problems.append(f"still busy at {self._world.now / 1e6:.0f} s of virtual time")
+        if deliveries != due:
+            problems.append(f"{deliveries} deliveries of {due}")
+        if undrained:
+            problems.append(f"not drained: {', '.join(undrained[:5])}{' …' if len(undrained) > 5 else ''}")
+        return Outcome(
+            complete=not problems,
+            why="; ".join(problems),
+            nodes=self.settings.nodes,
+            sends=sends,
+            deliveries=deliveries,
+            held=self._count("hold"),
+            duplicates=self._count("duplicate"),
+            packets=dict(sorted(self._world.packets.items())),
+            virtual_ms=self._world.now / 1000,
+            cpu_seconds=cpu,
+        )
+
+
+def simulate(
+    settings: Settings, folder: Path | None = None, watcher: Watcher | None = None, run: str = ""
+) -> Outcome:
+    """Run, and leave the trace in `folder`, whole or not at all."""
+    if folder is None:
+        return Run(settings)(watcher)
+    target = trace_file(folder)
+    partial = target.with_name(f".{TRACE_FILE}.{os.getpid()}")
+    try:
+        with partial.open("wb") as sink:
+            outcome = Run(settings, sink, run)(watcher)
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+    return outcome
+
+
+def trace_file(folder: Path) -> Path:
+    """Where the trace goes: an earlier trace of the simulator is replaced, anything else refused."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        others = sorted(path.name for path in folder.iterdir() if not path.name.startswith((".", "_")))
+    except OSError as error:
+        raise UsageError(f"cannot write a trace to {folder}: {error.strerror}") from error
+    others = [name for name in others if name != TRACE_FILE]
+    if others:
+        raise UsageError(f"{folder} already holds {others[0]}: give --trace a folder of its own")
+    return folder / TRACE_FILE

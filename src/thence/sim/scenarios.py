@@ -1,0 +1,115 @@
+"""Named scenarios: settings that suit them, and a plan of faults.
+
+To add one, write a function from settings and a seeded Random to a `Plan`, and register it with its
+defaults. `sending_us` says how long the senders are busy, so that faults fall into that time.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from random import Random
+from types import MappingProxyType
+
+from thence.core.errors import UsageError
+from thence.sim.faults import Cut, Pause, Plan, apart, between
+from thence.sim.settings import Settings
+
+Planner = Callable[[Settings, Random], Plan]
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    name: str
+    says: str
+    defaults: Mapping[str, object]
+    plan: Planner
+
+
+SCENARIOS: dict[str, Scenario] = {}
+
+
+def scenario(name: str, says: str, **defaults: object) -> Callable[[Planner], Planner]:
+    """Register a planner under `name`."""
+
+    def register(plan: Planner) -> Planner:
+        SCENARIOS[name] = Scenario(name, says, MappingProxyType(defaults), plan)
+        return plan
+
+    return register
+
+
+def find(name: str) -> Scenario:
+    try:
+        return SCENARIOS[name]
+    except KeyError:
+        raise UsageError(f"unknown scenario {name!r}; there is {', '.join(SCENARIOS)}") from None
+
+
+def configure(name: str, **given: object) -> Settings:
+    """The settings of a run: what was given, else the scenario's defaults, else those of all runs."""
+    chosen = {**find(name).defaults, **{key: value for key, value in given.items() if value is not None}}
+    return Settings(scenario=name, **chosen)  # type: ignore[arg-type]  # checked by Settings itself
+
+
+def sending_us(settings: Settings) -> int:
+    """About how long a node takes to send all its messages."""
+    return round(settings.messages * settings.interval_ms * 1000)
+
+
+def halves(settings: Settings) -> tuple[range, range]:
+    middle = settings.nodes // 2
+    return range(middle), range(middle, settings.nodes)
+
+
+@scenario("steady", "nothing goes wrong beyond what the settings say")
+def steady(settings: Settings, random: Random) -> Plan:  # noqa: ARG001
+    return Plan()
+
+
+@scenario("slow-link", "the link between the first two nodes is ten times slower (section 8.1.3)")
+def slow_link(settings: Settings, random: Random) -> Plan:  # noqa: ARG001
+    return Plan(slow=apart([0], [1]) if settings.nodes > 1 else frozenset())
+
+
+@scenario("partition", "two halves lose sight of each other for the middle third of the run", nodes=16)
+def partition(settings: Settings, random: Random) -> Plan:  # noqa: ARG001
+    whole = sending_us(settings)
+    return Plan(cuts=(Cut(whole // 3, 2 * whole // 3, apart(*halves(settings))),))
+
+
+@scenario("one-way", "one half hears the other, but is not heard, for the middle third of the run")
+def one_way(settings: Settings, random: Random) -> Plan:  # noqa: ARG001
+    whole = sending_us(settings)
+    return Plan(cuts=(Cut(whole // 3, 2 * whole // 3, between(*halves(settings))),))
+
+
+@scenario("pause", "a third of the nodes stop for a while and go on, one after another")
+def pause(settings: Settings, random: Random) -> Plan:
+    whole = sending_us(settings)
+    sleepers = random.sample(range(settings.nodes), max(1, settings.nodes // 3))
+    return Plan(
+        pauses=tuple(
+            Pause(at, at + whole // 4, node)
+            for node in sleepers
+            for at in [random.randrange(max(1, whole // 2))]
+        )
+    )
+
+
+@scenario(
+    "flaky",
+    "lossy, repeating, reordering links, with short cuts of random links and late clients",
+    loss=0.1,
+    duplicate=0.1,
+    reorder=0.2,
+    take_ms=50.0,
+)
+def flaky(settings: Settings, random: Random) -> Plan:
+    whole = sending_us(settings)
+    if settings.nodes < 2:
+        return Plan()
+    cuts = []
+    for _ in range(settings.nodes):
+        sender, receiver = random.sample(range(settings.nodes), 2)
+        at = random.randrange(max(1, whole))
+        cuts.append(Cut(at, at + random.randrange(1, max(2, whole // 5)), between([sender], [receiver])))
+    return Plan(cuts=tuple(cuts))

@@ -1,0 +1,63 @@
+"""Everything that defines a simulated run. Two runs with equal settings are equal to the byte."""
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from thence.core.errors import UsageError
+
+MAX_NODES = 10_000
+"""Above that a full mesh has more links than a person waits for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    scenario: str = "steady"
+    order: str = "graph"
+    spread: str = "mesh"
+    nodes: int = 8
+    messages: int = 50
+    """Messages that each node sends."""
+    interval_ms: float = 100.0
+    """Mean time between two messages of one node."""
+    interval: str = "poisson"
+    """`fixed`, or `poisson`: exponential times truncated at four times the mean."""
+    latency_ms: float = 10.0
+    """Baseline of the one-way latency of every link."""
+    latency: str = "weibull"
+    """`fixed`, or `weibull`: baseline × (1 + W), truncated at baseline × (1 + 3 × scale)."""
+    weibull_scale: float = 0.15
+    weibull_shape: float = 2.0
+    latency_matrix: Path | None = None
+    """A file with a row per sender, comma-separated milliseconds per receiver: the baselines."""
+    loss: float = 0.0
+    duplicate: float = 0.0
+    reorder: float = 0.0
+    """Share of packets that are held up for up to four more latencies, so that later ones overtake."""
+    slow_factor: float = 10.0
+    """`slow-link`: how many times slower the link between the first two nodes is."""
+    take_ms: float = 0.0
+    """How long a delivery waits at most, at random, in the client's queue before it is taken."""
+    payload_bytes: int = 64
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        def need(true: bool, what: str) -> None:
+            if not true:
+                raise UsageError(what)
+
+        need(1 <= self.nodes <= MAX_NODES, f"--nodes must be between 1 and {MAX_NODES}, not {self.nodes}")
+        need(self.messages >= 0, f"--messages must not be negative: {self.messages}")
+        need(self.payload_bytes >= 0, f"--payload-bytes must not be negative: {self.payload_bytes}")
+        need(self.interval in ("fixed", "poisson"), f"--interval is fixed or poisson, not {self.interval!r}")
+        need(self.latency in ("fixed", "weibull"), f"--latency is fixed or weibull, not {self.latency!r}")
+        for name in ("loss", "duplicate", "reorder"):
+            share = getattr(self, name)
+            need(0 <= share <= 1, f"--{name} is a share between 0 and 1, not {share}")
+        need(self.loss < 1, "--loss 1 loses everything: the run could never end")
+        for name in ("latency_ms", "take_ms", "weibull_scale", "slow_factor"):
+            need(getattr(self, name) >= 0, f"--{name.replace('_', '-')} must not be negative")
+        need(self.interval_ms > 0, f"--interval-ms must be above 0, not {self.interval_ms}")
+        need(self.weibull_shape > 0, f"--weibull-shape must be above 0, not {self.weibull_shape}")
+
+
+SETTING_NAMES = tuple(field.name for field in fields(Settings))

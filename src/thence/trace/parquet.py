@@ -1,0 +1,90 @@
+"""Columns of simulated nodes as one Parquet file, the same bytes for the same events.
+
+Kept apart from the rest of this room because it needs pyarrow, which a live node never imports.
+"""
+
+from typing import BinaryIO, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
+from thence.trace.recorder import KINDS, SEND, Columns
+
+Ints = npt.NDArray[np.int64]
+
+DOT_TYPE: Final = pa.struct([("origin", pa.string()), ("seq", pa.int64())])
+
+SCHEMA: Final = pa.schema(
+    [
+        pa.field("run", pa.dictionary(pa.int32(), pa.string())),
+        pa.field("node", pa.dictionary(pa.int32(), pa.string())),
+        pa.field("pos", pa.int64()),
+        pa.field("kind", pa.dictionary(pa.int8(), pa.string())),
+        pa.field("origin", pa.dictionary(pa.int32(), pa.string())),
+        pa.field("seq", pa.int64()),
+        pa.field("at_us", pa.int64()),
+        pa.field("deps", pa.list_(DOT_TYPE)),
+    ]
+)
+
+ROWS_PER_FLUSH: Final = 1 << 20
+"""Columns are written out when all nodes together hold so many rows: bounds the memory of a run."""
+
+
+class ParquetTrace:
+    """Writes the events of one run, a row group per node and flush."""
+
+    def __init__(self, sink: BinaryIO, names: list[str], run: str = "") -> None:
+        self._names = pa.array(names, pa.string())
+        self._kinds = pa.array(KINDS, pa.string())
+        self._run = pa.array([run], pa.string())
+        self._writer = pq.ParquetWriter(sink, SCHEMA, compression="zstd", compression_level=1)
+
+    def write(self, node: int, columns: Columns) -> None:
+        """Write out one node's columns; the caller goes on with fresh ones."""
+        rows = len(columns)
+        if not rows:
+            return
+        kinds = np.frombuffer(columns.kinds, np.int8)
+        dots = np.frombuffer(columns.dots, np.int64)
+        about_message = dots != 0
+        batch = pa.record_batch(
+            [
+                pa.DictionaryArray.from_arrays(np.zeros(rows, np.int32), self._run),
+                pa.DictionaryArray.from_arrays(np.full(rows, node, np.int32), self._names),
+                pa.array(np.arange(columns.first, columns.first + rows)),
+                pa.DictionaryArray.from_arrays(kinds, self._kinds),
+                pa.DictionaryArray.from_arrays(
+                    pa.array((dots & ORIGIN_MASK).astype(np.int32), mask=~about_message), self._names
+                ),
+                pa.array(dots >> ORIGIN_BITS, mask=~about_message),
+                pa.array(np.frombuffer(columns.at, np.int64)),
+                self._deps(columns, kinds == SEND),
+            ],
+            schema=SCHEMA,
+        )
+        self._writer.write_batch(batch, row_group_size=rows)
+
+    def _deps(self, columns: Columns, is_send: npt.NDArray[np.bool_]) -> pa.ListArray:
+        """The contexts as one list column: an entry per row, null where nothing was recorded."""
+        rows = len(columns)
+        ends: Ints = np.frombuffer(columns.deps_end, np.int64)
+        sizes = np.zeros(rows, np.int64)
+        sizes[is_send] = np.diff(ends, prepend=0)
+        offsets = np.zeros(rows + 1, np.int32)
+        np.cumsum(sizes, out=offsets[1:])
+        absent = ~is_send
+        if columns.deps_null:
+            absent[np.flatnonzero(is_send)[columns.deps_null]] = True
+        dots: Ints = np.frombuffer(columns.deps, np.int64)
+        origins = pa.DictionaryArray.from_arrays((dots & ORIGIN_MASK).astype(np.int32), self._names)
+        values = pa.StructArray.from_arrays(
+            [origins.dictionary_decode(), pa.array(dots >> ORIGIN_BITS)], fields=list(DOT_TYPE)
+        )
+        return pa.ListArray.from_arrays(pa.array(offsets), values, mask=pa.array(absent))
+
+    def close(self) -> None:
+        self._writer.close()
