@@ -1,1 +1,1 @@
-"""(room)"""
+"""The command line."""

@@ -10,6 +10,7 @@ from random import Random
 from typing import BinaryIO
 
 from thence.core.errors import UsageError
+from thence.order.engine import Engine
 from thence.order.engines import engine as find_engine
 from thence.replica.replica import Replica
 from thence.sim.faults import Plan
@@ -56,9 +57,16 @@ class Outcome:
 class Run:
     """A world made from settings, its nodes' columns, and the trace that they are written to."""
 
-    def __init__(self, settings: Settings, trace: BinaryIO | None = None, run: str = "") -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        trace: BinaryIO | None = None,
+        run: str = "",
+        engine: Engine | None = None,
+    ) -> None:
         self.settings = settings
-        engine, spread = find_engine(settings.order), find_spread(settings.spread)
+        engine = engine or find_engine(settings.order)
+        spread = find_spread(settings.spread)
         size = settings.nodes
         self._columns = [Columns() for _ in range(size)]
         self._replicas = [
@@ -77,15 +85,17 @@ class Run:
         total = settings.nodes * (settings.nodes - 1) * settings.messages
         started = time.process_time()
         progress = Progress.MORE
-        while progress is Progress.MORE:
-            progress = world.run(until, STEPS_PER_LOOK)
-            if sum(map(len, self._columns)) >= ROWS_PER_FLUSH:
-                self._flush()
-            if watcher:
-                watcher(self._count("deliver"), total)
-        self._flush()
-        if self._trace:
-            self._trace.close()
+        try:
+            while progress is Progress.MORE:
+                progress = world.run(until, STEPS_PER_LOOK)
+                if sum(map(len, self._columns)) >= ROWS_PER_FLUSH:
+                    self._flush()
+                if watcher:
+                    watcher(self._count("deliver"), total)
+            self._flush()
+        finally:
+            if self._trace:
+                self._trace.close()
         return self._outcome(progress, time.process_time() - started)
 
     def _flush(self) -> None:

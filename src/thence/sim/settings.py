@@ -1,5 +1,6 @@
 """Everything that defines a simulated run. Two runs with equal settings are equal to the byte."""
 
+import math
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -45,6 +46,10 @@ class Settings:
             if not true:
                 raise UsageError(what)
 
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, float):
+                need(math.isfinite(value), f"--{field.name.replace('_', '-')} must be a finite number")
         need(1 <= self.nodes <= MAX_NODES, f"--nodes must be between 1 and {MAX_NODES}, not {self.nodes}")
         need(self.messages >= 0, f"--messages must not be negative: {self.messages}")
         need(self.payload_bytes >= 0, f"--payload-bytes must not be negative: {self.payload_bytes}")
@@ -58,6 +63,3 @@ class Settings:
             need(getattr(self, name) >= 0, f"--{name.replace('_', '-')} must not be negative")
         need(self.interval_ms > 0, f"--interval-ms must be above 0, not {self.interval_ms}")
         need(self.weibull_shape > 0, f"--weibull-shape must be above 0, not {self.weibull_shape}")
-
-
-SETTING_NAMES = tuple(field.name for field in fields(Settings))

@@ -1,0 +1,67 @@
+"""`thence bench`: find, run and print."""
+
+import json
+from collections.abc import Callable, Iterator
+
+from rich.table import Table
+
+from thence.cli.bench.record import Record
+from thence.cli.console import err, out
+from thence.core.errors import UsageError
+
+
+def _order(quick: bool) -> Iterator[Record]:
+    from thence.cli.bench.order import bench
+
+    return bench(quick)
+
+
+def _sim(quick: bool) -> Iterator[Record]:
+    from thence.cli.bench.simulator import bench
+
+    return bench(quick)
+
+
+def _verify(quick: bool) -> Iterator[Record]:
+    from thence.cli.bench.verify import bench
+
+    return bench(quick)
+
+
+BENCHES: dict[str, Callable[[bool], Iterator[Record]]] = {
+    "order": _order,
+    "sim": _sim,
+    "verify": _verify,
+}
+
+
+def run(name: str, as_json: bool, quick: bool) -> int:
+    if name != "all" and name not in BENCHES:
+        raise UsageError(f"unknown benchmark {name!r}; there is {', '.join(BENCHES)}, all")
+    records = []
+    with err.status("measuring") as status:
+        for chosen in BENCHES if name == "all" else [name]:
+            status.update(f"measuring {chosen}")
+            for record in BENCHES[chosen](quick):
+                records.append(record)
+                status.update(f"measuring {chosen}: {record.name} = {record.value:,.4g} {record.unit}")
+    if as_json:
+        print(json.dumps([record.as_json() for record in records]))
+    else:
+        out.print(_table(records))
+    return 0
+
+
+def _table(records: list[Record]) -> Table:
+    table = Table("name", box=None)
+    for heading in ("value", "unit", "baseline", "ratio"):
+        table.add_column(heading, justify="left" if heading == "unit" else "right")
+    for record in records:
+        table.add_row(
+            record.name,
+            f"{record.value:,.4g}",
+            record.unit,
+            "" if record.baseline is None else f"{record.baseline:,.4g}",
+            "" if record.ratio is None else f"{record.ratio:.3g}",
+        )
+    return table

@@ -1,0 +1,154 @@
+"""`bench order`: CPU time of an ordering engine per delivered message.
+
+The simulator runs the load of an experiment once and writes down what one node's engine is asked, in
+order: its own sends and the arrivals. Then each engine is asked the same, stamps translated into its
+own language, with nothing else in the loop. Loads, from section 8.4 of the tagged causal broadcast
+document: experiment 3 keeps the group's total rate constant (contexts stay small), experiment 2 lets
+every member send each 10 ms (contexts grow with the group). The baseline is `none` on the same
+arrivals: what the loop itself costs.
+"""
+
+import gc
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from thence.cli.bench.record import Record
+from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
+from thence.core.machine import OrderEffect
+from thence.core.message import Message
+from thence.order.engine import Engine, Orderer
+from thence.order.engines import ENGINES
+from thence.order.graph import GRAPH
+from thence.sim.run import Run
+from thence.sim.settings import Settings
+
+SIZES = (16, 64, 128)
+INTERVAL_MS = {"3": {16: 125.0, 64: 500.0, 128: 1000.0}, "2": dict.fromkeys(SIZES, 10.0)}
+WEIBULL_MEAN = 1.1329
+LATENCY_MS = {"3": 31.0 / WEIBULL_MEAN, "2": 10.0 / WEIBULL_MEAN}
+"""Baselines for mean latencies of 31 and 10 ms (section 8.1.2)."""
+REPEATS = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What one node's engine was asked: (message, own send?) in order."""
+
+    size: int
+    steps: list[tuple[Message, bool]]
+
+    @property
+    def mean_context(self) -> float:
+        return sum(len(message.context) for message, _ in self.steps) / len(self.steps)
+
+
+class _Listener:
+    """A graph orderer that writes down what it is asked."""
+
+    def __init__(self, me: int, size: int, steps: list[tuple[Message, bool]]) -> None:
+        self._inner: Orderer = GRAPH.orderer(me, size)
+        self._steps = steps
+
+    @property
+    def waiting(self) -> int:
+        return self._inner.waiting
+
+    def sent(self, message: Message, now: int) -> list[OrderEffect]:
+        self._steps.append((message, True))
+        return self._inner.sent(message, now)
+
+    def receive(self, message: Message, via: int, now: int) -> list[OrderEffect]:
+        self._steps.append((message, False))
+        return self._inner.receive(message, via, now)
+
+    def admit(self, member: int) -> None:
+        self._inner.admit(member)
+
+
+def listen(experiment: str, size: int, messages: int) -> Asked:
+    """Run the experiment's load and listen at the first node."""
+    steps: list[tuple[Message, bool]] = []
+
+    def orderer(me: int, of: int) -> Orderer:
+        return _Listener(me, of, steps) if me == 0 else GRAPH.orderer(me, of)
+
+    settings = Settings(
+        nodes=size,
+        messages=messages,
+        interval_ms=INTERVAL_MS[experiment][size],
+        latency_ms=LATENCY_MS[experiment],
+        payload_bytes=0,
+    )
+    outcome = Run(settings, engine=replace(GRAPH, orderer=orderer))()
+    if not outcome.complete:
+        raise AssertionError(f"the simulated load did not complete: {outcome.why}")
+    return Asked(size, steps)
+
+
+def translate(asked: Asked, engine: Engine) -> Asked:
+    """The same steps with the stamps that `engine` would have given."""
+    if engine.name == "graph":
+        return asked
+    if engine.name == "none":
+        steps = [(Message(message.dot, (), b""), own) for message, own in asked.steps]
+        return Asked(asked.size, steps)
+    vectors = _vectors(asked)
+    return Asked(asked.size, [(Message(m.dot, vectors[m.dot], b""), own) for m, own in asked.steps])
+
+
+def _vectors(asked: Asked) -> dict[int, tuple[int, ...]]:
+    """Every message's past as a vector, from its predecessors' vectors."""
+    contexts = {message.dot: message.context for message, _ in asked.steps}
+    vectors: dict[int, tuple[int, ...]] = {}
+    nothing = (0,) * asked.size
+    stack = list(contexts)
+    while stack:
+        dot = stack[-1]
+        todo = [p for p in contexts[dot] if p not in vectors]
+        if dot in vectors or not todo:
+            stack.pop()
+            if dot not in vectors:
+                merged = list(map(max, nothing, nothing, *(vectors[p] for p in contexts[dot])))
+                merged[dot & ORIGIN_MASK] = dot >> ORIGIN_BITS
+                vectors[dot] = tuple(merged)
+        else:
+            stack.extend(todo)
+    return vectors
+
+
+def replay(asked: Asked, engine: Engine) -> float:
+    """CPU microseconds per delivery at that node, tags included."""
+    tagger, orderer = engine.tagger(0, asked.size), engine.orderer(0, asked.size)
+    tag, took, receive, sent = tagger.tag, tagger.took, orderer.receive, orderer.sent
+    deliveries = 0
+    gc.collect()
+    started = time.process_time_ns()
+    for message, own in asked.steps:
+        if own:
+            sent(tag(b""), 0)
+        else:
+            for released in receive(message, 1, 0):
+                took(released)  # type: ignore[arg-type]  # these engines release messages only
+                deliveries += 1
+    spent = time.process_time_ns() - started
+    due = sum(not own for _, own in asked.steps)
+    if deliveries != due or orderer.waiting:
+        raise AssertionError(f"{engine.name} delivered {deliveries} of {due}")
+    return spent / 1000 / deliveries
+
+
+def bench(quick: bool) -> Iterator[Record]:
+    messages = 20 if quick else 100
+    for experiment in ("3", "2"):
+        for size in SIZES:
+            asked = listen(experiment, size, messages)
+            suffix = f"{size}" if experiment == "3" else f"exp2.{size}"
+            yield Record(f"order.context.{suffix}", asked.mean_context, "dots")
+            told = {name: translate(asked, engine) for name, engine in ENGINES.items()}
+            best = dict.fromkeys(ENGINES, float("inf"))
+            for _ in range(REPEATS):  # interleaved: a noisy moment hits every engine
+                for name, engine in ENGINES.items():
+                    best[name] = min(best[name], replay(told[name], engine))
+            for name in ENGINES:
+                yield Record(f"order.{name}.{suffix}", best[name], "us", best["none"])

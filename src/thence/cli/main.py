@@ -1,0 +1,166 @@
+"""`thence …`: the commands and their flags.
+
+What a command does lives in a module of its own, imported when it is called, so that `thence --help`
+and a live node never load Spark. Errors that a person can act on are one line on standard error and
+exit code 2; an interrupted command exits with 130.
+"""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from thence import __version__
+from thence.core.errors import ThenceError, UsageError
+
+app = typer.Typer(
+    name="thence",
+    help="Causal delivery: simulate it, verify it, measure it.",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
+Master = Annotated[
+    str | None, typer.Option(help="Spark master to run on; default: this machine.", metavar="URL")
+]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"thence {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def thence(
+    context: typer.Context,
+    version: Annotated[  # noqa: ARG001
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Causal delivery: simulate it, verify it, measure it."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command()
+def sim(
+    scenario: Annotated[str, typer.Option(help="What goes wrong: `--scenario list` tells.")] = "steady",
+    order: Annotated[str | None, typer.Option(help="Ordering engine: graph, vector, none.")] = None,
+    spread: Annotated[str | None, typer.Option(help="How messages travel: mesh.")] = None,
+    nodes: Annotated[int | None, typer.Option(help="Members of the group.")] = None,
+    messages: Annotated[int | None, typer.Option(help="Messages that each member sends.")] = None,
+    interval_ms: Annotated[float | None, typer.Option(help="Mean time between a member's messages.")] = None,
+    interval: Annotated[str | None, typer.Option(help="fixed, or poisson (truncated at 4 ×).")] = None,
+    latency_ms: Annotated[float | None, typer.Option(help="One-way latency of a link.")] = None,
+    latency: Annotated[
+        str | None, typer.Option(help="fixed, or weibull: times (1 + a Weibull sample).")
+    ] = None,
+    latency_matrix: Annotated[
+        Path | None,
+        typer.Option(help="File with a row per sender of comma-separated latencies in ms, instead."),
+    ] = None,
+    weibull_scale: Annotated[float | None, typer.Option(help="Scale of the Weibull samples.")] = None,
+    weibull_shape: Annotated[float | None, typer.Option(help="Shape of the Weibull samples.")] = None,
+    slow_factor: Annotated[
+        float | None, typer.Option(help="slow-link: how many times slower that link is.")
+    ] = None,
+    loss: Annotated[float | None, typer.Option(help="Share of packets lost, below 1.")] = None,
+    duplicate: Annotated[float | None, typer.Option(help="Share of packets that arrive twice.")] = None,
+    reorder: Annotated[float | None, typer.Option(help="Share of packets that are held up.")] = None,
+    take_ms: Annotated[
+        float | None, typer.Option(help="A client takes its deliveries up to this much later.")
+    ] = None,
+    payload_bytes: Annotated[int | None, typer.Option(help="Size of a payload.")] = None,
+    seed: Annotated[int | None, typer.Option(help="The one seed of everything random.")] = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="Folder for the trace; without it none is kept.", metavar="DIR")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Run a group in virtual time.
+
+    Same arguments and seed give the same trace, byte for byte. Exit 0 when everything was delivered
+    everywhere and every node drained, 1 when that did not happen.
+    """
+    from thence.cli import sim as command
+
+    given = {
+        "order": order, "spread": spread, "nodes": nodes, "messages": messages,
+        "interval_ms": interval_ms, "interval": interval, "latency_ms": latency_ms, "latency": latency,
+        "latency_matrix": latency_matrix, "weibull_scale": weibull_scale, "weibull_shape": weibull_shape,
+        "slow_factor": slow_factor, "loss": loss, "duplicate": duplicate, "reorder": reorder,
+        "take_ms": take_ms, "payload_bytes": payload_bytes, "seed": seed,
+    }  # fmt: skip
+    raise typer.Exit(command.run(scenario, given, trace, as_json))
+
+
+@app.command()
+def verify(
+    trace: Annotated[Path, typer.Argument(help="A trace: one file, or a folder of files.")],
+    still_open: Annotated[
+        bool, typer.Option("--open", help="The system still runs: `lost` is reported, not judged.")
+    ] = False,
+    as_json: Json = False,
+    master: Master = None,
+) -> None:
+    """Judge a trace on Spark.
+
+    Exit 0 when nothing is wrong with it, 1 when something is, 2 when it cannot be read.
+    """
+    from thence.cli import verify as command
+
+    raise typer.Exit(command.verify(trace, still_open, as_json, master))
+
+
+@app.command()
+def bench(
+    name: Annotated[str, typer.Argument(help="Which: order, sim, verify, or all.")],
+    as_json: Json = False,
+    quick: Annotated[bool, typer.Option(help="Smaller sizes: a look, not a result.")] = False,
+) -> None:
+    """Measure, next to a baseline in the same run."""
+    from thence.cli.bench import command
+
+    raise typer.Exit(command.run(name, as_json, quick))
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the traces.", metavar="DIR")] = Path("demo-out"),
+    master: Master = None,
+) -> None:
+    """The tour: a group is cut in two and heals, with each engine; Spark judges what happened.
+
+    Exit 0 only if every claim that it makes held.
+    """
+    from thence.cli import demo as command
+
+    raise typer.Exit(command.run(out, master))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; the exit code."""
+    try:
+        result = app(args=arguments, prog_name="thence", standalone_mode=False)
+    except typer.Exit as done:
+        return done.exit_code
+    except (ThenceError, typer.TyperException) as error:
+        text = error.format_message() if isinstance(error, typer.TyperException) else str(error)
+        print(f"thence: {' '.join(text.split())}", file=sys.stderr)
+        return 2 if isinstance(error, UsageError | typer.TyperException) else 1
+    except (KeyboardInterrupt, typer.Abort):
+        print("thence: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has gone, as with `| head`: nothing is left to say.
+        sys.stderr.close()
+        return 1
+    return result if isinstance(result, int) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,51 @@
+"""`thence sim`: one simulated run."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+from thence.cli.console import counting, out
+from thence.sim.run import Outcome, simulate
+from thence.sim.scenarios import SCENARIOS, configure
+from thence.sim.settings import Settings
+
+
+def run(scenario: str, given: Mapping[str, object], trace: Path | None, as_json: bool) -> int:
+    if scenario == "list":
+        for known in SCENARIOS.values():
+            out.print(f"{known.name:<12} {known.says}")
+        return 0
+    settings = configure(scenario, **given)
+    with counting("simulating") as watcher:
+        outcome = simulate(settings, trace, watcher)
+    if as_json:
+        print(json.dumps(facts(settings, outcome, trace)))
+    else:
+        tell(settings, outcome, trace)
+    return 0 if outcome.complete else 1
+
+
+def facts(settings: Settings, outcome: Outcome, trace: Path | None) -> dict[str, object]:
+    return {
+        **{key: str(value) if isinstance(value, Path) else value for key, value in asdict(settings).items()},
+        **asdict(outcome),
+        "trace": None if trace is None else str(trace),
+    }
+
+
+def tell(settings: Settings, outcome: Outcome, trace: Path | None) -> None:
+    packets = ", ".join(f"{count:,} {what}" for what, count in outcome.packets.items())
+    out.print(
+        f"{settings.scenario}: {outcome.nodes} nodes, order {settings.order}, spread {settings.spread}, "
+        f"seed {settings.seed}"
+    )
+    out.print(
+        f"  {outcome.sends:,} sends, {outcome.deliveries:,} deliveries, {outcome.held:,} held back for "
+        f"their causes, {outcome.duplicates:,} duplicates dropped"
+    )
+    out.print(f"  packets: {packets or 'none'}")
+    out.print(f"  {outcome.virtual_ms / 1000:,.3f} s of virtual time in {outcome.cpu_seconds:.2f} s of CPU")
+    if trace:
+        out.print(f"  trace in {trace}")
+    out.print("  complete: all delivered, drained" if outcome.complete else f"  INCOMPLETE: {outcome.why}")
