@@ -224,9 +224,9 @@ def test_of_two_sends_of_a_dot_the_later_place_repeats_it() -> None:
 
 
 def test_the_first_of_several_sends_defines_the_past() -> None:
-    a = rows("a", "send a:1", "deliver b:1", "send a:1")
-    b = rows("b", "send b:1", "deliver a:1")
-    assert flags(a, b, rows("c", "deliver a:1", "deliver b:1")) == {("gap", "a", 2, "a:1")}
+    a = rows("a", "send a:1", "deliver B:1", "send a:1")
+    b = rows("B", "send B:1", "deliver a:1")
+    assert flags(a, b, rows("c", "deliver a:1", "deliver B:1")) == {("gap", "a", 2, "a:1")}
 
 
 def test_counters_go_on_after_a_restart() -> None:

@@ -109,6 +109,12 @@ def test_deliveries_that_wait_on_each_other_break_order_each() -> None:
     }
 
 
+def test_a_restart_ends_what_a_circle_left_unclear() -> None:
+    a = rows("a", "deliver b:1", "send a:1 deps=", "restart deps=", "send a:2 deps=b:1", "crash")
+    b = rows("b", "deliver a:1", "send b:1", "deliver a:2")
+    assert flags(a, b) == {("order", "a", 0, "b:1"), ("order", "b", 0, "a:1"), ("tag", "a", 3, "a:2")}
+
+
 def test_a_message_delivered_by_its_own_sender_before_sending_it() -> None:
     a = rows("a", "deliver a:1", "send a:1")
     assert flags(a, rows("b", "deliver a:1")) == {("order", "a", 0, "a:1")}
@@ -224,6 +230,11 @@ def test_beyond_what_first_rows_name_nothing_lies_before_the_trace() -> None:
         ("unsent", "a", 2, "x:1"),
         ("unsent", "b", 1, "a:8"),
     }
+
+
+def test_what_has_a_send_row_is_not_from_before_the_trace() -> None:
+    b = rows("b", "restart deps=a:5", "stable a:1", "deliver a:1", "deliver a:4", "deliver a:1")
+    assert flags(rows("a", "send a:1"), b) == {("unstable", "b", 1, "a:1"), ("duplicate", "b", 4, "a:1")}
 
 
 def test_a_state_that_is_not_the_first_row_names_nothing_before_the_trace() -> None:

@@ -45,7 +45,8 @@ class _Node:
 class Replay:
     """The outcome: `pasts` of all sent messages, `steps` per node, what is `held` at the end.
 
-    `unclear` are messages whose past rests on a circle, so that their tags cannot be judged.
+    `unclear` are messages sent after a row on a circle: neither their past can be worked out nor
+    that of anything which has one of them in its past.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -110,7 +111,7 @@ class Replay:
         dot = dot_of(row)
         if self._facts.first_send[dot] is row:
             self.pasts[dot] = frozenset(node.known - {dot})
-            if node.unclear or node.known & self.unclear:
+            if node.unclear:
                 self.unclear.add(dot)
         node.held.add(dot)
         node.known.add(dot)
