@@ -111,14 +111,14 @@ class Mesh:
         return effects
 
     def receive(self, peer: int, packet: Packet, now: int) -> list[SpreadEffect]:
+        if peer not in self._links:
+            raise PeerError(f"a packet from {peer}, who is not a peer")
         if type(packet) is Ack:
             self._acknowledged(peer, packet, now)
             return []
         assert isinstance(packet, Message)
-        self._owed[peer] = None
-        effects: list[SpreadEffect] = []
-        if self._is_new(packet.dot):
-            effects.append(packet)
+        effects: list[SpreadEffect] = [packet] if self._is_new(packet.dot) else []
+        self._owed[peer] = None  # only now: garbage is owed no answer
         if not self._awake:
             effects.append(self._rest(now))
         return effects
@@ -126,8 +126,8 @@ class Mesh:
     def _is_new(self, dot: int) -> bool:
         origin, seq = dot & ORIGIN_MASK, dot >> ORIGIN_BITS
         received = self._received
-        if origin >= len(received) or origin == self._me:
-            raise PeerError(f"a message of member {origin}, who is not a peer")
+        if origin >= len(received) or origin == self._me or seq < 1:
+            raise PeerError(f"message {seq} of member {origin} cannot be")
         missing = received[origin] + 1
         if seq < missing or dot in self._early:
             return False
@@ -147,9 +147,11 @@ class Mesh:
     def _acknowledged(self, peer: int, ack: Ack, now: int) -> None:
         link = self._links[peer]
         me = self._me
-        count = ack.received[me]
-        if count > self._base + len(self._log):
-            raise PeerError(f"member {peer} acknowledges message {count}, which was never sent")
+        early = frozenset(dot for dot in ack.early if dot & ORIGIN_MASK == me)
+        count = ack.received[me] if me < len(ack.received) else -1
+        top = self._base + len(self._log)
+        if not 0 <= count <= top or (early and max(early) > pack(me, top)):
+            raise PeerError(f"member {peer} acknowledges what was never sent")
         if count < link.acked:
             return  # an older acknowledgement that was overtaken
         if count > link.acked:
@@ -157,7 +159,7 @@ class Mesh:
                 link.measured(now - self._sent_at[count - self._base - 1])
             link.acked = count
             link.progressed(self._settings)
-        link.early = frozenset(dot for dot in ack.early if dot & ORIGIN_MASK == me)
+        link.early = early
 
     def wake(self, now: int) -> list[SpreadEffect]:
         effects: list[SpreadEffect] = []
