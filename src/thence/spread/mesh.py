@@ -77,8 +77,8 @@ class _Link:
 
 class Mesh:
     __slots__ = (
-        "_awake", "_base", "_early", "_links", "_log", "_me", "_owed", "_peers", "_received", "_sent_at",
-        "_settings",
+        "_base", "_early", "_links", "_log", "_me", "_owed", "_peers", "_received", "_sent_at",
+        "_settings", "_wake_at",
     )  # fmt: skip
 
     def __init__(self, me: int, size: int, settings: MeshSettings | None = None) -> None:
@@ -94,11 +94,11 @@ class Mesh:
         self._received = [0] * size
         self._early: dict[int, None] = {}
         self._owed: dict[int, None] = {}
-        self._awake = False
+        self._wake_at: int | None = None
 
     @property
     def drained(self) -> bool:
-        return not (self._log or self._owed or self._early or self._awake)
+        return not (self._log or self._owed or self._early) and self._wake_at is None
 
     def broadcast(self, message: Message, now: int) -> list[SpreadEffect]:
         if not self._peers:
@@ -106,7 +106,7 @@ class Mesh:
         self._log.append(message)
         self._sent_at.append(now)
         effects: list[SpreadEffect] = [Transmit(self._peers, message)]
-        if not self._awake:
+        if self._wake_at is None:
             effects.append(self._rest(now))
         return effects
 
@@ -119,7 +119,7 @@ class Mesh:
         assert isinstance(packet, Message)
         effects: list[SpreadEffect] = [packet] if self._is_new(packet.dot) else []
         self._owed[peer] = None  # only now: garbage is owed no answer
-        if not self._awake:
+        if self._wake_at is None:
             effects.append(self._rest(now))
         return effects
 
@@ -162,6 +162,10 @@ class Mesh:
         link.early = early
 
     def wake(self, now: int) -> list[SpreadEffect]:
+        # The one asked for will come: were this one obeyed, it would ask for another, and each of the
+        # two for the next. Half an interval of slack, for timers that fire early.
+        if self._wake_at is None or now + self._settings.ack_every_us // 2 < self._wake_at:
+            return []
         effects: list[SpreadEffect] = []
         if self._owed:
             ack = Ack(tuple(self._received), tuple(self._early))
@@ -172,12 +176,12 @@ class Mesh:
             self._repeat(now, effects)
             effects.append(self._rest(now))
         else:
-            self._awake = False
+            self._wake_at = None
         return effects
 
     def _rest(self, now: int) -> Wake:
-        self._awake = True
-        return Wake(now + self._settings.ack_every_us)
+        self._wake_at = now + self._settings.ack_every_us
+        return Wake(self._wake_at)
 
     def _forget(self) -> None:
         """Drop from the log what everyone has."""
