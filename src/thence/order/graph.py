@@ -17,6 +17,7 @@ context as the sender wrote it, where the document hands over the filtered rest.
 """
 
 from thence.core.dots import ORIGIN_MASK, STEP
+from thence.core.errors import PeerError
 from thence.core.machine import OrderEffect
 from thence.core.message import Message
 from thence.order.engine import Engine
@@ -74,7 +75,10 @@ class GraphOrderer:
         delivered = self._delivered
         if dot <= delivered[dot & ORIGIN_MASK] or dot in self._missing:
             return []
-        missing = [p for p in message.context if p > delivered[p & ORIGIN_MASK]]
+        try:
+            missing = [p for p in message.context if p > delivered[p & ORIGIN_MASK]]
+        except IndexError:
+            raise PeerError(f"{message} names a member that is not known") from None
         if missing:
             self._missing[dot] = len(missing)
             successors = self._successors

@@ -17,6 +17,7 @@ wrong way; here a pass builds the list of survivors.
 from operator import gt
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
+from thence.core.errors import PeerError
 from thence.core.machine import OrderEffect
 from thence.core.message import Message
 from thence.order.engine import Engine
@@ -70,6 +71,8 @@ class VectorOrderer:
         dot = message.dot
         if dot >> ORIGIN_BITS <= self._delivered[dot & ORIGIN_MASK] or dot in self._queued:
             return []
+        if len(message.context) > len(self._delivered):
+            raise PeerError(f"{message} names a member that is not known")
         if not self._deliver(message):
             self._queue.append(message)
             self._queued.add(dot)
