@@ -3,8 +3,11 @@
 import pytest
 from support.conformance import ENGINE_CHECKS, check_reduced
 from support.literal import literal_graph, literal_vector
+from support.schedules import portrait
 
-from thence.core.errors import UsageError
+from thence.core.dots import pack
+from thence.core.errors import PeerError, UsageError
+from thence.core.message import Message
 from thence.order.engine import Engine
 from thence.order.engines import ENGINES, engine
 
@@ -50,3 +53,17 @@ def test_an_engine_is_made_for_a_member_of_the_group(kind: Engine) -> None:
 def test_members_are_admitted_in_order(kind: Engine) -> None:
     with pytest.raises(ValueError, match="admitted in order"):
         kind.orderer(0, 2).admit(3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "context"),
+    [(ENGINES["graph"], (pack(5, 1),)), (ENGINES["vector"], (0, 1, 0, 1))],
+    ids=["graph", "vector"],
+)
+def test_a_stamp_that_names_a_stranger_is_refused(kind: Engine, context: tuple[int, ...]) -> None:
+    """To deliver such a message would be to deliver it before a cause that is not even known."""
+    orderer = kind.orderer(0, 3)
+    before = portrait(orderer)
+    with pytest.raises(PeerError, match="member"):
+        orderer.receive(Message(pack(1, 1), context, b""), 1, 0)
+    assert portrait(orderer) == before
