@@ -268,9 +268,9 @@ class Model:
             elif isinstance(effect, Forward):
                 self.flights.extend((peer, me, effect.message) for peer in effect.peers)
         held = node.received - node.released
-        assert node.orderer.waiting == len(held), (
-            f"waiting: {me} says {node.orderer.waiting}, not {len(held)}"
-        )
+        waiting = node.orderer.waiting
+        assert waiting >= len(held), f"lost: {me} forgot {len(held) - waiting} of {sorted(held)}"
+        assert waiting <= len(held), f"waiting: {me} says that {waiting} wait, not {len(held)}"
         if self.strict:
             idle = sorted(name for name in held if self.truth.past[name] <= node.released)
             assert not idle, f"held: {me} holds {idle} for nothing"

@@ -1,0 +1,63 @@
+"""The tests tested: every planted bug is found by the check named beside it, and by nothing else's fault."""
+
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
+
+import pytest
+from support.conformance import ENGINE_CHECKS, GRAPH_CHECKS
+from support.conformance_replica import REPLICA_CHECKS
+from support.conformance_spread import SPREAD_CHECKS
+from support.mutants import GRAPH, VECTOR, Mutant, mutate
+from support.mutants_nodes import MESH, REPLICA
+
+Kit = tuple[Callable[[ModuleType], object], Mapping[str, Callable[[Any], None]]]
+
+KITS: dict[str, Kit] = {
+    "thence.order.graph": (lambda module: module.GRAPH, GRAPH_CHECKS),
+    "thence.order.vector": (lambda module: module.VECTOR, ENGINE_CHECKS),
+    "thence.spread.mesh": (lambda module: module.MESH, SPREAD_CHECKS),
+    "thence.replica.replica": (lambda module: module.Replica, REPLICA_CHECKS),
+}
+"""By module: what to take from it, and the checks to put it under."""
+
+MUTANTS = GRAPH + VECTOR + MESH + REPLICA
+
+
+def verdict(mutant: Mutant) -> str:
+    """What the check says of the mutant: the first word of its assertion, or another error's type."""
+    take, checks = KITS[mutant.module]
+    subject = take(mutate(mutant.module, mutant.edits))
+    try:
+        checks[mutant.check](subject)
+    except AssertionError as error:
+        return str(error).split(":")[0]
+    except Exception as error:
+        return type(error).__name__
+    return "nothing"
+
+
+@pytest.mark.parametrize(
+    "mutant", MUTANTS, ids=lambda mutant: f"{mutant.module.split('.')[-1]}: {mutant.name}"
+)
+def test_planted_bug_is_found(mutant: Mutant) -> None:
+    assert verdict(mutant) == mutant.finds
+
+
+@pytest.mark.parametrize("module", KITS)
+def test_the_module_without_a_bug_passes(module: str) -> None:
+    take, checks = KITS[module]
+    subject = take(mutate(module, ()))
+    for check in checks.values():
+        check(subject)
+
+
+def test_a_mutant_must_say_where_exactly_it_is() -> None:
+    for edit in (("no such line", ""), ("return", "pass")):
+        with pytest.raises(AssertionError, match=r"places in thence\.order\.graph"):
+            mutate("thence.order.graph", (edit,))
+
+
+def test_no_two_mutants_are_the_same() -> None:
+    assert len({(mutant.module, mutant.edits) for mutant in MUTANTS}) == len(MUTANTS)
+    assert len({(mutant.module, mutant.name) for mutant in MUTANTS}) == len(MUTANTS)
