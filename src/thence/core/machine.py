@@ -25,7 +25,27 @@ class Ack:
         self.early: Final = early
 
 
-Packet = Message | Ack
+class Phantom:
+    """What a member's client has seen, as the context that its next message would carry: stability
+    information without a message. `asks` for the receiver's own in return."""
+
+    __slots__ = ("asks", "context")
+
+    def __init__(self, context: tuple[int, ...], asks: bool) -> None:
+        self.context: Final = context
+        self.asks: Final = asks
+
+
+class Batch:
+    """Several messages for the same receiver, in the order in which they would have gone alone."""
+
+    __slots__ = ("messages",)
+
+    def __init__(self, messages: tuple[Message, ...]) -> None:
+        self.messages: Final = messages
+
+
+Packet = Message | Ack | Phantom | Batch
 """What one node hands to another."""
 
 

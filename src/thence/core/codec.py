@@ -1,0 +1,237 @@
+"""Packets as bytes: versioned, checksummed, compact, and never believed before they are checked.
+
+    packet  = version (1 byte) kind (1 byte) body crc32 (4 bytes, little endian, of all before it)
+    message = origin seq stamp dest payload      (payload: length, bytes)
+    stamp   = dots | counters                    (which one is the codec's, agreed on beforehand)
+    batch   = count, then each message with its length in front
+
+All integers are varints. A counter is written as the difference to the message's own counter: members
+that send at similar rates have similar counters, so a dot costs two bytes and not nine. The origins of
+a context come as gaps between members, or, when there are many, as a bitmap. A member is its index in
+the group, which both ends know.
+
+Decoding goes from unverified bytes to checked packets. Anything that no correct peer sends (a wrong
+checksum, leftover bytes, a member that is not there, a counter of zero, a context that names the message
+itself) raises `PeerError`; no partial packet ever gets out.
+"""
+
+from collections.abc import Callable
+from typing import Final
+from zlib import crc32
+
+from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
+from thence.core.errors import PeerError
+from thence.core.machine import Ack, Batch, Packet, Phantom
+from thence.core.message import Message
+from thence.core.varint import Reader, put, put_signed
+
+VERSION: Final = 1
+MESSAGE, ACK, PHANTOM, BATCH = range(4)
+MAX_SEQ: Final = 1 << 43
+
+
+def put_dots(out: bytearray, dots: tuple[int, ...], seq: int) -> None:
+    """A context: sorted by origin; gaps or bitmap, whatever is shorter."""
+    by_origin = sorted([(dot & ORIGIN_MASK, dot >> ORIGIN_BITS) for dot in dots])
+    bitmap_bytes = by_origin[-1][0] // 8 + 1 if by_origin else 0
+    as_bitmap = bitmap_bytes + 1 < len(by_origin)
+    put(out, len(by_origin) << 1 | as_bitmap)
+    if as_bitmap:
+        bitmap = 0
+        for origin, _ in by_origin:
+            bitmap |= 1 << origin
+        put(out, bitmap_bytes)
+        out += bitmap.to_bytes(bitmap_bytes, "little")
+        for _, counter in by_origin:
+            put_signed(out, counter - seq)
+        return
+    previous = -1
+    for origin, counter in by_origin:
+        put(out, origin - previous - 1)
+        put_signed(out, counter - seq)
+        previous = origin
+
+
+def take_dots(reader: Reader, seq: int, size: int) -> tuple[int, ...]:
+    head = reader.take()
+    count = head >> 1
+    if count > size:
+        raise PeerError(f"a context of {count} dots in a group of {size}")
+    dots = []
+    if head & 1:
+        bitmap = int.from_bytes(reader.take_bytes(reader.take()), "little")
+        if bitmap.bit_count() != count or bitmap >> size:
+            raise PeerError("a context whose bitmap names members that are not there")
+        while bitmap:
+            lowest = bitmap & -bitmap
+            dots.append(pack(lowest.bit_length() - 1, _counter(seq + reader.take_signed())))
+            bitmap ^= lowest
+    else:
+        origin = -1
+        for _ in range(count):
+            origin += reader.take() + 1
+            dots.append(pack(_member(origin, size), _counter(seq + reader.take_signed())))
+    dots.sort()
+    return tuple(dots)
+
+
+def put_counters(out: bytearray, counters: tuple[int, ...], seq: int) -> None:
+    """A vector: a counter per member."""
+    put(out, len(counters))
+    for counter in counters:
+        put_signed(out, counter - seq)
+
+
+def take_counters(reader: Reader, seq: int, size: int) -> tuple[int, ...]:
+    count = reader.take()
+    if count > 2 * size:
+        raise PeerError(f"a vector of {count} entries in a group of {size}")
+    counters = []
+    for _ in range(count):
+        counter = seq + reader.take_signed()
+        if not 0 <= counter < MAX_SEQ:
+            raise PeerError(f"a counter of {counter}")
+        counters.append(counter)
+    return tuple(counters)
+
+
+def _member(index: int, size: int) -> int:
+    if index >= size:
+        raise PeerError(f"member {index} of {size}")
+    return index
+
+
+def _counter(seq: int) -> int:
+    if not 0 < seq < MAX_SEQ:
+        raise PeerError(f"a counter of {seq}")
+    return seq
+
+
+PutStamp = Callable[[bytearray, tuple[int, ...], int], None]
+TakeStamp = Callable[[Reader, int, int], tuple[int, ...]]
+
+
+class Codec:
+    """Both directions, for a group of `size` and the stamps of one engine."""
+
+    __slots__ = ("_dots", "_put_stamp", "_size", "_take_stamp")
+
+    def __init__(self, size: int, stamps_are_dots: bool) -> None:
+        self._size = size
+        self._dots = stamps_are_dots
+        self._put_stamp: PutStamp = put_dots if stamps_are_dots else put_counters
+        self._take_stamp: TakeStamp = take_dots if stamps_are_dots else take_counters
+
+    def encode(self, packet: Packet) -> bytes:
+        out = bytearray((VERSION, MESSAGE))
+        if isinstance(packet, Message):
+            self.put_message(out, packet)
+        elif isinstance(packet, Batch):
+            out[1] = BATCH
+            put(out, len(packet.messages))
+            for message in packet.messages:
+                body = bytearray()
+                self.put_message(body, message)
+                put(out, len(body))
+                out += body
+        elif isinstance(packet, Ack):
+            out[1] = ACK
+            put_counters(out, packet.received, 0)
+            put_dots_list(out, packet.early)
+        else:
+            out[1] = PHANTOM
+            put(out, packet.asks)
+            self._put_stamp(out, packet.context, 0)
+        out += crc32(out).to_bytes(4, "little")
+        return bytes(out)
+
+    def put_message(self, out: bytearray, message: Message) -> None:
+        seq = message.dot >> ORIGIN_BITS
+        put(out, message.dot & ORIGIN_MASK)
+        put(out, seq)
+        self._put_stamp(out, message.context, seq)
+        put(out, len(message.dest))
+        for member in message.dest:
+            put(out, member)
+        put(out, len(message.payload))
+        out += message.payload
+
+    def decode(self, data: bytes) -> Packet:
+        """A checked packet, or `PeerError`."""
+        end = len(data) - 4
+        if end < 2:
+            raise PeerError(f"a packet of {len(data)} bytes")
+        if crc32(memoryview(data)[:end]) != int.from_bytes(data[end:], "little"):
+            raise PeerError("a packet whose checksum does not match")
+        if data[0] != VERSION:
+            raise PeerError(f"a packet of protocol version {data[0]}; this is version {VERSION}")
+        reader = Reader(data, 2, end)
+        packet = self._body(data[1], reader)
+        if reader.at != end:
+            raise PeerError(f"{end - reader.at} bytes too many in a packet")
+        return packet
+
+    def _body(self, kind: int, reader: Reader) -> Packet:
+        if kind == MESSAGE:
+            return self._take_message(reader)
+        if kind == BATCH:
+            return self._take_batch(reader)
+        if kind == ACK:
+            received = take_counters(reader, 0, self._size)
+            if len(received) != self._size:
+                raise PeerError(f"an acknowledgement for {len(received)} members of {self._size}")
+            return Ack(received, take_dots_list(reader, self._size))
+        if kind == PHANTOM:
+            asks = reader.take()
+            if asks > 1:
+                raise PeerError("a phantom that neither asks nor tells")
+            return Phantom(self._take_stamp(reader, 0, self._size), asks == 1)
+        raise PeerError(f"a packet of kind {kind}")
+
+    def _take_batch(self, reader: Reader) -> Batch:
+        count = reader.take()
+        if count > reader.end - reader.at:
+            raise PeerError(f"a batch of {count} messages in {reader.end - reader.at} bytes")
+        messages = []
+        for _ in range(count):
+            length = reader.take()
+            if length > reader.end - reader.at:
+                raise PeerError("a packet ends too early")
+            inner = Reader(reader.data, reader.at, reader.at + length)
+            messages.append(self._take_message(inner))
+            if inner.at != inner.end:
+                raise PeerError(f"{inner.end - inner.at} bytes too many in a message")
+            reader.at = inner.at
+        return Batch(tuple(messages))
+
+    def _take_message(self, reader: Reader) -> Message:
+        origin = _member(reader.take(), self._size)
+        seq = _counter(reader.take())
+        dot = pack(origin, seq)
+        context = self._take_stamp(reader, seq, self._size)
+        if self._dots:
+            for p in context:
+                if p & ORIGIN_MASK == origin and p >= dot:
+                    raise PeerError("a message that follows from itself")
+        elif context and (origin >= len(context) or context[origin] != seq):
+            raise PeerError("a message whose vector does not count it")
+        count = reader.take()
+        if count > self._size:
+            raise PeerError(f"a message to {count} members of {self._size}")
+        dest = tuple([_member(reader.take(), self._size) for _ in range(count)])
+        return Message(dot, context, reader.take_bytes(reader.take()), dest)
+
+
+def put_dots_list(out: bytearray, dots: tuple[int, ...]) -> None:
+    """Any dots, several of one origin too: those that came early."""
+    put(out, len(dots))
+    for dot in dots:
+        put(out, dot & ORIGIN_MASK)
+        put(out, dot >> ORIGIN_BITS)
+
+
+def take_dots_list(reader: Reader, size: int) -> tuple[int, ...]:
+    count = reader.take()
+    if count > reader.end - reader.at:
+        raise PeerError(f"a list of {count} dots in {reader.end - reader.at} bytes")
+    return tuple([pack(_member(reader.take(), size), _counter(reader.take())) for _ in range(count)])
