@@ -1,0 +1,85 @@
+"""`thence verify`: the verdicts on a trace, as a table or as JSON."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from thence.core.errors import UsageError
+from thence.trace.schema import VERDICTS
+
+if TYPE_CHECKING:
+    from thence.pipeline.report import Report
+
+OK, VIOLATIONS, UNREADABLE = 0, 1, 2
+
+
+def verify(trace: Path, open_: bool, as_json: bool, master: str | None) -> int:
+    """Verify a trace, print what was found, and return the exit code."""
+    errors = Console(stderr=True)
+    try:
+        with errors.status("verifying") if errors.is_terminal else _Quiet():
+            report = _run(trace, open_, master)
+    except UsageError as error:
+        print(error, file=sys.stderr)
+        return UNREADABLE
+    if as_json:
+        print(report.to_json())
+    else:
+        _print(report, open_)
+    return OK if report.ok else VIOLATIONS
+
+
+class _Quiet:
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def _run(trace: Path, open_: bool, master: str | None) -> "Report":
+    try:
+        # Spark is an extra; everything else works without it.
+        from thence.pipeline.files import trace_files
+        from thence.pipeline.session import session
+        from thence.pipeline.verify import verify as verify_on_spark
+    except ImportError as error:
+        raise UsageError(f"verification needs Spark: pip install 'thence[lab]' ({error})") from error
+    trace_files(trace)  # a wrong path is told before Spark takes its seconds to start
+    return verify_on_spark(session(master), trace, still_open=open_)
+
+
+def _print(report: "Report", open_: bool) -> None:
+    console = Console()
+    table = Table(title=None)
+    scopes = any(run.run or run.group for run in report.runs)
+    for name in (*(("run", "group") if scopes else ()), "nodes", "sends", "deliveries", "stables", *VERDICTS):
+        table.add_column(name, justify="left" if name in ("run", "group") else "right")
+    for run in report.runs:
+        counts = [run.nodes, run.sends, run.deliveries, run.stables]
+        cells = [f"{count:,}" for count in counts] + [_cell(run.violations[name]) for name in VERDICTS]
+        table.add_row(*((run.run, run.group) if scopes else ()), *cells)
+    console.print(table)
+    for run in report.runs:
+        where = "".join(f"{part} " for part in (run.run, run.group) if part)
+        for example in run.examples:
+            console.print(where + _sentence(example), highlight=False, markup=False, soft_wrap=True)
+    if report.torn:
+        console.print(f"torn: {report.torn} (a last line without its newline was passed over)")
+    if open_:
+        console.print("lost is reported, not judged: the system is still running")
+    console.print("[green]ok[/green]" if report.ok else "[red]violations found[/red]")
+
+
+def _cell(count: int) -> str:
+    return f"[red]{count:,}[/red]" if count else "0"
+
+
+def _sentence(example: dict[str, Any]) -> str:
+    place = example["node"] + (f" at {example['pos']}" if "pos" in example else "")
+    rest = {k: v for k, v in example.items() if k not in ("kind", "node", "pos", "message")}
+    why = ", ".join(
+        f"{key.replace('_', ' ')} {value}" if key != "reason" else value for key, value in rest.items()
+    )
+    return f"{example['kind']}: {example['message']} at node {place}" + (f" ({why})" if why else "")

@@ -1,0 +1,170 @@
+"""The steps on Spark, DataFrame to DataFrame, with explicit schemas.
+
+Python functions meet Spark as Arrow functions over columns: `packed` maps a task number to the pieces of
+its splits, `judged` aggregates a task's pieces to findings. Neither needs pandas.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, cast
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+
+from thence.core.errors import TraceError
+from thence.pipeline.files import Split
+from thence.pipeline.judge import EXAMPLES, Finding, judge
+from thence.pipeline.pack import pack
+from thence.pipeline.plan import Share, Size
+from thence.pipeline.readers import read
+
+PIECE: Final = (
+    "array<struct<run string, `group` string, events bigint, sends bigint, restarts bigint, "
+    "nodes array<string>, payload binary, torn int, error string>>"
+)
+FINDING: Final = (
+    "array<struct<run string, `group` string, what string, verdict string, node string, pos bigint, "
+    "message string, number bigint, detail string>>"
+)
+PIECE_TYPE: Final = pa.list_(
+    pa.struct(
+        [
+            ("run", pa.string()),
+            ("group", pa.string()),
+            ("events", pa.int64()),
+            ("sends", pa.int64()),
+            ("restarts", pa.int64()),
+            ("nodes", pa.list_(pa.string())),
+            ("payload", pa.binary()),
+            ("torn", pa.int32()),
+            ("error", pa.string()),
+        ]
+    )
+)
+SHARE: Final = StructType(
+    [
+        StructField("run", StringType(), False),
+        StructField("group", StringType(), False),
+        StructField("block", IntegerType(), False),
+        StructField("blocks", IntegerType(), False),
+        StructField("task", IntegerType(), False),
+    ]
+)
+
+
+# Spark tells the form of an Arrow function from its annotations, which its own type stubs do not know.
+arrow_function = cast(Any, arrow_udf)
+
+
+def _pieces(splits: Sequence[Split]) -> list[dict[str, Any]]:
+    """What a task's splits hold; a row that cannot be read becomes a piece that says so."""
+    found: list[dict[str, Any]] = []
+    empty = {"run": "", "group": "", "events": 0, "sends": 0, "restarts": 0, "nodes": [], "payload": b""}
+    for split in splits:
+        try:
+            for rows, _, torn in read(split):
+                if torn:
+                    found.append({**empty, "torn": torn, "error": None})
+                found.extend({**piece._asdict(), "torn": 0, "error": None} for piece in pack(rows))
+        except TraceError as error:
+            return [{**empty, "torn": 0, "error": str(error)}]
+    return found
+
+
+def packed(spark: SparkSession, tasks: Sequence[Sequence[Split]]) -> DataFrame:
+    """One row per packed piece."""
+
+    def read_task(numbers: pa.Array) -> pa.Array:
+        return pa.array([_pieces(tasks[number]) for number in numbers.to_pylist()], PIECE_TYPE)
+
+    read_pieces = arrow_function(read_task, PIECE)
+    count = len(tasks)
+    return spark.range(0, count, 1, count).select(F.inline(read_pieces("id")))
+
+
+def sizes(pieces: DataFrame) -> DataFrame:
+    """Per run and group how much there is; `columns` counts nodes and restarts."""
+    nodes = F.size(F.array_distinct(F.flatten(F.collect_list("nodes"))))
+    return (
+        pieces.where("error is null and torn = 0")
+        .groupBy("run", "group")
+        .agg(
+            F.sum("events").alias("events"),
+            F.sum("sends").alias("sends"),
+            (nodes + F.sum("restarts")).alias("columns"),
+        )
+    )
+
+
+def troubles(pieces: DataFrame) -> DataFrame:
+    """The first unreadable row if there is one, and how many last lines were torn."""
+    return pieces.agg(F.min("error").alias("error"), F.coalesce(F.sum("torn"), F.lit(0)).alias("torn"))
+
+
+def judged(spark: SparkSession, pieces: DataFrame, shares: Sequence[Share]) -> DataFrame:
+    """Findings of all tasks. Each task gets its own partition, so that no two large blocks share one."""
+    plan = spark.createDataFrame([tuple(share) for share in shares], SHARE)
+    tasks = max(share.task for share in shares) + 1
+    work = (
+        pieces.where("error is null and torn = 0")
+        .join(F.broadcast(plan), ["run", "group"])
+        .select("task", "run", "group", "block", "blocks", "payload")
+        .repartitionById(tasks, F.col("task"))
+    )
+    judge_task = arrow_function(_judge_task, FINDING)
+    found = judge_task("run", "group", "block", "blocks", "payload").alias("found")
+    return work.groupBy("task").agg(found).select(F.inline("found"))
+
+
+def _judge_task(batches: Iterator[tuple[pa.Array, ...]]) -> Any:
+    runs: dict[tuple[str, str, int, int], list[Any]] = {}
+    for run, group, block, blocks, payload in batches:
+        keys = zip(*(column.to_pylist() for column in (run, group, block, blocks)), strict=True)
+        for key, binary in zip(keys, payload, strict=True):
+            runs.setdefault(key, []).append(memoryview(binary.as_buffer()))
+    found = []
+    for key in sorted(runs):
+        run_name, group_name, number, of = key
+        scope = {"run": run_name, "group": group_name}
+        found += [scope | finding._asdict() for finding in judge(runs.pop(key), number, of)]
+    return found
+
+
+def settle(found: DataFrame) -> DataFrame:
+    """Count each marked row once, leave out those that turned out to be duplicates, keep ten examples."""
+    place = ["run", "group", "node", "pos"]
+    marks = (
+        found.where("what in ('mark', 'held')")
+        .groupBy(*place)
+        .agg(
+            F.max(F.col("what") == "held").alias("cancelled"),
+            F.max("verdict").alias("verdict"),
+            F.max("message").alias("message"),
+            F.min(_mark_detail()).alias("detail"),
+        )
+        .where("not cancelled")
+    )
+    counts = marks.groupBy("run", "group", "verdict").agg(F.count("*").alias("number"))
+    first = Window.partitionBy("run", "group", "verdict").orderBy("node", "pos")
+    examples = marks.withColumn("rank", F.row_number().over(first)).where(F.col("rank") <= EXAMPLES)
+    plain = found.where("what not in ('mark', 'held')")
+    return plain.unionByName(_as_findings(counts, "count")).unionByName(_as_findings(examples, "example"))
+
+
+def _mark_detail() -> Column:
+    return F.when(F.col("what") == "mark", F.col("detail"))
+
+
+def _as_findings(frame: DataFrame, what: str) -> DataFrame:
+    """Fill up the columns of a finding that a frame lacks."""
+    defaults: dict[str, Any] = {**Finding(what)._asdict(), "run": "", "group": ""}
+    names = ["run", "group", *Finding._fields]
+    have = {name: F.col(name) if name in frame.columns else F.lit(defaults[name]) for name in names}
+    casts = {"pos": LongType(), "number": LongType()}
+    return frame.select(*(have[n].cast(casts[n]).alias(n) if n in casts else have[n].alias(n) for n in names))
+
+
+def to_sizes(frame: DataFrame) -> list[Size]:
+    return [Size(**row.asDict()) for row in frame.collect()]

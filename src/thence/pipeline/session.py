@@ -1,0 +1,68 @@
+"""The one Spark session of a process, with settings that suit packed binaries.
+
+Starting one takes seconds, so whoever needs Spark shares it. Settings are those of a laptop by default;
+a `master` other than local brings its own sizes.
+"""
+
+import os
+import re
+import sys
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from thence.pipeline import java
+
+SETTINGS: Final = {
+    # Few, large rows travel: a handful of partitions is plenty for everything but the tasks we plan.
+    "spark.sql.shuffle.partitions": "4",
+    "spark.python.worker.reuse": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    # A packed row can be megabytes: bound a batch by size as well.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.memory": "6g",
+    "spark.driver.maxResultSize": "2g",
+    "spark.sql.session.timeZone": "UTC",
+}
+# Only what a person can act on reaches standard error.
+LOGGING: Final = """rootLogger.level = error
+rootLogger.appenderRef.console.ref = console
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %p %c{1}: %m%n
+"""
+LOCAL: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+
+def session(master: str | None = None) -> SparkSession:
+    """The running session, or a new one on `master` (default: all cores of this machine)."""
+    master = master or f"local[{os.cpu_count() or 2}]"
+    os.environ["JAVA_HOME"] = str(java.home())
+    os.environ.setdefault("SPARK_CONF_DIR", str(java.cached_file("spark/log4j2.properties", LOGGING).parent))
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    settings = dict(SETTINGS)
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        settings |= LOCAL
+    builder = SparkSession.builder.master(master).appName("thence")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def cores(spark: SparkSession) -> int:
+    """How many tasks run at once, as far as the settings tell."""
+    told = spark.conf.get("spark.default.parallelism", None)
+    if told:
+        return int(told)
+    local = re.fullmatch(r"local\[(\d+|\*).*\]", spark.conf.get("spark.master") or "")
+    if local is None:
+        return int(spark.conf.get("spark.cores.max", None) or 8)
+    return os.cpu_count() or 2 if local.group(1) == "*" else int(local.group(1))

@@ -1,0 +1,100 @@
+"""Verdicts that need no happens-before: gaps, unsent messages, lost messages."""
+
+import numpy as np
+
+from thence.pipeline.jit import inlined, kernel
+from thence.pipeline.resolve import KEEP, NONE, Facts
+from thence.pipeline.rows import DELIVER, I32, I64, INSTALL, RESTART, SEND, STABLE, U8
+
+UNSENT, GAP = 1, 2  # bits of a row's flags
+
+
+@inlined
+def is_for(facts: Facts, dot: int, node: int) -> bool:
+    """Whether a sent message is addressed to a node; to its sender it always is."""
+    if facts.restricted[dot] == 0 or facts.dot_node[dot] == node:
+        return True
+    listed = False
+    for k in range(facts.dest_start[dot], facts.dest_start[dot + 1]):
+        listed |= facts.dest_node[k] == node
+    return listed
+
+
+@inlined
+def _is_unsent(facts: Facts, dot: int, node: int) -> bool:
+    """Whether a row about this message at this node has nothing to refer to."""
+    if dot >= facts.sent:
+        return bool(facts.before[dot] == 0)
+    for k in range(facts.evict_start[node], facts.evict_start[node + 1]):
+        if facts.evict_name[k] == facts.dot_name[dot] and facts.dot_seq[dot] > facts.evict_seq[k]:
+            return True
+    return not is_for(facts, dot, node)
+
+
+@kernel
+def judge_rows(facts: Facts, flags: U8, previous: I32) -> None:
+    """Flag gaps and unsent rows; note each send's previous send at its node."""
+    for node in range(len(facts.node_start) - 1):
+        counter = facts.seq_before[node]
+        last = NONE
+        for row in range(facts.node_start[node], facts.node_start[node + 1]):
+            what, dot = facts.kind[row], facts.dot[row]
+            if what == SEND:
+                seq = facts.dot_seq[dot]
+                if seq != counter + 1 or facts.dot_node[dot] != node or facts.def_row[dot] != row:
+                    flags[row] = GAP
+                counter = seq
+                previous[row] = last
+                last = dot
+            elif what in (DELIVER, STABLE):
+                if _is_unsent(facts, dot, node):
+                    flags[row] = UNSENT
+            elif what in (INSTALL, RESTART) and facts.front_own[dot] != KEEP:
+                last = facts.front_own[dot]
+
+
+@inlined
+def holds(held: U8, node: int, dot: int) -> bool:
+    return bool((held[node, dot >> 3] >> (dot & 7)) & 1)
+
+
+@kernel
+def count_holders(facts: Facts, held: U8, down: U8) -> I32:
+    """For each message how many nodes that are not down hold it at the end."""
+    holders = np.zeros(facts.sent, np.int32)
+    for node in range(len(held)):
+        if not down[node]:
+            for dot in range(facts.sent):
+                holders[dot] += holds(held, node, dot)
+    return holders
+
+
+@inlined
+def _holder(held: U8, down: U8, apart: U8, node: int, dot: int) -> int:
+    """The first node from which this one could still get the message, -1 if there is none."""
+    for other in range(len(held)):
+        if not down[other] and holds(held, other, dot) and not (len(apart) and apart[node, other]):
+            return other
+    return -1
+
+
+@kernel
+def find_lost(
+    facts: Facts, held: U8, holders: I32, owned: U8, down: U8, left: U8, apart: U8, examples: I64
+) -> int:
+    """Count lost pairs (message, node); the first ones go to `examples` as (node, message, holder)."""
+    count = 0
+    for node in range(len(held)):
+        if down[node] or left[node]:
+            continue
+        for dot in range(facts.sent):
+            if not owned[dot] or holders[dot] == 0 or holds(held, node, dot) or not is_for(facts, dot, node):
+                continue
+            holder = 0  # when nobody was evicted and no example is wanted, nobody asks who it is
+            if len(apart) or count < len(examples):
+                holder = _holder(held, down, apart, node, dot)
+            if holder >= 0:
+                if count < len(examples):
+                    examples[count, 0], examples[count, 1], examples[count, 2] = node, dot, holder
+                count += 1
+    return count
