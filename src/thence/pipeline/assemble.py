@@ -6,6 +6,7 @@ first, by (origin, counter), as numbers 0 ... sent-1; messages that are only spo
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -231,10 +232,11 @@ def _number_unsent(sent: Dots, orphans: list[tuple[I64, I64, I64]], deps: Said, 
 def _in_order(layout: _Layout, pos: I64, kind: U8, dot: I32) -> Twice | tuple[I64, I64, U8, I32, I64 | None]:
     """Sort where stretches interleave, refuse places claimed twice, drop the kinds for metrics."""
     start = layout.name_start
-    node = np.repeat(np.arange(len(start) - 1), np.diff(start)) if layout.overlap else None
     move: I64 | None = None
-    if node is not None:
-        order = np.lexsort((pos, node))
+    if layout.overlap:
+        order = np.empty(len(pos), np.int64)
+        for a, b in pairwise(start.tolist()):  # node by node: numpy merges sorted stretches fast
+            order[a:b] = a + np.argsort(pos[a:b], kind="stable")
         pos, kind, dot = pos[order], kind[order], dot[order]
         move = np.empty(len(order), np.int64)
         move[order] = np.arange(len(order))

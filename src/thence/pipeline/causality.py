@@ -18,7 +18,7 @@ from thence.pipeline.rows import DELIVER, I32, I64, INSTALL, RESTART, SEND, STAB
 from thence.pipeline.schedule import grown
 from thence.pipeline.single import UNSENT, holds, is_for
 
-DUPLICATE, NOT_HELD, ORDER, BROKEN = 4, 8, 16, 64  # further bits of a row's flags
+DUPLICATE, NOT_HELD, BROKEN = 4, 8, 16  # further bits of a row's flags
 CIRCLE: Final = -1  # instead of a missing message: the row is broken
 
 
@@ -26,7 +26,6 @@ class Pasts(NamedTuple):
     """What the pass finds out. A message's own entry is not part of its past."""
 
     past: I32  # messages × columns of the block
-    tainted: U8  # the past of a message rests on a broken row
     held: U8  # nodes × messages, eight to a byte, at the end
     stateful: I64  # each node's first install or restart
     broken_row: I64
@@ -38,7 +37,6 @@ class Knowledge(NamedTuple):
 
     knows: I32
     complete: I32
-    unsure: U8  # rests on a broken row
     epoch: I64
     size: I32  # entries of the epoch's column so far
     reach: I32  # scratch: the past of a frontier
@@ -56,6 +54,17 @@ def _add_entry(columns: Columns, block: Block, now: Knowledge, node: int) -> Non
     column = block.local[columns.epoch_column[now.epoch[node]]]
     if column >= 0:
         now.knows[node, column] = now.size[node]
+
+
+@inlined
+def _learn(knows: I32, complete: I32, past: I32, node: int, dot: int) -> int:
+    """Take in a message's past; positive if that reaches beyond a complete prefix."""
+    beyond = np.int32(0)
+    for c in range(past.shape[1]):
+        value = past[dot, c]
+        beyond = max(beyond, np.int32(value - complete[node, c]))
+        knows[node, c] = max(knows[node, c], value)
+    return int(beyond)
 
 
 @inlined
@@ -80,44 +89,11 @@ def _missing(
 
 
 @inlined
-def _learn(knows: I32, complete: I32, past: I32) -> int:
-    """Take in a past; positive if it reaches beyond a complete prefix."""
-    beyond = np.int32(0)
-    for c in range(len(past)):
-        beyond = max(beyond, np.int32(past[c] - complete[c]))
-        knows[c] = max(knows[c], past[c])
-    return int(beyond)
-
-
-@inlined
-def _deliver(
-    facts: Facts, columns: Columns, block: Block, found: Pasts, now: Knowledge, node: int, dot: int,
-    counts: bool,
-) -> int:  # fmt: skip
-    """A delivery whose message was sent before: learn its past; a missing message if that is incomplete."""
-    past, complete = found.past[dot], now.complete[node]
-    beyond = _learn(now.knows[node], complete, past)
-    missing = -1
-    if beyond > 0 and counts:
-        missing = _missing(facts, columns, block, found, node, dot, complete)
-    column = block.local[columns.dot_column[dot]]
-    if column >= 0:
-        index = columns.dot_index[dot]
-        now.knows[node, column] = max(now.knows[node, column], index)
-        if complete[column] == index - 1:
-            complete[column] = index
-    now.unsure[node] |= found.tainted[dot]
-    return missing
-
-
-@inlined
 def _frontier(
-    facts: Facts, columns: Columns, block: Block, found: Pasts, now: Knowledge, front: int,
-    first: int, end: int,
-) -> int:  # fmt: skip
-    """Fill `reach` with the past of a frontier, broken messages aside; 1 if it rests on a broken row."""
-    now.reach[:] = 0
-    unsure = 0
+    facts: Facts, columns: Columns, block: Block, found: Pasts, reach: I32, front: int, first: int, end: int
+) -> None:
+    """Fill `reach` with the past of a frontier, broken messages (first to end) aside."""
+    reach[:] = 0
     for k in range(facts.front_start[front], facts.front_start[front + 1]):
         dot = facts.front_dot[k]
         broken = False
@@ -125,41 +101,37 @@ def _frontier(
             broken = broken or found.broken_dot[b] == dot
         if broken:
             continue
-        for c in range(len(now.reach)):
-            now.reach[c] = max(now.reach[c], found.past[dot, c])
+        for c in range(len(reach)):
+            reach[c] = max(reach[c], found.past[dot, c])
         column = block.local[columns.dot_column[dot]]
         if column >= 0:
-            now.reach[column] = max(now.reach[column], columns.dot_index[dot])
-        unsure |= found.tainted[dot]
-    return unsure
+            reach[column] = max(reach[column], columns.dot_index[dot])
 
 
 @inlined
 def _take_state(
     facts: Facts, columns: Columns, block: Block, found: Pasts, now: Knowledge, node: int, row: int
-) -> None:  # fmt: skip
+) -> None:
     """An install adds the frontier's past to what the node holds; a restart leaves it nothing else."""
     found.stateful[node] = min(found.stateful[node], row)
     first = int(np.searchsorted(found.broken_row, row))
     end = int(np.searchsorted(found.broken_row, row + 1))
-    unsure = _frontier(facts, columns, block, found, now, facts.dot[row], first, end)
+    _frontier(facts, columns, block, found, now.reach, facts.dot[row], first, end)
     if facts.kind[row] == RESTART:
         found.held[node] = 0
         now.knows[node] = 0
         now.complete[node] = 0
-        now.unsure[node] = 0
         now.epoch[node] += 1
         now.size[node] = 0
-    now.unsure[node] |= np.uint8(unsure)
+    entry_dot, held = columns.entry_dot, found.held
     for c in range(len(now.reach)):
         now.knows[node, c] = max(now.knows[node, c], now.reach[c])
         begin = columns.entry_start[block.columns[c]]
         for k in range(begin, begin + now.reach[c]):
-            _hold(found.held, node, columns.entry_dot[k])
+            _hold(held, node, entry_dot[k])
     for b in range(first, end):
-        _hold(found.held, node, found.broken_dot[b])
+        _hold(held, node, found.broken_dot[b])
         _add_entry(columns, block, now, node)
-        now.unsure[node] = 1
 
 
 @kernel
@@ -168,43 +140,49 @@ def causality(
 ) -> tuple[I64, I64]:
     """Fill in pasts, holdings and flags; rows out of order, with a missing message each."""
     nodes, width = len(facts.node_start) - 1, len(block.columns)
-    now = Knowledge(
-        np.zeros((nodes, width), np.int32), np.zeros((nodes, width), np.int32), np.zeros(nodes, np.uint8),
-        columns.epoch_start[:-1].copy(), np.zeros(nodes, np.int32), np.zeros(width, np.int32),
-    )  # fmt: skip
+    knows, complete = np.zeros((nodes, width), np.int32), np.zeros((nodes, width), np.int32)
+    epoch, size = columns.epoch_start[:-1].copy(), np.zeros(nodes, np.int32)
+    now = Knowledge(knows, complete, epoch, size, np.zeros(width, np.int32))
     late_row, late_dot, late = np.empty(16, np.int64), np.empty(16, np.int64), 0
+    # Taken out of the tuples once: each access to them counts references, which the usual row must not.
+    kinds, dots, sent, past, held = facts.kind, facts.dot, facts.sent, found.past, found.held
+    owned, local, dot_column, dot_index = block.owned, block.local, columns.dot_column, columns.dot_index
     for s in range(0, len(stretches), 3):
         node = stretches[s]
         for row in range(stretches[s + 1], stretches[s + 2]):
-            what, dot = facts.kind[row], facts.dot[row]
-            if what == DELIVER and dot < facts.sent:
-                held = holds(found.held, node, dot)
+            what, dot = kinds[row], dots[row]
+            if what == DELIVER and dot < sent:
+                fresh = not holds(held, node, dot)
                 counts = flags[row] & UNSENT == 0
-                if counts and held and block.owned[dot]:
+                missing, out_of_order = CIRCLE, False
+                if counts and owned[dot] and not fresh:
                     flags[row] |= DUPLICATE
-                missing = CIRCLE
                 if flags[row] & BROKEN:
                     _add_entry(columns, block, now, node)
-                    now.unsure[node] = 1
-                    late_here = counts and not held and block.owned[dot]
+                    out_of_order = counts and fresh and owned[dot] != 0
                 else:
-                    missing = _deliver(facts, columns, block, found, now, node, dot, counts and not held)
-                    late_here = missing >= 0
-                if late_here:
-                    flags[row] |= ORDER
+                    if _learn(knows, complete, past, node, dot) > 0 and counts and fresh:
+                        missing = _missing(facts, columns, block, found, node, dot, complete[node])
+                        out_of_order = missing >= 0
+                    column = local[dot_column[dot]]
+                    if column >= 0:
+                        index = dot_index[dot]
+                        knows[node, column] = max(knows[node, column], index)
+                        if complete[node, column] == index - 1:
+                            complete[node, column] = index
+                if out_of_order:
                     late_row, late_dot = grown(late_row, late), grown(late_dot, late)
                     late_row[late], late_dot[late] = row, missing
                     late += 1
-                _hold(found.held, node, dot)
+                _hold(held, node, dot)
             elif what == SEND:
                 if facts.def_row[dot] == row:
-                    found.past[dot] = now.knows[node]
-                    found.tainted[dot] = now.unsure[node]
+                    past[dot] = knows[node]
                 _add_entry(columns, block, now, node)
-                _hold(found.held, node, dot)
+                _hold(held, node, dot)
             elif what == STABLE:
-                counts = dot < facts.sent and flags[row] & UNSENT == 0
-                if counts and block.owned[dot] and not holds(found.held, node, dot):
+                counts = dot < sent and flags[row] & UNSENT == 0
+                if counts and owned[dot] and not holds(held, node, dot):
                     flags[row] |= NOT_HELD
             elif what in (INSTALL, RESTART):
                 _take_state(facts, columns, block, found, now, node, row)

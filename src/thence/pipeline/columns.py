@@ -28,6 +28,8 @@ class Columns(NamedTuple):
     again_start: I64  # further entries of messages that have several
     again_column: I32
     again_index: I32
+    unclear: U8  # messages sent after a broken row of their epoch
+    unclear_from: I32  # per column, the first entry that is such a message
 
 
 class Block(NamedTuple):
@@ -41,16 +43,16 @@ class Block(NamedTuple):
 @kernel
 def _chains(
     facts: Facts, broken_row: I64, broken_dot: I64, epoch_start: I64,
-    epoch_column: I32, entry_column: I32, entry_dot: I32, dot_column: I32, dot_index: I32,
+    epoch_column: I32, entry_column: I32, entry_dot: I32, dot_column: I32, dot_index: I32, unclear: U8,
 ) -> int:  # fmt: skip
     """Walk all rows once and write the entries down; the number of columns."""
     columns = entry = broken = 0
     for node in range(len(facts.node_start) - 1):
-        epoch, size = epoch_start[node], 0
+        epoch, size, whole = epoch_start[node], 0, True
         for row in range(facts.node_start[node], facts.node_start[node + 1]):
             what = facts.kind[row]
             if what == RESTART:
-                epoch, size = epoch + 1, 0
+                epoch, size, whole = epoch + 1, 0, True
             more = 1 if what == SEND else 0
             while broken + more < len(broken_row) and broken_row[broken + more] == row:
                 more += 1  # only an install or restart can break on several messages
@@ -63,9 +65,11 @@ def _chains(
                 entry_dot[entry] = facts.dot[row] if what == SEND else broken_dot[broken]
                 entry += 1
                 broken += what != SEND
+                whole &= what == SEND
             if what == SEND and facts.def_row[facts.dot[row]] == row:
                 dot_column[facts.dot[row]] = epoch_column[epoch]
                 dot_index[facts.dot[row]] = size
+                unclear[facts.dot[row]] = not whole
     return columns
 
 
@@ -78,13 +82,27 @@ def build(run: Run, broken_row: I64, broken_dot: I64) -> Columns:
     epoch_column = np.full(int(epoch_start[-1]), -1, np.int32)
     entry_column, entry_dot = np.empty(entries, np.int32), np.empty(entries, np.int32)
     dot_column, dot_index = np.empty(run.facts.sent, np.int32), np.empty(run.facts.sent, np.int32)
+    unclear = np.zeros(run.facts.sent, np.uint8)
     count = _chains(
         run.facts, broken_row, broken_dot, epoch_start,
-        epoch_column, entry_column, entry_dot, dot_column, dot_index,
+        epoch_column, entry_column, entry_dot, dot_column, dot_index, unclear,
     )  # fmt: skip
     entry_start = np.searchsorted(entry_column, np.arange(count + 1))
+    unclear_from = np.full(count, np.iinfo(np.int32).max, np.int32)
+    for entry in np.flatnonzero(unclear[entry_dot])[::-1].tolist():
+        unclear_from[entry_column[entry]] = entry - entry_start[entry_column[entry]] + 1
     again = _again(run.facts.sent, entry_start, entry_column, entry_dot, dot_column, dot_index)
-    return Columns(epoch_start, epoch_column, entry_start, entry_dot, dot_column, dot_index, *again)
+    return Columns(
+        epoch_start,
+        epoch_column,
+        entry_start,
+        entry_dot,
+        dot_column,
+        dot_index,
+        *again,
+        unclear,
+        unclear_from,
+    )
 
 
 def _again(

@@ -17,7 +17,7 @@ from thence.core.errors import TraceError
 from thence.pipeline.files import Split
 from thence.pipeline.judge import EXAMPLES, Finding, judge
 from thence.pipeline.pack import pack
-from thence.pipeline.plan import Share, Size
+from thence.pipeline.plan import Share
 from thence.pipeline.readers import read
 
 PIECE: Final = (
@@ -84,23 +84,19 @@ def packed(spark: SparkSession, tasks: Sequence[Sequence[Split]]) -> DataFrame:
     return spark.range(0, count, 1, count).select(F.inline(read_pieces("id")))
 
 
-def sizes(pieces: DataFrame) -> DataFrame:
-    """Per run and group how much there is; `columns` counts nodes and restarts."""
+def survey(pieces: DataFrame) -> DataFrame:
+    """Per run and group how much there is, the first unreadable row and how many last lines were torn.
+
+    What is wrong with a file belongs to no run; it stands with the unnamed one, which may have no rows.
+    """
     nodes = F.size(F.array_distinct(F.flatten(F.collect_list("nodes"))))
-    return (
-        pieces.where("error is null and torn = 0")
-        .groupBy("run", "group")
-        .agg(
-            F.sum("events").alias("events"),
-            F.sum("sends").alias("sends"),
-            (nodes + F.sum("restarts")).alias("columns"),
-        )
+    return pieces.groupBy("run", "group").agg(
+        F.sum("events").alias("events"),
+        F.sum("sends").alias("sends"),
+        (nodes + F.sum("restarts")).alias("columns"),
+        F.sum("torn").alias("torn"),
+        F.min("error").alias("error"),
     )
-
-
-def troubles(pieces: DataFrame) -> DataFrame:
-    """The first unreadable row if there is one, and how many last lines were torn."""
-    return pieces.agg(F.min("error").alias("error"), F.coalesce(F.sum("torn"), F.lit(0)).alias("torn"))
 
 
 def judged(spark: SparkSession, pieces: DataFrame, shares: Sequence[Share]) -> DataFrame:
@@ -108,7 +104,7 @@ def judged(spark: SparkSession, pieces: DataFrame, shares: Sequence[Share]) -> D
     plan = spark.createDataFrame([tuple(share) for share in shares], SHARE)
     tasks = max(share.task for share in shares) + 1
     work = (
-        pieces.where("error is null and torn = 0")
+        pieces.where("events > 0")
         .join(F.broadcast(plan), ["run", "group"])
         .select("task", "run", "group", "block", "blocks", "payload")
         .repartitionById(tasks, F.col("task"))
@@ -136,10 +132,10 @@ def settle(found: DataFrame) -> DataFrame:
     """Count each marked row once, leave out those that turned out to be duplicates, keep ten examples."""
     place = ["run", "group", "node", "pos"]
     marks = (
-        found.where("what in ('mark', 'held')")
+        found.where("what in ('mark', 'cancel')")
         .groupBy(*place)
         .agg(
-            F.max(F.col("what") == "held").alias("cancelled"),
+            F.max(F.col("what") == "cancel").alias("cancelled"),
             F.max("verdict").alias("verdict"),
             F.max("message").alias("message"),
             F.min(_mark_detail()).alias("detail"),
@@ -149,7 +145,7 @@ def settle(found: DataFrame) -> DataFrame:
     counts = marks.groupBy("run", "group", "verdict").agg(F.count("*").alias("number"))
     first = Window.partitionBy("run", "group", "verdict").orderBy("node", "pos")
     examples = marks.withColumn("rank", F.row_number().over(first)).where(F.col("rank") <= EXAMPLES)
-    plain = found.where("what not in ('mark', 'held')")
+    plain = found.where("what not in ('mark', 'cancel')")
     return plain.unionByName(_as_findings(counts, "count")).unionByName(_as_findings(examples, "example"))
 
 
@@ -164,7 +160,3 @@ def _as_findings(frame: DataFrame, what: str) -> DataFrame:
     have = {name: F.col(name) if name in frame.columns else F.lit(defaults[name]) for name in names}
     casts = {"pos": LongType(), "number": LongType()}
     return frame.select(*(have[n].cast(casts[n]).alias(n) if n in casts else have[n].alias(n) for n in names))
-
-
-def to_sizes(frame: DataFrame) -> list[Size]:
-    return [Size(**row.asDict()) for row in frame.collect()]

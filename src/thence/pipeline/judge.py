@@ -2,9 +2,10 @@
 
 Findings come in four forms. `run`: how much there was. `count`: how many rows or pairs a verdict flags,
 with up to ten `example`s. A run judged in several blocks cannot count `order` and `tag` in one place: a
-row may be flagged by several blocks, and whether a delivery is a duplicate is known only to the block of
-its message once a state was installed. There each flagged row is a `mark`, and `held` marks cancel
-`order` marks; `settle` counts what remains.
+row may be flagged by several blocks; whether a delivery is a duplicate is known only to the block of its
+message once a state was installed; and whether a past can be worked out, only to all blocks together.
+There each flagged row is a `mark`, and a `cancel` takes back the marks of its row: `settle` counts what
+remains.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -83,7 +84,6 @@ def _passes(run: Run, number: int, blocks: int) -> Judged:
     block = columns.block(chains, number, blocks)
     found = Pasts(
         past=np.zeros((facts.sent, len(block.columns)), np.int32),
-        tainted=np.zeros(facts.sent, np.uint8),
         held=np.zeros((nodes, (facts.sent + 7) // 8), np.uint8),
         stateful=np.full(nodes, rows, np.int64),
         broken_row=broken_row,
@@ -227,7 +227,7 @@ def _order(judged: Judged, duplicates: I64) -> Iterator[Finding]:
     if judged.blocks > 1:
         for row in duplicates.tolist():
             if row > judged.found.stateful[judged.run.node_of(row)]:
-                yield _row(judged, "held", "order", row, "")
+                yield _row(judged, "cancel", "order", row, "")
 
 
 def _why_late(judged: Judged, missing: int) -> str:
@@ -238,6 +238,11 @@ def _why_late(judged: Judged, missing: int) -> str:
 
 def _tag(judged: Judged) -> Iterator[Finding]:
     rows, extra, lacking = judged.tags
+    unclear = (extra < 0) & (lacking < 0)
+    if judged.blocks > 1:
+        for row in rows[unclear].tolist():
+            yield _row(judged, "cancel", "tag", row, "")
+    rows, extra, lacking = rows[~unclear], extra[~unclear], lacking[~unclear]
     details = (_why_tag(judged, *pair) for pair in zip(extra.tolist(), lacking.tolist(), strict=True))
     yield from _marks(judged, "tag", rows, details)
 

@@ -59,15 +59,22 @@ def _from(first: int) -> Callable[[int], int]:
 
 def _parquet(split: Split) -> Tables:
     try:
-        file = pq.ParquetFile(split.path, read_dictionary=list(TEXT), pre_buffer=False)
+        plain = pq.ParquetFile(split.path)
+        check_columns(plain.schema_arrow)
+        present = plain.schema_arrow.names
+        # Text stays in the file's own dictionaries: few values stand for millions of rows.
+        coded = [
+            name
+            for name in TEXT
+            if name in present and not pa.types.is_null(plain.schema_arrow.field(name).type)
+        ]
+        file = pq.ParquetFile(split.path, metadata=plain.metadata, read_dictionary=coded)
+    except RowError as problem:
+        raise unreadable(split.path, 1, problem.what) from None
     except (pa.ArrowInvalid, OSError) as error:
         raise TraceError(f"{split.path}: not a readable Parquet file: {error}") from error
     first = 1 + sum(file.metadata.row_group(group).num_rows for group in range(split.start))
-    try:
-        check_columns(file.schema_arrow)
-    except RowError as problem:
-        raise unreadable(split.path, 1, problem.what) from None
-    columns = [name for name in file.schema_arrow.names if name in USED]
+    columns = [name for name in present if name in USED]
     groups = list(range(split.start, split.end))
     try:
         for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=columns, use_threads=False):

@@ -55,15 +55,11 @@ def _is_sent(facts: Facts, state: Waiting, dot: int) -> bool:
 
 @inlined
 def _awaited(facts: Facts, state: Waiting, row: int) -> int:
-    """The smallest message that a row waits for."""
-    what, dot = facts.kind[row], facts.dot[row]
-    if what == DELIVER:
-        if dot < facts.sent and not _is_sent(facts, state, dot):
-            return int(dot)
-    elif what in (INSTALL, RESTART):
-        for k in range(facts.front_start[dot], facts.front_start[dot + 1]):
-            if not _is_sent(facts, state, facts.front_dot[k]):
-                return int(facts.front_dot[k])
+    """The smallest message that an install or restart waits for."""
+    dot = facts.dot[row]
+    for k in range(facts.front_start[dot], facts.front_start[dot + 1]):
+        if not _is_sent(facts, state, facts.front_dot[k]):
+            return int(facts.front_dot[k])
     return FREE
 
 
@@ -80,18 +76,25 @@ def _wake(state: Waiting, dot: int) -> None:
 @inlined
 def _advance(facts: Facts, state: Waiting, node: int) -> int:
     """Work through a node's rows until it must wait or is done; the row where it stopped."""
-    row = state.done[node]
-    while row < facts.node_start[node + 1]:
-        awaited = _awaited(facts, state, row)
+    # Taken out of the tuples once: each access to them counts references, which the usual row must not.
+    kinds, dots, sent = facts.kind, facts.dot, facts.sent
+    def_row, def_node, done = facts.def_row, facts.def_node, state.done
+    row, end = done[node], facts.node_start[node + 1]
+    while row < end:
+        what, dot = kinds[row], dots[row]
+        if what == DELIVER:
+            awaited = dot if dot < sent and def_row[dot] >= done[def_node[dot]] else FREE
+        else:
+            awaited = _awaited(facts, state, row) if what in (INSTALL, RESTART) else FREE
         if awaited != FREE:
             state.message[node] = awaited
             state.after[node] = state.first[awaited]
             state.first[awaited] = node
             break
-        state.done[node] = row + 1
-        if facts.kind[row] == SEND and facts.def_row[facts.dot[row]] == row:
-            _wake(state, facts.dot[row])
         row += 1
+        done[node] = row
+        if what == SEND and def_row[dot] == row - 1:
+            _wake(state, dot)
     return int(row)
 
 

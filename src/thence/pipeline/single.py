@@ -34,21 +34,25 @@ def _is_unsent(facts: Facts, dot: int, node: int) -> bool:
 @kernel
 def judge_rows(facts: Facts, flags: U8, previous: I32) -> None:
     """Flag gaps and unsent rows; note each send's previous send at its node."""
+    # Taken out of the tuple once: each access to it counts references, which the usual row must not.
+    kinds, dots, sent, restricted = facts.kind, facts.dot, facts.sent, facts.restricted
     for node in range(len(facts.node_start) - 1):
+        none_evicted = facts.evict_start[node] == facts.evict_start[node + 1]
         counter = facts.seq_before[node]
         last = NONE
         for row in range(facts.node_start[node], facts.node_start[node + 1]):
-            what, dot = facts.kind[row], facts.dot[row]
-            if what == SEND:
+            what, dot = kinds[row], dots[row]
+            if what in (DELIVER, STABLE):
+                plain = none_evicted and dot < sent and restricted[dot] == 0
+                if not plain and _is_unsent(facts, dot, node):
+                    flags[row] = UNSENT
+            elif what == SEND:
                 seq = facts.dot_seq[dot]
                 if seq != counter + 1 or facts.dot_node[dot] != node or facts.def_row[dot] != row:
                     flags[row] = GAP
                 counter = seq
                 previous[row] = last
                 last = dot
-            elif what in (DELIVER, STABLE):
-                if _is_unsent(facts, dot, node):
-                    flags[row] = UNSENT
             elif what in (INSTALL, RESTART) and facts.front_own[dot] != KEEP:
                 last = facts.front_own[dot]
 
@@ -61,10 +65,11 @@ def holds(held: U8, node: int, dot: int) -> bool:
 @kernel
 def count_holders(facts: Facts, held: U8, down: U8) -> I32:
     """For each message how many nodes that are not down hold it at the end."""
-    holders = np.zeros(facts.sent, np.int32)
+    sent = facts.sent
+    holders = np.zeros(sent, np.int32)
     for node in range(len(held)):
         if not down[node]:
-            for dot in range(facts.sent):
+            for dot in range(sent):
                 holders[dot] += holds(held, node, dot)
     return holders
 
@@ -83,12 +88,12 @@ def find_lost(
     facts: Facts, held: U8, holders: I32, owned: U8, down: U8, left: U8, apart: U8, examples: I64
 ) -> int:
     """Count lost pairs (message, node); the first ones go to `examples` as (node, message, holder)."""
-    count = 0
+    count, sent = 0, facts.sent
     for node in range(len(held)):
         if down[node] or left[node]:
             continue
-        for dot in range(facts.sent):
-            if not owned[dot] or holders[dot] == 0 or holds(held, node, dot) or not is_for(facts, dot, node):
+        for dot in range(sent):
+            if holds(held, node, dot) or not owned[dot] or holders[dot] == 0 or not is_for(facts, dot, node):
                 continue
             holder = 0  # when nobody was evicted and no example is wanted, nobody asks who it is
             if len(apart) or count < len(examples):

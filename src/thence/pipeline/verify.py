@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from thence.core.errors import TraceError
 from thence.pipeline import files, frames, report
 from thence.pipeline.locate import locate
-from thence.pipeline.plan import plan
+from thence.pipeline.plan import Share, Size, plan
 from thence.pipeline.session import cores
 
 
@@ -39,18 +39,26 @@ def _judge(
     still_open: bool,
     blocks: int | None,
 ) -> report.Report:
-    trouble = frames.troubles(pieces).collect()[0]
-    if trouble["error"] is not None:
-        raise TraceError(trouble["error"])
-    shares = plan(frames.to_sizes(frames.sizes(pieces)), parallelism, blocks)
-    if not shares:
-        return report.build([], trouble["torn"])
-    found = frames.judged(spark, pieces, shares).persist()
-    try:
-        rows = frames.settle(found).collect()
-    finally:
-        found.unpersist()
+    surveyed = frames.survey(pieces).collect()
+    errors = [row["error"] for row in surveyed if row["error"] is not None]
+    if errors:
+        raise TraceError(min(errors))
+    torn = sum(row["torn"] for row in surveyed)
+    sizes = [Size(*(row[name] for name in Size._fields)) for row in surveyed if row["events"]]
+    shares = plan(sizes, parallelism, blocks)
+    rows = _findings(frames.judged(spark, pieces, shares), shares) if shares else []
     twice = sorted((r["run"], r["group"], r["node"], r["pos"]) for r in rows if r["what"] == "twice")
     if twice:
         raise TraceError(locate(splits, *twice[0]))
-    return report.build(rows, trouble["torn"], still_open=still_open)
+    return report.build(rows, torn, still_open=still_open)
+
+
+def _findings(found: DataFrame, shares: list[Share]) -> list[Row]:
+    """What the tasks found, settled between blocks where there are several."""
+    if all(share.blocks == 1 for share in shares):
+        return found.collect()
+    found = found.persist()
+    try:
+        return frames.settle(found).collect()
+    finally:
+        found.unpersist()
