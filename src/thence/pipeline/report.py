@@ -53,8 +53,14 @@ def _run_report(run: str, group: str, rows: list[Any]) -> RunReport:
             violations[row["verdict"]] += row["number"]
         else:
             examples.append(row)
-    examples.sort(key=lambda row: (VERDICTS.index(row["verdict"]), row["node"], row["pos"], row["message"]))
+    examples.sort(key=_place)
     return RunReport(run, group, **totals, violations=violations, examples=_ten_each(examples))
+
+
+def _place(row: Any) -> tuple[int, str, int, str, int]:
+    """Examples by verdict, then node, position and message: the same ones whoever found them."""
+    origin, _, seq = row["message"].rpartition(":")
+    return VERDICTS.index(row["verdict"]), row["node"], row["pos"], origin, int(seq)
 
 
 def _ten_each(rows: list[Any]) -> list[dict[str, Any]]:

@@ -1,0 +1,90 @@
+"""Differential: Spark against the oracle, thousands of small runs, correct and broken, at a time."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from pipeline.layouts import scatter, write_jsonl
+from pyspark.sql import SparkSession
+from support.runs import random_run, sabotage
+
+from thence.check.oracle import RunVerdict, judge
+from thence.pipeline.report import RunReport
+from thence.pipeline.verify import verify
+from thence.trace.schema import VERDICTS, Event
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+RUNS = 1500
+
+
+def runs(seed: int, count: int) -> Iterator[list[Event]]:
+    """Half of them broken; some share their run's name and differ in the group."""
+    rng = Random(seed)
+    for number in range(count):
+        events = random_run(rng, f"r{number // 2}", rng.choice(["", "g"]) + str(number % 2))
+        yield events if rng.random() < 0.5 else sabotage(rng, events)
+
+
+def expected(verdict: RunVerdict) -> tuple[Any, ...]:
+    flags: dict[str, list[tuple[Any, ...]]] = {name: [] for name in VERDICTS}
+    for flag in verdict.flagged:
+        flags[flag.verdict].append((flag.node, -1 if flag.pos is None else flag.pos, flag.message))
+    first = {name: sorted(found, key=_place)[:10] for name, found in flags.items()}
+    counts = (verdict.nodes, verdict.sends, verdict.deliveries, verdict.stables)
+    return (verdict.run, verdict.group, counts, verdict.violations, first)
+
+
+def reported(report: RunReport) -> tuple[Any, ...]:
+    flags: dict[str, list[tuple[Any, ...]]] = {name: [] for name in VERDICTS}
+    for example in report.examples:
+        flags[example["kind"]].append((example["node"], example.get("pos", -1), example["message"]))
+    first = {name: sorted(found, key=_place) for name, found in flags.items()}
+    counts = (report.nodes, report.sends, report.deliveries, report.stables)
+    return (report.run, report.group, counts, report.violations, first)
+
+
+def _place(flag: tuple[Any, ...]) -> tuple[Any, ...]:
+    node, pos, message = flag
+    origin, _, seq = message.rpartition(":")
+    return (node, pos, origin, int(seq))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    events = [event for run in runs(1, RUNS) for event in run]
+    scatter(Random(1), folder, events, files=12)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def verdicts() -> list[tuple[Any, ...]]:
+    return [expected(verdict) for run in runs(1, RUNS) for verdict in judge(run)]
+
+
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_spark_and_the_oracle_agree_row_by_row(
+    spark: SparkSession, folder: Path, verdicts: list[tuple[Any, ...]], blocks: int
+) -> None:
+    report = verify(spark, folder, blocks=blocks, split_bytes=1 << 18, split_rows=1 << 14)
+    found = [reported(run) for run in report.runs]
+    assert len(found) == len(verdicts)
+    differences = [pair for pair in zip(sorted(verdicts), sorted(found), strict=True) if pair[0] != pair[1]]
+    assert not differences, differences[0]
+
+
+def test_every_verdict_occurs_in_what_is_compared(verdicts: list[tuple[Any, ...]]) -> None:
+    for name in VERDICTS:
+        assert sum(counts[name] > 0 for _, _, _, counts, _ in verdicts) >= 20, name
+
+
+def test_correct_runs_are_found_correct(spark: SparkSession, tmp_path: Path) -> None:
+    rng = Random(7)
+    rows = [event for number in range(300) for event in random_run(rng, f"r{number}")]
+    write_jsonl(tmp_path / "all.jsonl", rows)
+    report = verify(spark, tmp_path)
+    assert report.ok
+    assert [run.examples for run in report.runs] == [[]] * 300
