@@ -39,7 +39,7 @@ def test_the_kit_refuses_an_engine_that_orders_nothing(check: str) -> None:
 
 def test_engines_are_found_by_name() -> None:
     assert engine("graph") is ENGINES["graph"]
-    with pytest.raises(UsageError, match="there is vector, graph, none"):
+    with pytest.raises(UsageError, match="there is graph, vector, vector-e2e, none"):
         engine("alphabetic")
 
 

@@ -9,8 +9,13 @@ from random import Random
 import pytest
 
 from thence.core.dots import ORIGIN_MASK, STEP
+from thence.core.message import Message
 from thence.order import window as window_module
-from thence.order.window import Tag, Window
+from thence.order.window import GraphTag, Window
+
+
+def see(window: Window, dot: int, *context: int) -> GraphTag:
+    return window.see(Message(dot, context, b""))
 
 
 class Client:
@@ -22,7 +27,7 @@ class Client:
         self.dot = me
         self.context: set[int] = set()
         self.seen: list[int] = []
-        self.tags: dict[int, Tag] = {}
+        self.tags: dict[int, GraphTag] = {}
         self.known: list[set[int]] = [set() for _ in range(size)]
         self.stable: list[int] = []
         self.phantoms: list[tuple[int, tuple[int, ...], set[int]]] = []
@@ -46,7 +51,7 @@ class Model:
         client.context = {dot}
 
     def see(self, client: Client, dot: int) -> None:
-        client.tags[dot] = client.window.see(dot, self.contexts[dot])
+        client.tags[dot] = client.window.see(Message(dot, self.contexts[dot], b""))
         client.seen.append(dot)
         client.context = (client.context - set(self.contexts[dot])) | {dot}
         client.known[dot & ORIGIN_MASK] |= self.past[dot] | {dot}
@@ -124,20 +129,20 @@ def test_window_agrees_with_sets(seed: int, wide: int, monkeypatch: pytest.Monke
         assert set(client.stable) == set(model.past), "not everything became stable"
         assert client.window.drained
         assert len(client.window) == 0
-        assert all(client.window.reached(tag) == len(model.clients) for tag in client.tags.values())
+        assert all(client.window.reached(dot) == len(model.clients) for dot in client.tags)
 
 
 def test_reached_counts_members_and_silent_names_the_others() -> None:
     window = Window(0, 3)
-    first = window.see(STEP, ())
-    assert window.reached(first) == 1
+    first = see(window, STEP)
+    assert window.reached(first.dot) == 1
     assert window.silent() == [1, 2]
-    window.see(STEP + 1, (STEP,))
-    assert window.reached(first) == 2
+    see(window, STEP + 1, STEP)
+    assert window.reached(first.dot) == 2
     assert window.silent() == [2]
     assert window.sweep() == []
     window.heard(2, (STEP,))
-    assert window.reached(first) == 3
+    assert window.reached(first.dot) == 3
     assert window.sweep() == [first]
     assert window.silent() == [2], "of member 1's message nothing was heard from member 2"
 
@@ -145,23 +150,23 @@ def test_reached_counts_members_and_silent_names_the_others() -> None:
 def test_a_phantom_that_overtakes_messages_is_remembered() -> None:
     """The document drops it, and stability waits for the next one, which may never come."""
     window = Window(0, 2)
-    mine = window.see(STEP, ())
+    mine = see(window, STEP)
     window.heard(1, (STEP + 1,))
     assert window.sweep() == []
     assert not window.drained
-    other = window.see(STEP + 1, (STEP,))
+    other = see(window, STEP + 1, STEP)
     assert window.sweep() == [mine, other]
     assert window.drained
 
 
 def test_newer_phantoms_do_not_put_the_first_off() -> None:
     window = Window(0, 3)
-    mine = window.see(STEP, ())
+    mine = see(window, STEP)
     window.heard(2, (STEP,))
     window.heard(1, (STEP + 2,))
     for seq in range(3, 50):
         window.heard(1, (STEP * seq + 2,))
-    theirs = window.see(STEP + 2, (STEP,))
+    theirs = see(window, STEP + 2, STEP)
     assert window.sweep() == [mine, theirs]
     assert not window.drained, "the newest phantom is still ahead"
 
@@ -172,7 +177,7 @@ def test_memory_does_not_grow_with_history() -> None:
     for seq in range(1, 2000):
         for origin in (0, 1):
             dot = seq * STEP + origin
-            window.see(dot, context)
+            see(window, dot, *context)
             context = (dot,)
         window.sweep()
         assert len(window) <= 2

@@ -10,7 +10,7 @@ from support.schedules import Model
 from thence.order.engine import Engine
 from thence.order.engines import ENGINES
 
-ORDERING = [kind for kind in ENGINES.values() if kind.name != "none"]
+ORDERING = [kind for kind in ENGINES.values() if kind.name != "none" and kind.prompt]
 
 every_engine = pytest.mark.parametrize("kind", ORDERING, ids=lambda kind: kind.name)
 
@@ -164,6 +164,20 @@ def test_a_second_level_of_tags_does_not_save_the_delay(kind: Engine, naive: boo
     assert o_b not in model.truth.past[o_a]
     assert model.deliver(o_a, 2) == ([] if naive else [o_a])
     assert set(model.deliver(o_b, 2)) == ({o_a, o_b} if naive else {o_b})
+
+
+def test_the_double_tagged_baseline_is_exact_and_late() -> None:
+    """3.5.1: with a clock of its own in every message the application knows that the two operations
+    are concurrent, and waits all the same."""
+    model = Model(ENGINES["vector-e2e"], 3)
+    o_a = model.submit(0)
+    o_b = model.broadcast(1)
+    model.deliver(o_b, 0)
+    model.flush(0)
+    assert model.spelled(model.messages[o_a]) == frozenset()
+    assert model.deliver(o_a, 2) == []
+    assert model.deliver(o_b, 2) == [o_b, o_a]
+    assert len(model.flights) == 0 or all(len(m.context) == 6 for _, _, m in model.flights)
 
 
 @pytest.mark.parametrize("naive", [False, True], ids=["tagged at the call", "tagged when dequeued"])

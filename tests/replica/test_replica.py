@@ -44,7 +44,7 @@ def test_nothing_counts_as_delivered_until_the_client_takes_it() -> None:
     first = Message(pack(1, 1), (), b"first")
     replica.receive(1, first, 0)
     assert rows.rows == []
-    assert replica.submit(b"unaware", 1).context == ()
-    assert replica.take(2) is first
-    assert replica.submit(b"aware", 3).context == (pack(0, 1), first.dot)
+    assert replica.submit(b"unaware", 1).message.context == ()
+    assert replica.take(2).message is first
+    assert replica.submit(b"aware", 3).message.context == (pack(0, 1), first.dot)
     assert [kind for kind, _ in rows.rows] == [SEND, DELIVER, SEND]

@@ -12,11 +12,12 @@ from support.air import SECOND, Air, Weather
 from support.schedules import Truth
 from thence.core.machine import Effect, Packet, Transmit
 from thence.core.message import Message
+from thence.core.tag import Tag
 from thence.order.engine import Engine
 from thence.order.engines import ENGINES
-from thence.replica.replica import Replica
+from thence.replica.replica import Delivered, Replica
 from thence.spread.mesh import Mesh
-from thence.trace.recorder import DELIVER, DUPLICATE, HOLD, SEND, START
+from thence.trace.recorder import DELIVER, DUPLICATE, HOLD, SEND, STABLE, START
 
 ReplicaCheck = Callable[[type[Replica]], None]
 
@@ -28,14 +29,14 @@ class Rows:
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, int]] = []
-        self.deps: dict[int, tuple[int, ...] | None] = {}
+        self.deps: dict[int, tuple[int, ...]] = {}
 
     def record(self, kind: int, dot: int, now: int) -> None:
         self.rows.append((kind, dot))
 
-    def record_send(self, dot: int, deps: tuple[int, ...] | None, now: int) -> None:
+    def record_deps(self, kind: int, dot: int, deps: tuple[int, ...], now: int) -> None:
         self.deps[dot] = deps
-        self.record(SEND, dot, now)
+        self.record(kind, dot, now)
 
     def of(self, *kinds: int) -> list[tuple[int, int]]:
         return [row for row in self.rows if row[0] in kinds]
@@ -44,11 +45,23 @@ class Rows:
 class Replicas:
     """A group of replicas in the air, with clients whose every call is written down beside them."""
 
-    def __init__(self, make: type[Replica], engine: Engine, size: int, weather: Weather, seed: int) -> None:
+    def __init__(
+        self,
+        make: type[Replica],
+        engine: Engine,
+        size: int,
+        weather: Weather,
+        seed: int,
+        stability: bool = False,
+    ) -> None:
         self.size = size
+        self.stability = stability
         self.air = Air(weather, Random(seed))
         self.rows = [Rows() for _ in range(size)]
-        self.replicas = [make(me, size, engine, Mesh(me, size), self.rows[me]) for me in range(size)]
+        self.replicas = [
+            make(me, size, engine, Mesh(me, size), self.rows[me], stability) for me in range(size)
+        ]
+        self.tags: list[dict[bytes, Tag]] = [{} for _ in range(size)]
         self.truth = Truth(size)
         self.calls: list[list[tuple[int, int]]] = [[] for _ in range(size)]
         self.names: dict[int, bytes] = {}
@@ -59,16 +72,27 @@ class Replicas:
     def submit(self, me: int) -> None:
         name = b"%d/%d" % (me, len(self.calls[me]))
         self.truth.sends(me, name)
-        message = self.replicas[me].submit(name, self.air.now)
+        delivered = self.replicas[me].submit(name, self.air.now)
+        message = delivered.message
+        self._keep(me, delivered)
         assert message.payload == name, "mixed up: another message was sent"
         self.names[message.dot] = name
         self.calls[me].append((SEND, message.dot))
         self._check_deps(me, message)
 
     def take(self, me: int) -> None:
-        message = self.replicas[me].take(self.air.now)
+        delivered = self.replicas[me].take(self.air.now)
+        message = delivered.message
+        self._keep(me, delivered)
         self.truth.takes(me, message.payload)
         self.calls[me].append((DELIVER, message.dot))
+
+    def _keep(self, me: int, delivered: Delivered) -> None:
+        assert (delivered.tag is not None) == self.stability, "tag: there is one exactly with stability"
+        if delivered.tag is not None:
+            assert delivered.tag.dot == delivered.message.dot, "tag: of another message"
+            assert delivered.tag.context == delivered.message.context, "tag: the context is not whole"
+            self.tags[me][delivered.message.payload] = delivered.tag
 
     def flush(self, me: int) -> None:
         self._carry_out(me, self.replicas[me].flush(self.air.now))
@@ -77,7 +101,6 @@ class Replicas:
         """The context in the trace, with the sender's previous send, spells out the past: no less,
         no more."""
         deps = self.rows[me].deps[message.dot]
-        assert deps is not None, "stamp: no context in the trace"
         sends = [dot for kind, dot in self.calls[me] if kind == SEND]
         named = {self.names[dot] for dot in (*deps, *sends[-2:-1])}
         told = named.union(*(self.truth.past[name] for name in named))
@@ -171,7 +194,7 @@ def take_and_answer(group: Replicas, rng: Random, me: int) -> None:
 def check_broadcast(make: type[Replica]) -> None:
     """Without queues: what is broadcast is tagged and leaves at once."""
     rows = Rows()
-    replica = make(0, 2, ENGINES["graph"], Mesh(0, 2), rows)
+    replica = make(0, 2, ENGINES["graph"], Mesh(0, 2), rows, False)
     effects = replica.broadcast(b"hello", 7)
     sent = [effect.packet for effect in effects if isinstance(effect, Transmit)]
     assert [packet.payload for packet in sent if isinstance(packet, Message)] == [b"hello"]
@@ -179,8 +202,63 @@ def check_broadcast(make: type[Replica]) -> None:
     assert not replica.drained, "rest: drained with a message unacknowledged"
 
 
+def check_stability(make: type[Replica]) -> None:
+    """Tags compare as happens-before; what is called stable is; in the end everything is, everywhere."""
+    for engine, seed in product(ORDERING, range(5)):
+        rng = Random(seed)
+        group = Replicas(make, engine, 3, bad_weather(seed), seed, stability=True)
+        for me in range(3):
+            speaks = rng.random() < 0.7  # some only ever listen
+            for _ in range(30):
+                at = rng.randrange(3 * SECOND)
+                if speaks:
+                    group.air.plan(at, me, partial(take_and_answer, group, rng, me))
+            for at in range(0, 8 * SECOND, 100_000):
+                group.air.plan(at, me, partial(take_all, group, me))
+        group.finish()
+        for me in range(3):
+            check_stable_rows(group, me)
+            check_tags(group, me, rng)
+
+
+def take_all(group: Replicas, me: int) -> None:
+    while group.replicas[me].inbox:
+        group.take(me)
+
+
+def check_stable_rows(group: Replicas, me: int) -> None:
+    """Each message once, held by then, and in the past of whatever is delivered later."""
+    past, names, stable, seen = group.truth.past, group.names, set[bytes](), set[bytes]()
+    for kind, dot in group.rows[me].of(SEND, DELIVER, STABLE):
+        name = names[dot]
+        if kind == STABLE:
+            assert name in seen, f"stable: {name!r} at {me} before it was seen"
+            assert name not in stable, f"stable: {name!r} at {me} twice"
+            assert past[name] <= stable, f"stable: {name!r} at {me} before its causes"
+            stable.add(name)
+        else:
+            if kind == DELIVER:
+                assert stable <= past[name], f"stable: too early at {me} for {name!r}"
+            seen.add(name)
+    assert stable == set(past), f"rest: {len(past) - len(stable)} messages never became stable at {me}"
+    assert {names[tag.dot] for tag in group.replicas[me].stable} == stable, "stable: not told"
+    assert all(group.replicas[me].reached(dot) == group.size for dot in names), "reached: not everyone"
+
+
+def check_tags(group: Replicas, me: int, rng: Random) -> None:
+    past, tags = group.truth.past, group.tags[me]
+    names = sorted(tags)
+    for one, other in ((rng.choice(names), rng.choice(names)) for _ in range(300 if names else 0)):
+        a, b = tags[one], tags[other]
+        assert a.before(b) == (one in past[other]), f"tag: {one!r} before {other!r}"
+        assert a.after(b) == (other in past[one]), f"tag: {one!r} after {other!r}"
+        related = one == other or one in past[other] or other in past[one]
+        assert a.concurrent(b) == (not related), f"tag: {one!r} and {other!r}"
+
+
 REPLICA_CHECKS: dict[str, ReplicaCheck] = {
     "two queues": check_two_queues,
     "callbacks": check_callbacks,
     "broadcast": check_broadcast,
+    "stability": check_stability,
 }

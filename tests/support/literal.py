@@ -58,6 +58,12 @@ class VectorClient:
         j = origin_of(message.dot)
         self.v[j] = message.context[j]
 
+    def context(self) -> tuple[int, ...]:
+        return tuple(self.v.values())
+
+    def frontier(self) -> tuple[int, ...]:
+        return to_dots([(j, seq) for j, seq in self.v.items() if seq])
+
     def admit(self, member: int) -> None:
         self.v[member] = 0
 
@@ -76,6 +82,9 @@ class VectorMiddleware:
     @property
     def waiting(self) -> int:
         return len(self.dq)
+
+    def stamp(self, message: Message) -> Message:
+        return message
 
     def sent(self, message: Message, now: int) -> list[OrderEffect]:
         self.v[self.i] = self.v[self.i] + 1
@@ -156,6 +165,12 @@ class GraphClient:
         ctxt = {to_pair(p) for p in message.context}
         self.ctxt = {to_pair(message.dot)} | (self.ctxt - ctxt)
 
+    def context(self) -> tuple[int, ...]:
+        return to_dots(self.ctxt)
+
+    def frontier(self) -> tuple[int, ...]:
+        return self.context()
+
     def admit(self, member: int) -> None:
         """A context names only those that sent something."""
 
@@ -184,6 +199,9 @@ class GraphMiddleware:
     @property
     def waiting(self) -> int:
         return sum(vertex.stage == "rcv" for vertex in self.g.values())
+
+    def stamp(self, message: Message) -> Message:
+        return message
 
     def sent(self, message: Message, now: int) -> list[OrderEffect]:
         d = to_pair(message.dot)

@@ -38,6 +38,13 @@ def _of(rows: Rows, node: str, kind: str) -> Rows:
     return [row for row in rows if row["node"] == node and row["kind"] == kind]
 
 
+def _make_room(rows: Rows, node: str) -> None:
+    """Put a free position between any two rows of a node."""
+    for row in rows:
+        if row["node"] == node:
+            row["pos"] = 2 * _pos(row)
+
+
 def _deps(rows: Rows) -> dict[str, list[str]]:
     """Message -> the messages that its tag names."""
     deps: dict[str, list[str]] = {}
@@ -62,9 +69,10 @@ def swap(rows: Rows) -> str:
 
 
 def repeat(rows: Rows) -> str:
-    """A delivery happens twice."""
+    """A delivery happens twice in a row."""
     again = _of(rows, "n2", "deliver")[0]
-    rows.append({**again, "pos": 10**9})
+    _make_room(rows, "n2")
+    rows.append({**again, "pos": _pos(again) + 1})
     return f"n2 delivers {_name(again)} twice"
 
 
@@ -78,7 +86,7 @@ def lose(rows: Rows) -> str:
     """The last delivery of a node does not happen."""
     last = _of(rows, "n4", "deliver")[-1]
     assert _pos(last) > _pos(_of(rows, "n4", "send")[-1]), "a later send would follow from it"
-    rows.remove(last)
+    rows[:] = [row for row in rows if row["node"] != "n4" or _name(row) != _name(last)]
     return f"n4 never delivers {_name(last)}"
 
 
@@ -99,9 +107,7 @@ def skip(rows: Rows) -> str:
 def rush(rows: Rows) -> str:
     """A message is called stable although concurrent ones are still to come."""
     sent = _of(rows, "n6", "send")[0]
-    for row in rows:
-        if row["node"] == "n6":
-            row["pos"] = 2 * _pos(row)  # makes room between any two rows
+    _make_room(rows, "n6")
     rows.append({**sent, "kind": "stable", "deps": None, "pos": _pos(sent) + 1})
     return f"n6 calls {_name(sent)} stable as soon as it is sent"
 

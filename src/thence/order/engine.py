@@ -1,4 +1,4 @@
-"""The interface of every ordering engine, in two halves.
+"""The interface of every ordering engine, in two halves and a witness.
 
 What defines the tag of a message is what the *client* has seen at the moment of its call, not what
 the middleware has made ready meanwhile (section 3.6 of the tagged causal broadcast document). So an
@@ -9,17 +9,22 @@ engine has two halves with a queue in either direction between them:
 * the `Orderer` lives in the middleware. `sent` takes the client's messages from their queue,
   `receive` takes what the spread brings, and both return what has become deliverable.
 
+The `Witness` stands beside the tagger and remembers what the client has seen that is not stable: it makes
+the tags that the application compares, and finds out what has become causally stable. A client that
+wants neither does without it.
+
 Later engines fit without change: `dest` and `via` are for messages addressed to some members and
 forwarded hop by hop (an engine asks for that with `Forward`), `Doubt` is for engines that may err,
 and `admit` tells both halves of a member that came.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from thence.core.machine import OrderEffect
 from thence.core.message import Message
+from thence.core.tag import Tag
 
 
 class Tagger(Protocol):
@@ -37,6 +42,47 @@ class Tagger(Protocol):
         """`member`, the next free index, belongs to the group from now on."""
         ...
 
+    def context(self) -> tuple[int, ...]:
+        """What this client has seen, as a stamp: what a phantom tells."""
+        ...
+
+    def frontier(self) -> tuple[int, ...]:
+        """The same as dots: the newest messages, from which everything seen follows."""
+        ...
+
+
+class Witness(Protocol):
+    """What one client has seen and not everyone is known to have seen."""
+
+    def __len__(self) -> int:
+        """How many messages are not stable."""
+        ...
+
+    @property
+    def drained(self) -> bool:
+        """Everything seen is stable, and nobody spoke of anything that was not seen."""
+        ...
+
+    def see(self, message: Message) -> Tag:
+        """The client takes a message, or sends one; it has seen everything that this follows from."""
+        ...
+
+    def heard(self, member: int, context: tuple[int, ...]) -> None:
+        """A phantom: `member` has seen everything that this stamp stands for."""
+        ...
+
+    def sweep(self) -> Sequence[Tag]:
+        """What has become causally stable since the last sweep, causes first."""
+        ...
+
+    def reached(self, dot: int) -> int:
+        """At how many members, this one included, a message that was seen is known to be delivered."""
+        ...
+
+    def silent(self) -> list[int]:
+        """The members that hold the oldest unstable message back."""
+        ...
+
 
 class Orderer(Protocol):
     """The middleware's half: holds messages back until everything they depend on was released."""
@@ -44,6 +90,11 @@ class Orderer(Protocol):
     @property
     def waiting(self) -> int:
         """How many received messages are held back."""
+        ...
+
+    def stamp(self, message: Message) -> Message:
+        """A message of this node's own client is about to leave: what leaves. The same, unless the
+        middleware keeps a stamp of its own."""
         ...
 
     def sent(self, message: Message, now: int) -> list[OrderEffect]:
@@ -68,3 +119,9 @@ class Engine:
     orderer: Callable[[int, int], Orderer]
     predecessors: Callable[[Message], tuple[int, ...] | None]
     """The dots that a message's stamp spells out; None where the engine records no context."""
+    witness: Callable[[int, int], Witness] | None = None
+    """None where the engine's stamps tell nothing."""
+    prompt: bool = True
+    """Every message is released at the first moment that causality allows."""
+    stamps_are_dots: bool = True
+    """How stamps are encoded: as dots, or as counters by member."""

@@ -5,8 +5,9 @@ from thence.order.engine import Engine
 from thence.order.graph import GRAPH
 from thence.order.unordered import NONE
 from thence.order.vector import VECTOR
+from thence.order.vector_e2e import VECTOR_E2E
 
-ENGINES: dict[str, Engine] = {engine.name: engine for engine in (VECTOR, GRAPH, NONE)}
+ENGINES: dict[str, Engine] = {engine.name: engine for engine in (GRAPH, VECTOR, VECTOR_E2E, NONE)}
 
 
 def engine(name: str) -> Engine:

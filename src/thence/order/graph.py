@@ -21,6 +21,7 @@ from thence.core.errors import PeerError
 from thence.core.machine import OrderEffect
 from thence.core.message import Message
 from thence.order.engine import Engine
+from thence.order.window import Window
 
 
 class GraphTagger:
@@ -46,6 +47,12 @@ class GraphTagger:
         context.difference_update(message.context)
         context.add(message.dot)
 
+    def context(self) -> tuple[int, ...]:
+        return tuple(sorted(self._context))
+
+    def frontier(self) -> tuple[int, ...]:
+        return self.context()
+
     def admit(self, member: int) -> None:
         """Nothing to do: a context names only origins that sent something."""
 
@@ -65,6 +72,9 @@ class GraphOrderer:
     @property
     def waiting(self) -> int:
         return len(self._missing)
+
+    def stamp(self, message: Message) -> Message:
+        return message
 
     def sent(self, message: Message, now: int) -> list[OrderEffect]:  # noqa: ARG002
         self._delivered[message.dot & ORIGIN_MASK] = message.dot
@@ -121,4 +131,4 @@ def predecessors(message: Message) -> tuple[int, ...]:
     return message.context
 
 
-GRAPH = Engine("graph", GraphTagger, GraphOrderer, predecessors)
+GRAPH = Engine("graph", GraphTagger, GraphOrderer, predecessors, Window)

@@ -4,6 +4,7 @@ The control of every experiment, and the engine of spreads that keep causal orde
 """
 
 from thence.core.dots import STEP
+from thence.core.errors import UsageError
 from thence.core.machine import OrderEffect
 from thence.core.message import Message
 from thence.order.engine import Engine
@@ -26,6 +27,12 @@ class CountingTagger:
     def took(self, message: Message) -> None:
         """Nothing is remembered."""
 
+    def context(self) -> tuple[int, ...]:
+        return ()
+
+    def frontier(self) -> tuple[int, ...]:
+        raise UsageError("order none does not know what it has seen: a node cannot restart with it")
+
     def admit(self, member: int) -> None:
         """Nothing is kept per member."""
 
@@ -41,6 +48,9 @@ class PassingOrderer:
     @property
     def waiting(self) -> int:
         return 0
+
+    def stamp(self, message: Message) -> Message:
+        return message
 
     def sent(self, message: Message, now: int) -> list[OrderEffect]:  # noqa: ARG002
         return []

@@ -15,12 +15,14 @@ wrong way; here a pass builds the list of survivors.
 """
 
 from operator import gt
+from typing import ClassVar
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
 from thence.core.errors import PeerError
 from thence.core.machine import OrderEffect
 from thence.core.message import Message
 from thence.order.engine import Engine
+from thence.order.matrix import Matrix
 
 
 class VectorTagger:
@@ -41,6 +43,12 @@ class VectorTagger:
     def took(self, message: Message) -> None:
         self._seen[message.dot & ORIGIN_MASK] = message.dot >> ORIGIN_BITS
 
+    def context(self) -> tuple[int, ...]:
+        return tuple(self._seen)
+
+    def frontier(self) -> tuple[int, ...]:
+        return tuple([pack(origin, seq) for origin, seq in enumerate(self._seen) if seq])
+
     def admit(self, member: int) -> None:
         if member != len(self._seen):
             raise ValueError(f"members are admitted in order: {member} after {len(self._seen)}")
@@ -51,6 +59,9 @@ class VectorOrderer:
     """The middleware's half (algorithm 3): the delivered vector and the delivery queue."""
 
     __slots__ = ("_delivered", "_queue", "_queued")
+
+    stamps: ClassVar = 1
+    """How many vectors a message carries."""
 
     def __init__(self, me: int, size: int) -> None:
         if not 0 <= me < size:
@@ -63,6 +74,9 @@ class VectorOrderer:
     def waiting(self) -> int:
         return len(self._queue)
 
+    def stamp(self, message: Message) -> Message:
+        return message
+
     def sent(self, message: Message, now: int) -> list[OrderEffect]:  # noqa: ARG002
         self._delivered[message.dot & ORIGIN_MASK] = message.dot >> ORIGIN_BITS
         return []
@@ -71,7 +85,7 @@ class VectorOrderer:
         dot = message.dot
         if dot >> ORIGIN_BITS <= self._delivered[dot & ORIGIN_MASK] or dot in self._queued:
             return []
-        if len(message.context) > len(self._delivered):
+        if len(message.context) > self.stamps * len(self._delivered):
             raise PeerError(f"{message} names a member that is not known")
         if not self._deliver(message):
             self._queue.append(message)
@@ -125,4 +139,4 @@ def predecessors(message: Message) -> tuple[int, ...]:
     return tuple(dots)
 
 
-VECTOR = Engine("vector", VectorTagger, VectorOrderer, predecessors)
+VECTOR = Engine("vector", VectorTagger, VectorOrderer, predecessors, Matrix, stamps_are_dots=False)

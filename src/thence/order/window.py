@@ -27,12 +27,14 @@ compare with each other.
 from collections.abc import Iterable
 
 from thence.core.dots import ORIGIN_MASK, STEP
+from thence.core.errors import PeerError
+from thence.core.message import Message
 
 WIDE = 4096
 """Places in the window from which on a vector is smaller than bits in any group worth the name."""
 
 
-class Tag:
+class GraphTag:
     """A message's place in happens-before, as one client has seen it.
 
     Tags of one client compare exactly, for as long as the application keeps them. `context` is what
@@ -51,7 +53,7 @@ class Tag:
         self._bits = bits  # its own bit included; 0 where `_vector` is used
         self._vector = vector
 
-    def before(self, other: "Tag") -> bool:
+    def before(self, other: "GraphTag") -> bool:
         """Did this message happen before the other?"""
         place = self._place
         if place >= other._place:
@@ -61,11 +63,11 @@ class Tag:
         offset = place - other._floor
         return offset < 0 or other._bits >> offset & 1 == 1
 
-    def after(self, other: "Tag") -> bool:
+    def after(self, other: "GraphTag") -> bool:
         """Did the other message happen before this one?"""
         return other.before(self)
 
-    def concurrent(self, other: "Tag") -> bool:
+    def concurrent(self, other: "GraphTag") -> bool:
         """Did neither happen before the other? (No message is concurrent with itself.)"""
         if self._place < other._place:
             return not self.before(other)
@@ -90,8 +92,8 @@ class Window:
             raise ValueError(f"member {me} of {size}")
         self._me = me
         self._base = 0
-        self._window: list[Tag] = []
-        self._live: dict[int, Tag] = {}
+        self._window: list[GraphTag] = []
+        self._live: dict[int, GraphTag] = {}
         self._seen = list(range(size))
         self._stable = list(range(size))
         self._announced = 0
@@ -107,12 +109,13 @@ class Window:
         """Everything seen is stable, and nobody spoke of anything that was not seen."""
         return not (self._window or self._pending)
 
-    def see(self, dot: int, context: tuple[int, ...]) -> Tag:
+    def see(self, message: Message) -> GraphTag:
         """The client takes a message, or sends one: its tag. Its context was seen before."""
+        dot, context = message.dot, message.context
         base, live = self._base, self._live
         place = base + len(self._window)
         if self._spelled is not None:
-            tag = Tag(dot, context, place, base, 0, self._past_as_vector(dot, context))
+            tag = GraphTag(dot, context, place, base, 0, self._past_as_vector(dot, context))
             self._spelled[dot & ORIGIN_MASK] = tag._vector
         else:
             bits = 1 << (place - base)
@@ -123,7 +126,7 @@ class Window:
                         bits |= self._as_bits(before._vector)
                     else:
                         bits |= before._bits >> (base - before._floor)
-            tag = Tag(dot, context, place, base, bits, ())
+            tag = GraphTag(dot, context, place, base, bits, ())
             self._rows[dot & ORIGIN_MASK] = bits
         self._window.append(tag)
         live[dot] = tag
@@ -136,12 +139,14 @@ class Window:
         """`member` has seen everything up to `context`: a phantom. It counts once all of that was
         seen here too. Of those that must wait, the first and the newest are kept: replacing the first
         by ever newer ones could put it off for ever."""
+        if not all(p > 0 and p & ORIGIN_MASK < len(self._seen) for p in context):
+            raise PeerError(f"a phantom of member {member} names a member that is not known")
         if self._counts(context):
             self._count(member, context)
         else:
             self._pending[member] = [*self._pending.get(member, ())[:1], context]
 
-    def sweep(self) -> list[Tag]:
+    def sweep(self) -> list[GraphTag]:
         """What has become stable, in an order that respects causality."""
         for member in list(self._pending):
             waiting = [context for context in self._pending[member] if not self._counts(context)]
@@ -157,15 +162,15 @@ class Window:
             self._collect(stable)
         return stable
 
-    def reached(self, tag: Tag) -> int:
-        """At how many members, this one included, the message is known to have been delivered."""
-        offset = tag._place - self._base
-        if offset < 0:
+    def reached(self, dot: int) -> int:
+        """At how many members, this one included, a message that was seen is known to be delivered."""
+        tag = self._live.get(dot)
+        if tag is None:
             return len(self._rows)
         others = [q for q in range(len(self._rows)) if q != self._me]
         if self._spelled is not None:
-            origin = tag.dot & ORIGIN_MASK
-            return 1 + sum(self._spelled[q][origin] >= tag.dot for q in others)
+            return 1 + sum(self._spelled[q][dot & ORIGIN_MASK] >= dot for q in others)
+        offset = tag._place - self._base
         return 1 + sum(self._rows[q] >> offset & 1 for q in others)
 
     def silent(self) -> list[int]:
@@ -194,7 +199,7 @@ class Window:
                 row |= self._bits_of(before)
         self._rows[member] = row
 
-    def _stable_of_bits(self) -> list[Tag]:
+    def _stable_of_bits(self) -> list[GraphTag]:
         stable = (1 << len(self._window)) - 1
         for q, row in enumerate(self._rows):
             if q != self._me:
@@ -208,7 +213,7 @@ class Window:
             new ^= lowest
         return found
 
-    def _stable_of_vectors(self, rows: list[tuple[int, ...]]) -> list[Tag]:
+    def _stable_of_vectors(self, rows: list[tuple[int, ...]]) -> list[GraphTag]:
         others = [row for q, row in enumerate(rows) if q != self._me]
         reached = list(map(min, self._seen, self._seen, *others))
         found = []
@@ -220,7 +225,7 @@ class Window:
         found.sort(key=_place)
         return found
 
-    def _collect(self, stable: list[Tag]) -> None:
+    def _collect(self, stable: list[GraphTag]) -> None:
         """Forget what is stable, from the oldest place up to the first that is not."""
         for tag in stable:
             self._stable[tag.dot & ORIGIN_MASK] = tag.dot
@@ -239,7 +244,7 @@ class Window:
             elif len(self._window) <= WIDE // 2:
                 self._narrow(self._spelled)
 
-    def _bits_of(self, tag: Tag) -> int:
+    def _bits_of(self, tag: GraphTag) -> int:
         return self._as_bits(tag._vector) if tag._vector else tag._bits >> (self._base - tag._floor)
 
     def _as_bits(self, vector: tuple[int, ...]) -> int:
@@ -282,5 +287,5 @@ class Window:
         self._spelled = None
 
 
-def _place(tag: Tag) -> int:
+def _place(tag: GraphTag) -> int:
     return tag._place

@@ -23,17 +23,29 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
+class Crash:
+    """From `at_us` to `until_us` a node is down: what arrives is lost, and so are its timers. Then it
+    comes back with everything that it knew."""
+
+    at_us: int
+    until_us: int
+    node: int
+
+
+Fault = Cut | Pause | Crash
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """The faults of one run, and the links that are slow all along."""
 
-    cuts: tuple[Cut, ...] = ()
-    pauses: tuple[Pause, ...] = ()
+    faults: tuple[Fault, ...] = ()
     slow: frozenset[tuple[int, int]] = frozenset()
 
     @property
     def over_us(self) -> int:
         """From when on nothing goes wrong any more."""
-        return max([cut.until_us for cut in self.cuts] + [pause.until_us for pause in self.pauses], default=0)
+        return max([fault.until_us for fault in self.faults], default=0)
 
 
 def between(one: Iterable[int], other: Iterable[int]) -> frozenset[tuple[int, int]]:

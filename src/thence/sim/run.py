@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import BinaryIO
 
+from thence.core.codec import Codec
 from thence.core.errors import UsageError
 from thence.order.engine import Engine
 from thence.order.engines import engine as find_engine
@@ -18,6 +19,8 @@ from thence.sim.scenarios import find as find_scenario
 from thence.sim.scenarios import sending_us
 from thence.sim.settings import Settings
 from thence.sim.world import Progress, World
+from thence.spread.batched import Batched
+from thence.spread.spread import Spread
 from thence.spread.spreads import spread as find_spread
 from thence.trace.parquet import ROWS_PER_FLUSH, ParquetTrace
 from thence.trace.recorder import KINDS, Columns
@@ -40,16 +43,19 @@ class Outcome:
     """What a run came to."""
 
     complete: bool
-    """Everything was delivered everywhere, and every node is drained."""
+    """Everything was delivered and became stable everywhere, and every node is drained."""
     why: str
     """What is missing, if it is not complete."""
     nodes: int
     sends: int
     deliveries: int
+    stables: int
     held: int
     """Messages that arrived before their causes."""
     duplicates: int
     packets: dict[str, int]
+    bytes: dict[str, int]
+    """On the wire, by kind of packet, headers and checksums included."""
     virtual_ms: float
     cpu_seconds: float
 
@@ -66,17 +72,24 @@ class Run:
     ) -> None:
         self.settings = settings
         engine = engine or find_engine(settings.order)
-        spread = find_spread(settings.spread)
         size = settings.nodes
         self._columns = [Columns() for _ in range(size)]
         self._replicas = [
-            Replica(me, size, engine, spread.make(me, size), self._columns[me]) for me in range(size)
+            Replica(me, size, engine, self._spread(me), self._columns[me], settings.stability)
+            for me in range(size)
         ]
+        self._stability = settings.stability and engine.witness is not None
         self.plan: Plan = find_scenario(settings.scenario).plan(settings, Random(f"{settings.seed}/plan"))
-        self._world = World(settings, self.plan, self._replicas)
+        codec = Codec(size, engine.stamps_are_dots)
+        self._world = World(settings, self.plan, self._replicas, codec)
         names = [f"n{me}" for me in range(size)]
         self._trace = ParquetTrace(trace, names, run) if trace else None
         self._tally = Counter[int]()
+
+    def _spread(self, me: int) -> Spread:
+        settings = self.settings
+        spread = find_spread(settings.spread).make(me, settings.nodes)
+        return Batched(spread, max(1, round(settings.batch_ms * 1000))) if settings.batch_ms else spread
 
     def __call__(self, watcher: Watcher | None = None) -> Outcome:
         settings, world = self.settings, self._world
@@ -118,6 +131,9 @@ class Run:
             problems.append(f"still busy at {self._world.now / 1e6:.0f} s of virtual time")
         if deliveries != due:
             problems.append(f"{deliveries} deliveries of {due}")
+        stables = self._count("stable")
+        if self._stability and stables != sends * self.settings.nodes:
+            problems.append(f"{stables} became stable of {sends * self.settings.nodes}")
         if undrained:
             problems.append(f"not drained: {', '.join(undrained[:5])}{' …' if len(undrained) > 5 else ''}")
         return Outcome(
@@ -126,9 +142,11 @@ class Run:
             nodes=self.settings.nodes,
             sends=sends,
             deliveries=deliveries,
+            stables=stables,
             held=self._count("hold"),
             duplicates=self._count("duplicate"),
             packets=dict(sorted(self._world.packets.items())),
+            bytes=dict(sorted(self._world.bytes.items())),
             virtual_ms=self._world.now / 1000,
             cpu_seconds=cpu,
         )

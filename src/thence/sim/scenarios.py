@@ -10,28 +10,35 @@ from random import Random
 from types import MappingProxyType
 
 from thence.core.errors import UsageError
-from thence.sim.faults import Cut, Pause, Plan, apart, between
+from thence.sim.faults import Crash, Cut, Fault, Pause, Plan, apart, between
 from thence.sim.settings import Settings
 
 Planner = Callable[[Settings, Random], Plan]
+Defaults = Mapping[str, object] | Callable[[Random], Mapping[str, object]]
+"""What suits a scenario; or a function that draws it, for scenarios that differ from seed to seed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
     name: str
     says: str
-    defaults: Mapping[str, object]
+    defaults: Defaults
     plan: Planner
 
 
 SCENARIOS: dict[str, Scenario] = {}
 
 
-def scenario(name: str, says: str, **defaults: object) -> Callable[[Planner], Planner]:
+def scenario(
+    name: str,
+    says: str,
+    draw: Callable[[Random], Mapping[str, object]] | None = None,
+    **defaults: object,
+) -> Callable[[Planner], Planner]:
     """Register a planner under `name`."""
 
     def register(plan: Planner) -> Planner:
-        SCENARIOS[name] = Scenario(name, says, MappingProxyType(defaults), plan)
+        SCENARIOS[name] = Scenario(name, says, draw or MappingProxyType(defaults), plan)
         return plan
 
     return register
@@ -46,7 +53,11 @@ def find(name: str) -> Scenario:
 
 def configure(name: str, **given: object) -> Settings:
     """The settings of a run: what was given, else the scenario's defaults, else those of all runs."""
-    chosen = {**find(name).defaults, **{key: value for key, value in given.items() if value is not None}}
+    given = {key: value for key, value in given.items() if value is not None}
+    defaults = find(name).defaults
+    if callable(defaults):
+        defaults = defaults(Random(f"{given.get('seed', 1)}/settings"))
+    chosen = {**defaults, **given}
     return Settings(scenario=name, **chosen)  # type: ignore[arg-type]  # checked by Settings itself
 
 
@@ -73,13 +84,13 @@ def slow_link(settings: Settings, random: Random) -> Plan:  # noqa: ARG001
 @scenario("partition", "two halves lose sight of each other for the middle third of the run", nodes=16)
 def partition(settings: Settings, random: Random) -> Plan:  # noqa: ARG001
     whole = sending_us(settings)
-    return Plan(cuts=(Cut(whole // 3, 2 * whole // 3, apart(*halves(settings))),))
+    return Plan((Cut(whole // 3, 2 * whole // 3, apart(*halves(settings))),))
 
 
 @scenario("one-way", "one half hears the other, but is not heard, for the middle third of the run")
 def one_way(settings: Settings, random: Random) -> Plan:  # noqa: ARG001
     whole = sending_us(settings)
-    return Plan(cuts=(Cut(whole // 3, 2 * whole // 3, between(*halves(settings))),))
+    return Plan((Cut(whole // 3, 2 * whole // 3, between(*halves(settings))),))
 
 
 @scenario("pause", "a third of the nodes stop for a while and go on, one after another")
@@ -87,7 +98,7 @@ def pause(settings: Settings, random: Random) -> Plan:
     whole = sending_us(settings)
     sleepers = random.sample(range(settings.nodes), max(1, settings.nodes // 3))
     return Plan(
-        pauses=tuple(
+        tuple(
             Pause(at, at + whole // 4, node)
             for node in sleepers
             for at in [random.randrange(max(1, whole // 2))]
@@ -112,4 +123,44 @@ def flaky(settings: Settings, random: Random) -> Plan:
         sender, receiver = random.sample(range(settings.nodes), 2)
         at = random.randrange(max(1, whole))
         cuts.append(Cut(at, at + random.randrange(1, max(2, whole // 5)), between([sender], [receiver])))
-    return Plan(cuts=tuple(cuts))
+    return Plan(tuple(cuts))
+
+
+def draw_storm(random: Random) -> dict[str, object]:
+    """A group, a load and a network, none of them kind."""
+    return {
+        "nodes": random.choice((2, 3, 3, 4, 5, 6, 8)),
+        "messages": random.randint(5, 40),
+        "interval_ms": random.choice((2.0, 20.0, 100.0, 500.0)),
+        "interval": random.choice(("fixed", "poisson", "poisson")),
+        "latency_ms": random.choice((1.0, 10.0, 50.0, 200.0)),
+        "latency": random.choice(("fixed", "weibull")),
+        "weibull_scale": random.choice((0.15, 1.0, 3.0)),
+        "loss": random.choice((0.0, 0.05, 0.3)),
+        "duplicate": random.choice((0.0, 0.1, 0.5)),
+        "reorder": random.choice((0.0, 0.2, 0.5)),
+        "take_ms": random.choice((0.0, 0.0, 10.0, 500.0)),
+        "batch_ms": random.choice((0.0, 0.0, 5.0)),
+    }
+
+
+@scenario("storm", "everything at once, drawn from the seed; then calm, and all must come right", draw_storm)
+def storm(settings: Settings, random: Random) -> Plan:
+    whole = max(2_000_000, sending_us(settings))
+    faults: list[Fault] = []
+    for _ in range(random.randint(0, 4)):
+        at, until = _span(random, whole)
+        one = random.sample(range(settings.nodes), random.randint(1, settings.nodes))
+        other = [node for node in range(settings.nodes) if node not in one]
+        links = apart(one, other) if random.random() < 0.5 else between(one, other)
+        faults.append(Cut(at, until, links))
+    for node in range(settings.nodes):
+        if random.random() < 0.5:  # one fault of a node itself at a time, or none
+            at, until = _span(random, whole)
+            faults.append(random.choice((Pause, Crash, Crash))(at, until, node))
+    return Plan(tuple(faults))
+
+
+def _span(random: Random, whole: int) -> tuple[int, int]:
+    at = random.randrange(whole)
+    return at, at + random.randrange(1, whole)

@@ -38,6 +38,10 @@ class Settings:
     """`slow-link`: how many times slower the link between the first two nodes is."""
     take_ms: float = 0.0
     """How long a delivery waits at most, at random, in the client's queue before it is taken."""
+    batch_ms: float = 0.0
+    """Messages for one receiver wait up to this long to travel together; 0: each leaves at once."""
+    stability: bool = True
+    """Whether nodes find out what has become causally stable."""
     payload_bytes: int = 64
     seed: int = 1
 
@@ -59,7 +63,7 @@ class Settings:
             share = getattr(self, name)
             need(0 <= share <= 1, f"--{name} is a share between 0 and 1, not {share}")
         need(self.loss < 1, "--loss 1 loses everything: the run could never end")
-        for name in ("latency_ms", "take_ms", "weibull_scale", "slow_factor"):
+        for name in ("latency_ms", "take_ms", "batch_ms", "weibull_scale", "slow_factor"):
             need(getattr(self, name) >= 0, f"--{name.replace('_', '-')} must not be negative")
         need(self.interval_ms > 0, f"--interval-ms must be above 0, not {self.interval_ms}")
         need(self.weibull_shape > 0, f"--weibull-shape must be above 0, not {self.weibull_shape}")

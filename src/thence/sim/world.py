@@ -11,17 +11,21 @@ from enum import Enum, auto
 from heapq import heappop, heappush
 from random import Random
 
-from thence.core.machine import Ack, Effect, Packet, Transmit
+from thence.core.codec import Codec
+from thence.core.machine import Ack, Batch, Effect, Packet, Phantom, Transmit
+from thence.core.message import Message
 from thence.replica.replica import Replica
-from thence.sim.faults import Cut, Pause, Plan
+from thence.sim.faults import Crash, Cut, Fault, Pause, Plan
 from thence.sim.network import latency
 from thence.sim.settings import Settings
 from thence.sim.workload import intervals
 
-PACKET, WAKE, SEND, TAKE, CUT, MEND, PAUSE, RESUME = range(8)
+PACKET, WAKE, SEND, TAKE, BEGIN, END = range(6)
 
-Event = tuple[int, int, int, int, int, Packet | Cut | Pause | None]
-"""When, tie-breaker, what, which node, which peer, with what."""
+Event = tuple[int, int, int, int, int, Packet | Fault | None]
+"""When, tie-breaker, what, which node, which peer (of a wake-up: which life of the node), with what."""
+
+NAMES: dict[type, str] = {Message: "messages", Batch: "batches", Ack: "acks", Phantom: "phantoms"}
 
 
 class Progress(Enum):
@@ -35,12 +39,14 @@ class Progress(Enum):
 class World:
     """A group of replicas, the links between them, and what happens to both."""
 
-    def __init__(self, settings: Settings, plan: Plan, replicas: list[Replica]) -> None:
+    def __init__(self, settings: Settings, plan: Plan, replicas: list[Replica], codec: Codec) -> None:
         def stream(purpose: str) -> Random:
             return Random(f"{settings.seed}/{purpose}")
 
         self.now = 0
         self.packets = Counter[str]()
+        self.bytes = Counter[str]()
+        self._encode = codec.encode
         self._settings = settings
         self._replicas = replicas
         self._heap: list[Event] = []
@@ -52,7 +58,9 @@ class World:
         self._take_us = round(settings.take_ms * 1000)
         self._faulty = settings.loss > 0 or settings.duplicate > 0 or settings.reorder > 0
         self._cut = Counter[tuple[int, int]]()
-        self._paused: dict[int, list[Event]] = {}
+        self._away: dict[int, list[Event]] = {}
+        self._down: set[int] = set()
+        self._lives = [0] * settings.nodes
         self._to_send = [settings.messages] * settings.nodes
         self._payload = bytes(settings.payload_bytes)
         self._prepare(plan)
@@ -62,22 +70,20 @@ class World:
             replica.start(0)
             if self._to_send[node]:
                 self._push(self._interval(), SEND, node)
-        for cut in plan.cuts:
-            self._push(cut.at_us, CUT, -1, what=cut)
-            self._push(cut.until_us, MEND, -1, what=cut)
-        for pause in plan.pauses:
-            self._push(pause.at_us, PAUSE, pause.node, what=pause)
-            self._push(pause.until_us, RESUME, pause.node, what=pause)
+        for fault in plan.faults:
+            node = -1 if isinstance(fault, Cut) else fault.node
+            self._push(fault.at_us, BEGIN, node, what=fault)
+            self._push(fault.until_us, END, node, what=fault)
 
     def _push(
-        self, at: int, kind: int, node: int, peer: int = -1, what: Packet | Cut | Pause | None = None
+        self, at: int, kind: int, node: int, peer: int = -1, what: Packet | Fault | None = None
     ) -> None:
         self._planned += 1
         heappush(self._heap, (at, self._planned, kind, node, peer, what))
 
     def run(self, until_us: int, steps: int) -> Progress:
         """Let up to `steps` things happen, none after `until_us`."""
-        heap, replicas, paused = self._heap, self._replicas, self._paused
+        heap, replicas, away = self._heap, self._replicas, self._away
         for _ in range(steps):
             if not heap:
                 return Progress.OVER
@@ -87,8 +93,8 @@ class World:
                 heappush(heap, event)
                 return Progress.LATE
             self.now = now
-            if paused and node in paused and kind != RESUME:
-                paused[node].append(event)
+            if away and node in away and kind < BEGIN:
+                self._missed(event)
                 continue
             replica = replicas[node]
             if kind == PACKET:
@@ -96,12 +102,17 @@ class World:
                 if replica.inbox:
                     self._delivered(node, now)
             elif kind == WAKE:
+                if peer != self._lives[node]:
+                    continue
                 effects = replica.wake(now)
             elif kind == SEND:
                 effects = self._send(node, now)
-            else:
-                self._other(kind, node, what)
+            elif kind == TAKE:
+                self._take(node, now)
                 continue
+            else:
+                assert isinstance(what, Cut | Pause | Crash)
+                effects = self._begin(what) if kind == BEGIN else self._end(what)
             if effects:
                 self._carry_out(node, effects, now)
         return Progress.MORE
@@ -114,40 +125,56 @@ class World:
 
     def _delivered(self, node: int, now: int) -> None:
         """The client takes what became deliverable: at once, or when it gets round to it."""
-        replica = self._replicas[node]
         if self._take_us:
             self._push(now + int(self._hold_up() * self._take_us), TAKE, node)
         else:
-            while replica.inbox:
-                replica.take(now)
+            self._take(node, now)
 
-    def _other(self, kind: int, node: int, what: Packet | Cut | Pause | None) -> None:
-        if kind == TAKE:
-            replica = self._replicas[node]
-            while replica.inbox:
-                replica.take(self.now)
-        elif kind == CUT:
-            assert isinstance(what, Cut)
-            self._cut.update(what.links)
-        elif kind == MEND:
-            assert isinstance(what, Cut)
-            self._cut -= Counter(dict.fromkeys(what.links, 1))
-        elif kind == PAUSE:
-            self._paused.setdefault(node, [])
+    def _take(self, node: int, now: int) -> None:
+        replica = self._replicas[node]
+        while replica.inbox:
+            replica.take(now)
+        replica.stable.clear()
+
+    def _missed(self, event: Event) -> None:
+        """Something happens to a node that is paused or down. A pause only puts it off; of one that is
+        down, the client tries again later."""
+        _, _, kind, node, _, _ = event
+        if node not in self._down or kind in (SEND, TAKE):
+            self._away[node].append(event)
+
+    def _begin(self, fault: Fault) -> list[Effect]:
+        if isinstance(fault, Cut):
+            self._cut.update(fault.links)
         else:
-            for _, _, waiting, _, peer, packet in self._paused.pop(node, ()):
-                self._push(self.now, waiting, node, peer, packet)
+            self._away.setdefault(fault.node, [])
+            if isinstance(fault, Crash):
+                self._down.add(fault.node)
+                self._lives[fault.node] += 1
+        return []
+
+    def _end(self, fault: Fault) -> list[Effect]:
+        if isinstance(fault, Cut):
+            self._cut -= Counter(dict.fromkeys(fault.links, 1))
+            return []
+        for _, _, kind, node, peer, what in self._away.pop(fault.node, ()):
+            self._push(self.now, kind, node, peer, what)
+        if isinstance(fault, Crash):
+            self._down.discard(fault.node)
+            return self._replicas[fault.node].restart(self.now)
+        return []
 
     def _carry_out(self, node: int, effects: list[Effect], now: int) -> None:
         for effect in effects:
             if type(effect) is Transmit:
                 self._transmit(node, effect, now)
             else:
-                self._push(effect.at, WAKE, node)  # type: ignore[union-attr]  # what is left is a Wake
+                self._push(effect.at, WAKE, node, self._lives[node])  # type: ignore[union-attr]  # what is left is a Wake
 
     def _transmit(self, node: int, effect: Transmit, now: int) -> None:
-        packet = effect.packet
-        self.packets["acks" if type(packet) is Ack else "messages"] += len(effect.peers)
+        packet, name = effect.packet, NAMES[type(effect.packet)]
+        self.packets[name] += len(effect.peers)
+        self.bytes[name] += len(effect.peers) * len(self._encode(packet))
         heap, latency, cut, planned = self._heap, self._latency, self._cut, self._planned
         if self._faulty or cut:
             self._transmit_badly(node, effect, now)

@@ -116,7 +116,8 @@ class Mesh:
         if type(packet) is Ack:
             self._acknowledged(peer, packet, now)
             return []
-        assert isinstance(packet, Message)
+        if not isinstance(packet, Message):
+            raise PeerError(f"a mesh has no use for a {type(packet).__name__}")
         effects: list[SpreadEffect] = [packet] if self._is_new(packet.dot) else []
         self._owed[peer] = None  # only now: garbage is owed no answer
         if self._wake_at is None:
@@ -178,6 +179,9 @@ class Mesh:
         else:
             self._wake_at = None
         return effects
+
+    def resume(self, now: int) -> list[SpreadEffect]:
+        return [] if self._wake_at is None else [self._rest(now)]
 
     def _rest(self, now: int) -> Wake:
         self._wake_at = now + self._settings.ack_every_us

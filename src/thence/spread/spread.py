@@ -25,6 +25,10 @@ class Spread(Protocol):
         """A packet arrives from `peer`. No effect that is a message: it was there before."""
         ...
 
+    def resume(self, now: int) -> list[SpreadEffect]:
+        """The node is back from a crash: outstanding wake-ups were lost."""
+        ...
+
     def wake(self, now: int) -> list[SpreadEffect]:
         """A wake-up asked for has come, or one that was not."""
         ...

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
-from thence.trace.recorder import KINDS, SEND, Columns
+from thence.trace.recorder import KINDS, Columns
 
 Ints = npt.NDArray[np.int64]
 
@@ -62,23 +62,22 @@ class ParquetTrace:
                 ),
                 pa.array(dots >> ORIGIN_BITS, mask=~about_message),
                 pa.array(np.frombuffer(columns.at, np.int64)),
-                self._deps(columns, kinds == SEND),
+                self._deps(columns),
             ],
             schema=SCHEMA,
         )
         self._writer.write_batch(batch, row_group_size=rows)
 
-    def _deps(self, columns: Columns, is_send: npt.NDArray[np.bool_]) -> pa.ListArray:
-        """The contexts as one list column: an entry per row, null where nothing was recorded."""
+    def _deps(self, columns: Columns) -> pa.ListArray:
+        """The named messages as one list column: an entry per row, null where none are named."""
         rows = len(columns)
-        ends: Ints = np.frombuffer(columns.deps_end, np.int64)
+        naming: Ints = np.frombuffer(columns.deps_row, np.int64)
         sizes = np.zeros(rows, np.int64)
-        sizes[is_send] = np.diff(ends, prepend=0)
+        sizes[naming] = np.diff(np.frombuffer(columns.deps_end, np.int64), prepend=0)
         offsets = np.zeros(rows + 1, np.int32)
         np.cumsum(sizes, out=offsets[1:])
-        absent = ~is_send
-        if columns.deps_null:
-            absent[np.flatnonzero(is_send)[columns.deps_null]] = True
+        absent = np.ones(rows, np.bool_)
+        absent[naming] = False
         dots: Ints = np.frombuffer(columns.deps, np.int64)
         origins = pa.DictionaryArray.from_arrays((dots & ORIGIN_MASK).astype(np.int32), self._names)
         values = pa.StructArray.from_arrays(

@@ -26,8 +26,8 @@ class Recorder(Protocol):
         """An event about the message `dot` (0: about none)."""
         ...
 
-    def record_send(self, dot: int, deps: tuple[int, ...] | None, now: int) -> None:
-        """A send, with the context that its tag carries (None: not recorded)."""
+    def record_deps(self, kind: int, dot: int, deps: tuple[int, ...], now: int) -> None:
+        """An event that names messages: a send the context of its tag, a restart its frontier."""
         ...
 
 
@@ -39,18 +39,17 @@ class NoRecorder:
     def record(self, kind: int, dot: int, now: int) -> None:
         """Nothing."""
 
-    def record_send(self, dot: int, deps: tuple[int, ...] | None, now: int) -> None:
+    def record_deps(self, kind: int, dot: int, deps: tuple[int, ...], now: int) -> None:
         """Nothing."""
 
 
 class Columns:
     """One node's events in typed columns; row i has position `first + i`.
 
-    `deps` holds the contexts end to end; `deps_end[k]` is where that of the k-th send ends, and
-    `deps_null` names the sends whose context was not recorded.
+    `deps` holds the named messages end to end: those of row `deps_row[k]` end at `deps_end[k]`.
     """
 
-    __slots__ = ("at", "deps", "deps_end", "deps_null", "dots", "first", "kinds")
+    __slots__ = ("at", "deps", "deps_end", "deps_row", "dots", "first", "kinds")
 
     def __init__(self) -> None:
         self.first = 0
@@ -62,7 +61,7 @@ class Columns:
         self.at = array("q")
         self.deps = array("q")
         self.deps_end = array("q")
-        self.deps_null: list[int] = []
+        self.deps_row = array("q")
 
     def clear(self) -> None:
         """Forget the rows, which were written out; positions go on from here."""
@@ -77,10 +76,8 @@ class Columns:
         self.dots.append(dot)
         self.at.append(now)
 
-    def record_send(self, dot: int, deps: tuple[int, ...] | None, now: int) -> None:
-        if deps is None:
-            self.deps_null.append(len(self.deps_end))
-        else:
-            self.deps.extend(deps)
+    def record_deps(self, kind: int, dot: int, deps: tuple[int, ...], now: int) -> None:
+        self.deps.extend(deps)
         self.deps_end.append(len(self.deps))
-        self.record(SEND, dot, now)
+        self.deps_row.append(len(self.kinds))
+        self.record(kind, dot, now)

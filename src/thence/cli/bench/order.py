@@ -54,6 +54,9 @@ class _Listener:
     def waiting(self) -> int:
         return self._inner.waiting
 
+    def stamp(self, message: Message) -> Message:
+        return self._inner.stamp(message)
+
     def sent(self, message: Message, now: int) -> list[OrderEffect]:
         self._steps.append((message, True))
         return self._inner.sent(message, now)

@@ -1,0 +1,73 @@
+"""Messages for one receiver travel together: a spread around a spread.
+
+Whatever the inner spread transmits to a peer within `every_us` leaves as one packet. Order per peer stays
+as it is, tags are made long before, so that nothing changes but the number of packets and a delay of at
+most one tick. Acknowledgements and the like do not wait.
+"""
+
+from thence.core.errors import PeerError
+from thence.core.machine import Batch, Packet, SpreadEffect, Transmit, Wake
+from thence.core.message import Message
+from thence.spread.spread import Spread
+
+
+class Batched:
+    __slots__ = ("_every_us", "_inner", "_queued", "_wake_at")
+
+    def __init__(self, inner: Spread, every_us: int) -> None:
+        if every_us <= 0:
+            raise ValueError(f"a batch every {every_us} µs")
+        self._inner = inner
+        self._every_us = every_us
+        self._queued: dict[int, list[Message]] = {}
+        self._wake_at: int | None = None
+
+    @property
+    def drained(self) -> bool:
+        return not self._queued and self._inner.drained
+
+    def broadcast(self, message: Message, now: int) -> list[SpreadEffect]:
+        return self._gather(self._inner.broadcast(message, now), now)
+
+    def receive(self, peer: int, packet: Packet, now: int) -> list[SpreadEffect]:
+        if not isinstance(packet, Batch):
+            return self._gather(self._inner.receive(peer, packet, now), now)
+        if not packet.messages:
+            raise PeerError("a batch of nothing")
+        effects: list[SpreadEffect] = []
+        for message in packet.messages:
+            effects += self._gather(self._inner.receive(peer, message, now), now)
+        return effects
+
+    def wake(self, now: int) -> list[SpreadEffect]:
+        effects = self._gather(self._inner.wake(now), now)
+        if self._wake_at is not None and self._wake_at <= now:
+            self._wake_at = None
+            for peer, messages in self._queued.items():
+                packet = messages[0] if len(messages) == 1 else Batch(tuple(messages))
+                effects.append(Transmit((peer,), packet))
+            self._queued.clear()
+        return effects
+
+    def resume(self, now: int) -> list[SpreadEffect]:
+        effects = self._gather(self._inner.resume(now), now)
+        if self._wake_at is not None:
+            effects.append(self._rest(now))
+        return effects
+
+    def _gather(self, effects: list[SpreadEffect], now: int) -> list[SpreadEffect]:
+        """Keep messages back for the next tick, let everything else pass."""
+        passed: list[SpreadEffect] = []
+        for effect in effects:
+            if isinstance(effect, Transmit) and isinstance(effect.packet, Message):
+                for peer in effect.peers:
+                    self._queued.setdefault(peer, []).append(effect.packet)
+                if self._wake_at is None:
+                    passed.append(self._rest(now))
+            else:
+                passed.append(effect)
+        return passed
+
+    def _rest(self, now: int) -> Wake:
+        self._wake_at = now + self._every_us
+        return Wake(self._wake_at)
