@@ -1,135 +1,12 @@
-"""Property: the window against sets. Tags, stability, k-stability and draining in random schedules.
+"""Stories about the window; what it shares with every witness is in `test_witnesses.py`."""
 
-The model is a group of clients whose messages and phantoms arrive in any causally possible order.
-Ground truth is kept as plain sets of messages; the window must agree with it after every step.
-"""
-
-from random import Random
-
-import pytest
-
-from thence.core.dots import ORIGIN_MASK, STEP
+from thence.core.dots import STEP
 from thence.core.message import Message
-from thence.order import window as window_module
 from thence.order.window import GraphTag, Window
 
 
 def see(window: Window, dot: int, *context: int) -> GraphTag:
     return window.see(Message(dot, context, b""))
-
-
-class Client:
-    """One client with its window, and the same knowledge as sets."""
-
-    def __init__(self, me: int, size: int) -> None:
-        self.me = me
-        self.window = Window(me, size)
-        self.dot = me
-        self.context: set[int] = set()
-        self.seen: list[int] = []
-        self.tags: dict[int, GraphTag] = {}
-        self.known: list[set[int]] = [set() for _ in range(size)]
-        self.stable: list[int] = []
-        self.phantoms: list[tuple[int, tuple[int, ...], set[int]]] = []
-
-
-class Model:
-    def __init__(self, seed: int, size: int) -> None:
-        self.random = Random(seed)
-        self.clients = [Client(me, size) for me in range(size)]
-        self.past: dict[int, set[int]] = {}
-        self.contexts: dict[int, tuple[int, ...]] = {}
-        self.flying: list[tuple[int, int]] = []  # (receiver, dot)
-
-    def send(self, client: Client) -> None:
-        client.dot += STEP
-        dot = client.dot
-        self.past[dot] = set(client.seen)
-        self.contexts[dot] = tuple(sorted(client.context))
-        self.flying += [(other.me, dot) for other in self.clients if other is not client]
-        self.see(client, dot)
-        client.context = {dot}
-
-    def see(self, client: Client, dot: int) -> None:
-        client.tags[dot] = client.window.see(Message(dot, self.contexts[dot], b""))
-        client.seen.append(dot)
-        client.context = (client.context - set(self.contexts[dot])) | {dot}
-        client.known[dot & ORIGIN_MASK] |= self.past[dot] | {dot}
-
-    def deliverable(self) -> list[tuple[int, int]]:
-        return [
-            (receiver, dot)
-            for receiver, dot in self.flying
-            if self.past[dot] <= set(self.clients[receiver].seen)
-        ]
-
-    def deliver(self) -> None:
-        options = self.deliverable()
-        if options:
-            choice = self.random.choice(options)
-            self.flying.remove(choice)
-            self.see(self.clients[choice[0]], choice[1])
-
-    def phantom(self, client: Client, lost: float) -> None:
-        for other in self.clients:
-            if other is not client and self.random.random() >= lost:
-                context = tuple(sorted(client.context))
-                other.phantoms.append((client.me, context, set(client.seen)))
-                other.window.heard(client.me, context)
-
-    def expected_stable(self, client: Client) -> set[int]:
-        """By definition: every other member is known to have seen it (5.1, with phantoms)."""
-        seen = set(client.seen)
-        known = [set(k) for k in client.known]
-        for member, _, everything in client.phantoms:
-            if everything <= seen:
-                known[member] |= everything
-        others = [known[q] for q in range(len(known)) if q != client.me]
-        return set.intersection(seen, *others)
-
-    def check(self, client: Client) -> None:
-        stable = client.window.sweep()
-        before = set(client.stable)
-        for tag in stable:
-            assert tag.dot not in before, "announced twice"
-            assert self.past[tag.dot] <= before, "announced before its causes"
-            before.add(tag.dot)
-            client.stable.append(tag.dot)
-        assert before == self.expected_stable(client)
-        for a in self.random.sample(client.seen, min(6, len(client.seen))):
-            for b in self.random.sample(client.seen, min(6, len(client.seen))):
-                one, other = client.tags[a], client.tags[b]
-                assert one.before(other) == (a in self.past[b])
-                assert one.after(other) == (b in self.past[a])
-                assert one.concurrent(other) == (a != b and a not in self.past[b] and b not in self.past[a])
-
-
-@pytest.mark.parametrize("wide", [4096, 3, 8])
-@pytest.mark.parametrize("seed", range(25))
-def test_window_agrees_with_sets(seed: int, wide: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(window_module, "WIDE", wide)
-    random = Random(f"{seed}/size")
-    model = Model(seed, random.randint(1, 5))
-    for _ in range(70):
-        client = model.random.choice(model.clients)
-        action = model.random.random()
-        if action < 0.25:
-            model.send(client)
-        elif action < 0.85:
-            model.deliver()
-        else:
-            model.phantom(client, lost=0.3)
-        model.check(model.random.choice(model.clients))
-    while model.flying:
-        model.deliver()
-    for client in model.clients:
-        model.phantom(client, lost=0.0)
-    for client in model.clients:
-        model.check(client)
-        assert set(client.stable) == set(model.past), "not everything became stable"
-        assert client.window.drained
-        assert len(client.window) == 0
-        assert all(client.window.reached(dot) == len(model.clients) for dot in client.tags)
 
 
 def test_reached_counts_members_and_silent_names_the_others() -> None:
@@ -169,6 +46,32 @@ def test_newer_phantoms_do_not_put_the_first_off() -> None:
     theirs = see(window, STEP + 2, STEP)
     assert window.sweep() == [mine, theirs]
     assert not window.drained, "the newest phantom is still ahead"
+
+
+def test_what_is_stable_behind_something_older_does_not_count_as_open() -> None:
+    """A stable message stays in the window while an older one is open, but it is announced and done."""
+    window = Window(2, 3)
+    old = see(window, STEP)
+    young = see(window, STEP + 1)
+    window.heard(0, (STEP, STEP + 1))
+    assert window.sweep() == [young], "of the older one its sender is known to know, but not member 1"
+    assert len(window) == 1
+    see(window, 2 * STEP + 1, STEP, STEP + 1)
+    assert window.sweep()[0] is old
+    assert len(window) == 1
+
+
+def test_a_phantom_that_counts_by_now_is_not_displaced_by_the_next() -> None:
+    """Between two sweeps: the newest that waited has been caught up with when a newer one comes."""
+    window = Window(0, 2)
+    theirs = [STEP * seq + 1 for seq in (1, 2, 3)]
+    mine = see(window, STEP)
+    window.heard(1, (theirs[0],))
+    window.heard(1, (STEP, theirs[1]))
+    see(window, theirs[0])
+    see(window, theirs[1], theirs[0])
+    window.heard(1, (STEP, theirs[2]))
+    assert mine in window.sweep()
 
 
 def test_memory_does_not_grow_with_history() -> None:

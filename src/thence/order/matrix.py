@@ -93,19 +93,31 @@ class Matrix:
     def heard(self, member: int, context: tuple[int, ...]) -> None:
         """`member` has seen `context`: a phantom. It counts once its own messages up to there were
         seen; of those that must wait, the first and the newest are kept."""
-        if len(context) != self._width or min(context) < 0:
+        if not 0 <= member < self._width or len(context) != self._width or min(context) < 0:
             raise PeerError(f"a phantom of member {member} names members that are not known")
-        if context[member] <= self._seen[member]:
-            self._rows[member] = tuple(map(max, self._rows[member], context))
-            self._look(member)
-        else:
+        if context[self._me] > self._seen[self._me]:
+            raise PeerError(f"a phantom of member {member} counts messages that were never sent")
+        if not self._count(member, context):
+            self._settle(member)
             self._pending[member] = [*self._pending.get(member, ())[:1], context]
+
+    def _count(self, member: int, context: tuple[int, ...]) -> bool:
+        if context[member] > self._seen[member]:
+            return False
+        self._rows[member] = tuple(map(max, self._rows[member], context))
+        self._look(member)
+        return True
+
+    def _settle(self, member: int) -> None:
+        """Count what had to wait and need not any more."""
+        waiting = [context for context in self._pending.pop(member, ()) if not self._count(member, context)]
+        if waiting:
+            self._pending[member] = waiting
 
     def sweep(self) -> list[VectorTag]:
         """What has become stable, in an order that respects causality."""
         for member in list(self._pending):
-            for context in self._pending.pop(member):
-                self.heard(member, context)
+            self._settle(member)
         found, self._found = self._found, []
         return found
 

@@ -19,19 +19,17 @@ members that a message is known to have been delivered at (k-stability), and com
 faster than comparing two version vectors.
 
 A member that stays silent holds stability back, and the window grows. Bits would then grow with its
-square, so that beyond `WIDE` places new tags keep a vector (a dot per origin) instead: never more
+square, so that beyond `wide` places new tags keep a vector (a dot per origin) instead: never more
 than an engine that is made of vectors. Both forms answer the same questions, and tags of either kind
 compare with each other.
 """
 
 from collections.abc import Iterable
+from typing import ClassVar
 
 from thence.core.dots import ORIGIN_MASK, STEP
 from thence.core.errors import PeerError
 from thence.core.message import Message
-
-WIDE = 4096
-"""Places in the window from which on a vector is smaller than bits in any group worth the name."""
 
 
 class GraphTag:
@@ -87,6 +85,9 @@ class Window:
         "_announced", "_base", "_live", "_me", "_pending", "_rows", "_seen", "_spelled", "_stable", "_window",
     )  # fmt: skip
 
+    wide: ClassVar[int] = 4096
+    """Places in the window from which on a vector is smaller than bits in any group worth the name."""
+
     def __init__(self, me: int, size: int) -> None:
         if not 0 <= me < size:
             raise ValueError(f"member {me} of {size}")
@@ -102,7 +103,8 @@ class Window:
         self._pending: dict[int, list[tuple[int, ...]]] = {}
 
     def __len__(self) -> int:
-        return len(self._window)
+        # Not the window's length: what is stable stays in it while something older is not.
+        return sum(seen - stable for seen, stable in zip(self._seen, self._stable, strict=True)) // STEP
 
     @property
     def drained(self) -> bool:
@@ -131,7 +133,7 @@ class Window:
         self._window.append(tag)
         live[dot] = tag
         self._seen[dot & ORIGIN_MASK] = dot
-        if self._spelled is None and len(self._window) > WIDE:
+        if self._spelled is None and len(self._window) > self.wide:
             self._widen()
         return tag
 
@@ -139,22 +141,27 @@ class Window:
         """`member` has seen everything up to `context`: a phantom. It counts once all of that was
         seen here too. Of those that must wait, the first and the newest are kept: replacing the first
         by ever newer ones could put it off for ever."""
-        if not all(p > 0 and p & ORIGIN_MASK < len(self._seen) for p in context):
-            raise PeerError(f"a phantom of member {member} names a member that is not known")
+        self._refuse_lies(member, context)
         if self._counts(context):
             self._count(member, context)
         else:
+            self._settle(member)
             self._pending[member] = [*self._pending.get(member, ())[:1], context]
+
+    def _refuse_lies(self, member: int, context: tuple[int, ...]) -> None:
+        seen = self._seen
+        if not 0 <= member < len(seen):
+            raise PeerError(f"a phantom of member {member}, who is not known")
+        for p in context:
+            if p < STEP or p & ORIGIN_MASK >= len(seen):
+                raise PeerError(f"a phantom of member {member} names {p:#x}, which cannot be")
+            if p & ORIGIN_MASK == self._me and p > seen[self._me]:
+                raise PeerError(f"a phantom of member {member} names {p:#x}, which was never sent")
 
     def sweep(self) -> list[GraphTag]:
         """What has become stable, in an order that respects causality."""
         for member in list(self._pending):
-            waiting = [context for context in self._pending[member] if not self._counts(context)]
-            for context in self._pending.pop(member):
-                if context not in waiting:
-                    self._count(member, context)
-            if waiting:
-                self._pending[member] = waiting
+            self._settle(member)
         if not self._window:
             return []
         stable = self._stable_of_bits() if self._spelled is None else self._stable_of_vectors(self._spelled)
@@ -182,6 +189,17 @@ class Window:
             dot = self._window[0].dot
             return [q for q in others if self._spelled[q][dot & ORIGIN_MASK] < dot]
         return [q for q in others if not self._rows[q] & 1]
+
+    def _settle(self, member: int) -> None:
+        """Count what had to wait and need not any more."""
+        waiting = []
+        for context in self._pending.pop(member, ()):
+            if self._counts(context):
+                self._count(member, context)
+            else:
+                waiting.append(context)
+        if waiting:
+            self._pending[member] = waiting
 
     def _counts(self, context: Iterable[int]) -> bool:
         seen = self._seen
@@ -241,7 +259,7 @@ class Window:
             self._announced >>= done
             if self._spelled is None:
                 self._rows = [row >> done for row in self._rows]
-            elif len(self._window) <= WIDE // 2:
+            elif len(self._window) <= self.wide // 2:
                 self._narrow(self._spelled)
 
     def _bits_of(self, tag: GraphTag) -> int:

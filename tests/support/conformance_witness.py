@@ -1,0 +1,189 @@
+"""The checks that every witness must pass; the model that judges them is in `support.witnesses`.
+
+Each check is a function of an `Engine` that has a witness.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from random import Random
+
+from support.schedules import weight
+from support.witnesses import ACTS, Model, refuses, step
+from thence.order.engine import Engine
+from thence.order.window import Window
+
+WitnessCheck = Callable[[Engine], None]
+
+WEIGHTS = (4, 9, 2, 3, 0.5, 0.7, 3)
+"""How often each of `ACTS` is drawn: messages pile up, phantoms overtake them."""
+
+
+def with_small_window(engine: Engine, wide: int) -> Engine:
+    """The same engine with a window that counts as wide from so many places on."""
+    make = engine.witness
+    assert isinstance(make, type)
+    return replace(engine, name=f"{engine.name}-{wide}", witness=type("Small", (make,), {"wide": wide}))
+
+
+def models(engine: Engine, seeds: range, least: int = 1) -> Iterator[Model]:
+    for seed in seeds:
+        rng = Random(seed)
+        yield Model(engine, rng.randint(least, 5), rng)
+
+
+def check_schedules(engine: Engine) -> None:
+    """Anything that can happen, in any order; sweeps now and then."""
+    for model in models(engine, range(40)):
+        for act in model.rng.choices(ACTS, WEIGHTS, k=200):
+            step(model, act, model.rng.getrandbits(30))
+        model.finish()
+
+
+def check_every_step(engine: Engine) -> None:
+    """A sweep after every step: whatever is stable is found at once."""
+    for model in models(engine, range(100, 106), least=2):
+        for act in model.rng.choices(ACTS, WEIGHTS, k=80):
+            step(model, act, model.rng.getrandbits(30))
+            for me in range(len(model.clients)):
+                model.sweep(me)
+        model.finish()
+
+
+def check_small_windows(engine: Engine) -> None:
+    """Windows that become wide and narrow again all the time; for witnesses that know the difference."""
+    if hasattr(engine.witness, "wide"):
+        for wide in (1, 3, 8):
+            check_schedules(with_small_window(engine, wide))
+
+
+def check_alone(engine: Engine) -> None:
+    """A group of one: what is sent is stable."""
+    model = Model(engine, 1, Random(0))
+    for _ in range(3):
+        message = model.send(0)
+        assert model.sweep(0) == [message.dot]
+    model.finish()
+
+
+def check_passive(engine: Engine) -> None:
+    """Who only listens holds stability back until it tells; then nothing is held."""
+    model = Model(engine, 3, Random(0))
+    for number in range(20):
+        message = model.send(number % 2)
+        for me in (1 - number % 2, 2):
+            model.bring(message, me)
+        assert model.sweep(0) == model.sweep(1) == []
+        assert model.clients[0].witness.silent() == ([2] if number else [1, 2])
+    model.tell(2)
+    model.hear_all()
+    assert len(model.sweep(0)) == 20, "held: both others are known to have seen everything"
+    model.finish()
+
+
+def check_overtaking(engine: Engine) -> None:
+    """A phantom that comes before the messages that it follows is not forgotten."""
+    model = Model(engine, 3, Random(0))
+    first = model.send(0)
+    model.bring(first, 1)
+    model.bring(first, 2)
+    second = model.send(1)
+    for me in (1, 2):
+        model.tell(me)
+    model.hear_all()
+    model.sweep(0)
+    assert not model.clients[0].witness.drained, "rest: drained with a phantom to be counted"
+    model.bring(second, 0)
+    assert first.dot in model.sweep(0), "held: the phantom that overtook is forgotten"
+    model.finish()
+
+
+def check_first_and_newest(engine: Engine) -> None:
+    """Ever newer phantoms must not put the first one off; and the newest must not be lost."""
+    model = Model(engine, 3, Random(0))
+    mine = model.send(0)
+    model.bring(mine, 1)
+    model.bring(mine, 2)
+    theirs = []
+    for _ in range(30):
+        theirs.append(model.send(1))
+        model.tell(1)
+    model.tell(2)
+    model.hear_all()
+    model.bring(theirs[0], 0)
+    model.sweep(0)
+    for message in theirs[1:]:
+        model.bring(message, 0)
+    model.sweep(0)
+    model.finish()
+
+
+def check_long_chain(engine: Engine, length: int = 1500) -> None:
+    """What a partition leaves behind becomes stable in one go, however deep it is."""
+    assert engine.witness is not None
+    taggers = [engine.tagger(me, 3) for me in range(3)]
+    witness = engine.witness(2, 3)
+    dots = []
+    for number in range(length):
+        message = taggers[number % 2].tag(b"")
+        taggers[1 - number % 2].took(message)
+        witness.see(message)
+        dots.append(message.dot)
+        if number < length - 2:
+            assert [tag.dot for tag in witness.sweep()] == dots[-2:-1], "held: it was followed by both"
+    assert len(witness.sweep()) == 2
+    witness = engine.witness(0, 3)
+    taggers = [engine.tagger(me, 3) for me in range(3)]
+    for number in range(length):
+        message = taggers[number % 2].tag(b"")
+        taggers[1 - number % 2].took(message)
+        taggers[2].took(message)
+        witness.see(message)
+    assert witness.sweep() == [], "early: nothing was heard of member 2"
+    witness.heard(2, taggers[2].context())
+    assert len(witness.sweep()) in (length - 1, length)
+
+
+def check_memory(engine: Engine) -> None:
+    """A busy group keeps what is not stable, and nothing of what was."""
+    model = Model(engine, 2, Random(0))
+    sizes = []
+    for _ in range(60):
+        for me in (0, 1):
+            model.bring(model.send(me), 1 - me)
+            model.sweep(0)
+        sizes.append(weight(model.clients[0].witness))
+    assert len(set(sizes[5:])) == 1, f"rest: memory grows with history: {sizes[5]} to {sizes[-1]}"
+    fresh = Model(engine, 2, Random(0)).clients[0].witness
+    model.tell(1)
+    model.hear_all()
+    model.sweep(0)
+    assert weight(model.clients[0].witness) == weight(fresh), "rest: something is kept for nothing"
+
+
+def check_wide_memory(engine: Engine) -> None:
+    """While one member stays silent, a message costs at most a vector: windows must not grow with
+    the square of what is open."""
+    if hasattr(engine.witness, "wide"):
+        engine = with_small_window(engine, 8)
+    assert engine.witness is not None
+    tagger, witness = engine.tagger(0, 3), engine.witness(0, 3)
+    for _ in range(200):
+        witness.see(tagger.tag(b""))
+    if isinstance(witness, Window) or hasattr(witness, "_window"):
+        bits = max(tag._bits.bit_length() for tag in witness._window)
+        assert bits <= 9, f"rest: a tag of {bits} bits"
+
+
+WITNESS_CHECKS: dict[str, WitnessCheck] = {
+    "alone": check_alone,
+    "schedules": check_schedules,
+    "every step": check_every_step,
+    "small windows": check_small_windows,
+    "passive": check_passive,
+    "overtaking": check_overtaking,
+    "first and newest": check_first_and_newest,
+    "long chain": check_long_chain,
+    "memory": check_memory,
+    "wide memory": check_wide_memory,
+    "garbage": refuses,
+}
