@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from thence.pipeline.report import Report
 
 OK, VIOLATIONS, UNREADABLE = 0, 1, 2
+WIDTH_PIPED = 160  # where nobody says how wide the screen is
 
 
 def verify(trace: Path, open_: bool, as_json: bool, master: str | None) -> int:
@@ -51,8 +53,8 @@ def _run(trace: Path, open_: bool, master: str | None) -> "Report":
 
 
 def _print(report: "Report", open_: bool) -> None:
-    console = Console()
-    table = Table(title=None)
+    console = Console(width=None if sys.stdout.isatty() else WIDTH_PIPED)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     scopes = any(run.run or run.group for run in report.runs)
     for name in (*(("run", "group") if scopes else ()), "nodes", "sends", "deliveries", "stables", *VERDICTS):
         table.add_column(name, justify="left" if name in ("run", "group") else "right")

@@ -2,7 +2,7 @@
 
 Spark asks Java for an incubating module that it does not need here: the packaged runtime lacks it and
 refuses to start, the others print a warning. So Spark is given a JAVA_HOME whose `java` is a small script
-that leaves out that one argument. `THENCE_JAVA=system` or `=packaged` forces one of the two runtimes.
+that leaves out such arguments. `THENCE_JAVA=system` or `=packaged` forces one of the two runtimes.
 """
 
 import os
@@ -17,12 +17,17 @@ from thence.core.errors import UsageError
 
 VERSION_MIN: Final = 17
 UNWANTED: Final = "--add-modules=jdk.incubator.vector"
+# The packaged runtime is so new that it no longer has this package, and says so each time.
+GONE: Final = "--add-opens=java.base/sun.security.action=ALL-UNNAMED"
 
 LAUNCHER: Final = """#!/bin/sh
-# Start Java without the one module that Spark asks for in vain.
+# Start Java without what Spark asks for in vain.
 for argument do
   shift
-  [ "$argument" = "{unwanted}" ] || set -- "$@" "$argument"
+  case "$argument" in
+    {unwanted}) ;;
+    *) set -- "$@" "$argument" ;;
+  esac
 done
 exec "{java}" "$@"
 """
@@ -36,10 +41,10 @@ def home() -> Path:
     if wanted != "packaged":
         java = _system_java()
         if java is not None and (_version(java) or 0) >= VERSION_MIN:
-            return _make_home("java-system", java)
+            return _make_home("java-system", java, UNWANTED)
         if wanted == "system":
             raise UsageError(f"no Java {VERSION_MIN} or later found (JAVA_HOME, then java on the PATH)")
-    return _make_home("java-packaged", _packaged_java())
+    return _make_home("java-packaged", _packaged_java(), UNWANTED, GONE)
 
 
 def _system_java() -> Path | None:
@@ -69,11 +74,10 @@ def _packaged_java() -> Path:
     return Path(JAVA)
 
 
-def _make_home(name: str, java: Path) -> Path:
+def _make_home(name: str, java: Path, *unwanted: str) -> Path:
     """A folder with our launcher around a Java."""
-    folder = cached_file(f"{name}/bin/java", LAUNCHER.format(unwanted=UNWANTED, java=java)).parent.parent
-    (folder / "bin" / "java").chmod(0o755)
-    return folder
+    script = LAUNCHER.format(unwanted=" | ".join(f'"{argument}"' for argument in unwanted), java=java)
+    return cached_file(f"{name}/bin/java", script).parent.parent
 
 
 def cached_file(name: str, text: str) -> Path:

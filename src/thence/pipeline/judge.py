@@ -106,7 +106,7 @@ def _findings(judged: Judged) -> Iterator[Finding]:
         yield from _unsent(judged)
         yield from _rows(judged, "gap", np.flatnonzero(judged.flags & GAP), _why_gap)
     duplicates = np.flatnonzero(judged.flags & DUPLICATE)
-    yield from _rows(judged, "duplicate", duplicates, _nothing)
+    yield from _rows(judged, "duplicate", duplicates, _why_duplicate)
     unstable = np.flatnonzero(judged.flags & (NOT_HELD | OVERTAKEN))
     yield from _rows(judged, "unstable", unstable, _why_unstable)
     yield from _lost(judged)
@@ -132,8 +132,14 @@ def _rows(judged: Judged, verdict: str, rows: I64, why: Any) -> Iterator[Finding
             yield _row(judged, "example", verdict, row, why(judged, row))
 
 
-def _nothing(_judged: Judged, _row: int) -> str:
-    return ""
+def _why_duplicate(judged: Judged, row: int) -> str:
+    """Where the node got the message first: its first send or delivery, else a state."""
+    run, facts = judged.run, judged.run.facts
+    begin = int(facts.node_start[run.node_of(row)])
+    same = (facts.dot[begin:row] == facts.dot[row]) & np.isin(facts.kind[begin:row], (SEND, DELIVER))
+    if not same.any():
+        return _detail(reason="it came with a state")
+    return _detail(first_pos=int(run.table.pos[begin + int(np.argmax(same))]))
 
 
 def _why_gap(judged: Judged, row: int) -> str:

@@ -11,7 +11,11 @@ from typing import Final, NamedTuple
 EVENTS_PER_BLOCK: Final = 1_000_000
 COLUMNS_PER_BLOCK_MIN: Final = 16
 MATRIX_BYTES_MAX: Final = 1 << 30
-EVENTS_PER_TASK: Final = 250_000
+# What a run costs however small it is, as events that take as long.
+EVENTS_PER_RUN: Final = 5_000
+EVENTS_PER_TASK: Final = 500_000
+# A task holds the packed rows of all its runs at once.
+EVENTS_PER_TASK_MAX: Final = 1 << 26
 
 
 class Size(NamedTuple):
@@ -44,14 +48,15 @@ def blocks_of(size: Size, parallelism: int) -> int:
 def plan(sizes: Sequence[Size], parallelism: int, blocks: int | None = None) -> list[Share]:
     """A share for every block, largest first to the least loaded task. `blocks` forces a number of blocks."""
     cut = [(size, blocks or blocks_of(size, parallelism)) for size in sorted(sizes)]
-    total = sum(size.events * pieces for size, pieces in cut)
-    tasks = max(1, min(parallelism * max(1, total // (parallelism << 26)), total // EVENTS_PER_TASK))
-    tasks = max(tasks, max((pieces for _, pieces in cut if blocks is None), default=1))
+    total = sum((size.events + EVENTS_PER_RUN) * pieces for size, pieces in cut)
+    tasks = max(1, min(parallelism, total // EVENTS_PER_TASK), total // EVENTS_PER_TASK_MAX)
+    if blocks is None:
+        tasks = max(tasks, max((pieces for _, pieces in cut), default=1))
     load = [0] * tasks
     shares = []
     for size, pieces in sorted(cut, key=lambda item: -item[0].events):
         for block in range(pieces):
             task = load.index(min(load))
-            load[task] += size.events
+            load[task] += size.events + EVENTS_PER_RUN
             shares.append(Share(size.run, size.group, block, pieces, task))
     return shares

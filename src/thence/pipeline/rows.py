@@ -191,7 +191,9 @@ def _whole(column: Any, name: str) -> I64:
         return np.full(len(array), -1, np.int64)
     nulls = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
     if array.type == pa.uint64():
-        large = pc.fill_null(pc.greater(array, 2**63 - 1), False).to_numpy(zero_copy_only=False)
+        large = pc.fill_null(pc.greater(array, pa.scalar(2**63 - 1, pa.uint64())), False).to_numpy(
+            zero_copy_only=False
+        )
         if large.any():
             raise RowError(int(np.argmax(large)), f"{name} does not fit into 64 bits")
     values = (array.fill_null(0) if nulls is not None else array).cast(pa.int64())

