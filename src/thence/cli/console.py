@@ -1,8 +1,9 @@
 """Where people look: plain output on standard output, progress on standard error of a terminal."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -12,10 +13,10 @@ err = Console(stderr=True, highlight=False)
 
 
 @contextmanager
-def counting(title: str) -> Iterator[Callable[[int, int], None]]:
+def counting(title: str) -> Iterator["Counter"]:
     """A bar for long work, fed with (done, total); silent where standard error is no terminal."""
     if not sys.stderr.isatty():
-        yield lambda done, total: None  # noqa: ARG005
+        yield lambda done, total, what=None: None  # noqa: ARG005
         return
     columns = (
         TextColumn("{task.description}"),
@@ -25,4 +26,10 @@ def counting(title: str) -> Iterator[Callable[[int, int], None]]:
     )
     with Progress(*columns, console=err, transient=True) as progress:
         task = progress.add_task(title, total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
+        yield lambda done, total, what=None: progress.update(
+            task, completed=done, total=total or None, description=what
+        )
+
+
+class Counter(Protocol):
+    def __call__(self, done: int, total: int, what: str | None = None) -> None: ...

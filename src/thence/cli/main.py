@@ -49,7 +49,9 @@ def thence(
 @app.command()
 def sim(
     scenario: Annotated[str, typer.Option(help="What goes wrong: `--scenario list` tells.")] = "steady",
-    order: Annotated[str | None, typer.Option(help="Ordering engine: graph, vector, none.")] = None,
+    order: Annotated[
+        str | None, typer.Option(help="Ordering engine: graph, vector, vector-e2e, none.")
+    ] = None,
     spread: Annotated[str | None, typer.Option(help="How messages travel: mesh.")] = None,
     nodes: Annotated[int | None, typer.Option(help="Members of the group.")] = None,
     messages: Annotated[int | None, typer.Option(help="Messages that each member sends.")] = None,
@@ -74,6 +76,12 @@ def sim(
     take_ms: Annotated[
         float | None, typer.Option(help="A client takes its deliveries up to this much later.")
     ] = None,
+    batch_ms: Annotated[
+        float | None, typer.Option(help="Messages for one receiver travel together, this long apart.")
+    ] = None,
+    stability: Annotated[
+        bool | None, typer.Option("--stability/--no-stability", help="Find out what is causally stable.")
+    ] = None,
     payload_bytes: Annotated[int | None, typer.Option(help="Size of a payload.")] = None,
     seed: Annotated[int | None, typer.Option(help="The one seed of everything random.")] = None,
     trace: Annotated[
@@ -93,7 +101,8 @@ def sim(
         "interval_ms": interval_ms, "interval": interval, "latency_ms": latency_ms, "latency": latency,
         "latency_matrix": latency_matrix, "weibull_scale": weibull_scale, "weibull_shape": weibull_shape,
         "slow_factor": slow_factor, "loss": loss, "duplicate": duplicate, "reorder": reorder,
-        "take_ms": take_ms, "payload_bytes": payload_bytes, "seed": seed,
+        "take_ms": take_ms, "batch_ms": batch_ms, "stability": stability,
+        "payload_bytes": payload_bytes, "seed": seed,
     }  # fmt: skip
     raise typer.Exit(command.run(scenario, given, trace, as_json))
 
@@ -117,6 +126,23 @@ def verify(
 
 
 @app.command()
+def soak(
+    minutes: Annotated[float, typer.Option(help="For how long; at least one batch is run.")] = 5.0,
+    scenario: Annotated[str, typer.Option(help="Which scenario's seeds to go through.")] = "storm",
+    start: Annotated[int, typer.Option(help="The first seed.")] = 0,
+    jobs: Annotated[int | None, typer.Option(help="Processes; default: one per core.")] = None,
+    master: Master = None,
+) -> None:
+    """Go through seeds, one storm after another, and judge them on Spark.
+
+    Exit 0 when every storm ended well, 1 at the first that did not; it is told how to bring it back.
+    """
+    from thence.cli import soak as command
+
+    raise typer.Exit(command.run(minutes, scenario, start, jobs, master))
+
+
+@app.command()
 def bench(
     name: Annotated[str, typer.Argument(help="Which: order, sim, verify, or all.")],
     as_json: Json = False,
@@ -126,6 +152,34 @@ def bench(
     from thence.cli.bench import command
 
     raise typer.Exit(command.run(name, as_json, quick))
+
+
+experiments = typer.Typer(help="The documents' experiments.", no_args_is_help=False)
+app.add_typer(experiments, name="experiment")
+
+
+@experiments.command("list")
+def experiment_list() -> None:
+    """Name the experiments."""
+    from thence.cli import experiment as command
+
+    raise typer.Exit(command.show_list())
+
+
+@experiments.command("run")
+def experiment_run(
+    name: Annotated[str, typer.Argument(help="Which: `thence experiment list` names them.")],
+    folder: Annotated[Path, typer.Option("--out", help="Folder for results.", metavar="DIR")],
+    quick: Annotated[bool, typer.Option(help="Small groups, few messages: a look.")] = False,
+    master: Master = None,
+) -> None:
+    """Sweep, verify, tables and figures, with the document's figures beside ours.
+
+    Goes on where an interrupted run stopped. Exit 0 when every run completed and nothing was violated.
+    """
+    from thence.cli import experiment as command
+
+    raise typer.Exit(command.run(name, quick, folder, master))
 
 
 @app.command()

@@ -41,11 +41,15 @@ def tell(settings: Settings, outcome: Outcome, trace: Path | None) -> None:
         f"seed {settings.seed}"
     )
     out.print(
-        f"  {outcome.sends:,} sends, {outcome.deliveries:,} deliveries, {outcome.held:,} held back for "
-        f"their causes, {outcome.duplicates:,} duplicates dropped"
+        f"  {outcome.sends:,} sends, {outcome.deliveries:,} deliveries, {outcome.stables:,} stable; "
+        f"{outcome.held:,} held back for their causes, {outcome.duplicates:,} duplicates dropped"
     )
-    out.print(f"  packets: {packets or 'none'}")
+    out.print(f"  packets: {packets or 'none'}; {sum(outcome.bytes.values()):,} bytes")
     out.print(f"  {outcome.virtual_ms / 1000:,.3f} s of virtual time in {outcome.cpu_seconds:.2f} s of CPU")
     if trace:
         out.print(f"  trace in {trace}")
-    out.print("  complete: all delivered, drained" if outcome.complete else f"  INCOMPLETE: {outcome.why}")
+    out.print(
+        "  complete: all delivered, stable and drained"
+        if outcome.complete
+        else f"  INCOMPLETE: {outcome.why}"
+    )

@@ -79,6 +79,10 @@ class Witness(Protocol):
         """At how many members, this one included, a message that was seen is known to be delivered."""
         ...
 
+    def words(self) -> int:
+        """Metadata kept, in words of eight bytes, as section 8.3.1 of the document counts it."""
+        ...
+
     def silent(self) -> list[int]:
         """The members that hold the oldest unstable message back."""
         ...
@@ -90,6 +94,10 @@ class Orderer(Protocol):
     @property
     def waiting(self) -> int:
         """How many received messages are held back."""
+        ...
+
+    def words(self) -> int:
+        """Metadata kept, in words of eight bytes, as section 8.3.1 of the document counts it."""
         ...
 
     def stamp(self, message: Message) -> Message:

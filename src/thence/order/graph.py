@@ -73,6 +73,10 @@ class GraphOrderer:
     def waiting(self) -> int:
         return len(self._missing)
 
+    def words(self) -> int:
+        edges = sum(map(len, self._successors.values()))
+        return len(self._delivered) + 4 * len(self._missing) + 4 * edges
+
     def stamp(self, message: Message) -> Message:
         return message
 

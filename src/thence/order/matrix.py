@@ -126,6 +126,12 @@ class Matrix:
         origin, seq = dot & ORIGIN_MASK, dot >> ORIGIN_BITS
         return sum(row[origin] >= seq for row in self._rows)
 
+    def words(self) -> int:
+        """The matrix, two vectors, and per message its dot and its vector."""
+        size = self._width
+        kept = sum([2 + len(tag.context) for tag in self._tags.values()])
+        return size * size + 2 * size + kept
+
     def silent(self) -> list[int]:
         """The members that hold the oldest unstable message back."""
         for dot in self._tags:

@@ -74,6 +74,9 @@ class VectorOrderer:
     def waiting(self) -> int:
         return len(self._queue)
 
+    def words(self) -> int:
+        return len(self._delivered) + sum([len(message.context) + 1 for message in self._queue])
+
     def stamp(self, message: Message) -> Message:
         return message
 

@@ -1,35 +1,37 @@
 """The part of happens-before that is still open: exact tags, and what has become stable.
 
 A client's *window* holds the messages that it has seen (taken or sent itself) and that are not stable
-yet, in the order in which it saw them. Every message gets a *place*, and its tag keeps the set of
-earlier places that are in its past as the bits of one integer. Then
+yet, in the order in which it saw them. Every message gets a *place*, and its tag says which places are
+in its past: all below its `floor`, and above that those whose bit is set in one integer. Concurrency is
+short, so that integer is small: it reaches back to the oldest message that its sender had not seen. Then
 
-* `a` happened before `b` iff a's place is below b's and its bit is set in b's tag: one shift, whatever
-  the size of the group. Everything below the tag's `floor` was stable when b was seen, hence is in its
-  past by the definition of stability; bits are kept only from there on.
-* the past of a new message is the union of its predecessors' bits: one OR for each.
-* `rows[q]` is what member q is known to have seen: the bits of the newest message of q, or of its
-  newest phantom. A message is causally stable here when every row has its bit: whatever q sends that
-  this client has not seen yet follows that row, so it follows the message. One AND per member finds
-  everything that is stable, and a sweep for a batch of deliveries costs each of them next to nothing.
+* `a` happened before `b` iff a's place is below b's and covered by b's tag: one shift, whatever the size
+  of the group.
+* the past of a new message is the union of its predecessors': one OR for each.
+* a *row* per member says in the same form what that member is known to have seen: the past of its newest
+  message, or of its newest phantom. A message is causally stable here when every row covers it: whatever
+  that member sends that this client has not seen yet follows the row, so it follows the message. One AND
+  per member finds everything that is stable, and one sweep for a batch of messages costs each of them
+  next to nothing.
 
 The document (algorithms 7, 9 and 11) walks the graph, or a matrix of vectors, on every delivery
 instead; section 5.1's definition is the same. Its future work is here as well: `reached` counts the
 members that a message is known to have been delivered at (k-stability), and comparing two tags is
 faster than comparing two version vectors.
 
-A member that stays silent holds stability back, and the window grows. Bits would then grow with its
-square, so that beyond `wide` places new tags keep a vector (a dot per origin) instead: never more
-than an engine that is made of vectors. Both forms answer the same questions, and tags of either kind
-compare with each other.
+After a partition the two sides' messages are concurrent in large numbers, and bits would grow with the
+square of them. When tags need more than `wide` bits in the mean, new ones keep a vector (a dot per
+origin) instead. Both forms answer the same questions, and tags of either kind compare with each other.
 """
 
-from collections.abc import Iterable
 from typing import ClassVar
 
 from thence.core.dots import ORIGIN_MASK, STEP
 from thence.core.errors import PeerError
 from thence.core.message import Message
+
+Past = tuple[int, int]
+"""A set of places: all below the first number, and from there on the bits of the second."""
 
 
 class GraphTag:
@@ -48,7 +50,7 @@ class GraphTag:
         self.context = context
         self._place = place
         self._floor = floor
-        self._bits = bits  # its own bit included; 0 where `_vector` is used
+        self._bits = bits  # its own place included; unused where there is a vector
         self._vector = vector
 
     def before(self, other: "GraphTag") -> bool:
@@ -58,8 +60,8 @@ class GraphTag:
             return False
         if other._vector:
             return self.dot <= other._vector[self.dot & ORIGIN_MASK]
-        offset = place - other._floor
-        return offset < 0 or other._bits >> offset & 1 == 1
+        floor = other._floor
+        return place < floor or other._bits >> (place - floor) & 1 == 1
 
     def after(self, other: "GraphTag") -> bool:
         """Did the other message happen before this one?"""
@@ -76,29 +78,29 @@ class Window:
     """What one client has seen that is not stable, and how far the others are known to have come.
 
     Invariants. `_window[i]` has place `_base + i`; `_live` maps its dots to its tags. Everything seen
-    and not in the window is stable. `_rows[q]` is a set of places, as bits from `_base` on, or, in a
-    wide window, a dot per origin; it never shrinks. `_stable` holds, per origin, the newest dot that
-    was announced as stable; per origin stability comes in order.
+    and not in the window is stable. `_rows[q]` is a set of places, or, in a wide window, a dot per
+    origin; it never shrinks. `_stable` holds, per origin, the newest dot that was announced as stable;
+    per origin stability comes in order. `_kept` is how many bits the window's tags need.
     """
 
     __slots__ = (
-        "_announced", "_base", "_live", "_me", "_pending", "_rows", "_seen", "_spelled", "_stable", "_window",
+        "_base", "_kept", "_live", "_me", "_pending", "_rows", "_seen", "_spelled", "_stable", "_window",
     )  # fmt: skip
 
     wide: ClassVar[int] = 4096
-    """Places in the window from which on a vector is smaller than bits in any group worth the name."""
+    """Mean bits per tag from which on a vector is smaller in any group worth the name."""
 
     def __init__(self, me: int, size: int) -> None:
         if not 0 <= me < size:
             raise ValueError(f"member {me} of {size}")
         self._me = me
         self._base = 0
+        self._kept = 0
         self._window: list[GraphTag] = []
         self._live: dict[int, GraphTag] = {}
         self._seen = list(range(size))
         self._stable = list(range(size))
-        self._announced = 0
-        self._rows = [0] * size
+        self._rows: list[Past] = [(0, 0)] * size
         self._spelled: list[tuple[int, ...]] | None = None  # the rows of a wide window
         self._pending: dict[int, list[tuple[int, ...]]] = {}
 
@@ -114,28 +116,44 @@ class Window:
     def see(self, message: Message) -> GraphTag:
         """The client takes a message, or sends one: its tag. Its context was seen before."""
         dot, context = message.dot, message.context
-        base, live = self._base, self._live
-        place = base + len(self._window)
+        place = self._base + len(self._window)
         if self._spelled is not None:
-            tag = GraphTag(dot, context, place, base, 0, self._past_as_vector(dot, context))
+            tag = GraphTag(dot, context, place, 0, 0, self._past_as_vector(dot, context))
             self._spelled[dot & ORIGIN_MASK] = tag._vector
         else:
-            bits = 1 << (place - base)
-            for p in context:
-                before = live.get(p)
-                if before is not None:
-                    if before._vector:
-                        bits |= self._as_bits(before._vector)
-                    else:
-                        bits |= before._bits >> (base - before._floor)
-            tag = GraphTag(dot, context, place, base, bits, ())
-            self._rows[dot & ORIGIN_MASK] = bits
+            floor, bits = self._union(context)
+            bits |= 1 << (place - floor)
+            if bits & 1:  # the lowest places are all there: they need no bits
+                covered = (bits ^ bits + 1).bit_length() - 1
+                floor += covered
+                bits >>= covered
+            tag = GraphTag(dot, context, place, floor, bits, ())
+            self._rows[dot & ORIGIN_MASK] = (floor, bits)
+            self._kept += bits.bit_length()
         self._window.append(tag)
-        live[dot] = tag
+        self._live[dot] = tag
         self._seen[dot & ORIGIN_MASK] = dot
-        if self._spelled is None and len(self._window) > self.wide:
+        if self._kept > self.wide * len(self._window) and self._spelled is None:
             self._widen()
         return tag
+
+    def _union(self, context: tuple[int, ...]) -> Past:
+        """The past of a message with this context."""
+        live, floor, bits = self._live, self._base, 0
+        for p in context:
+            before = live.get(p)
+            if before is None:
+                continue  # stable: so is everything that it follows from
+            if before._vector:
+                other, more = self._as_places(before._vector)
+            else:
+                other, more = before._floor, before._bits
+            if other > floor:
+                bits = bits >> (other - floor) | more
+                floor = other
+            else:
+                bits |= more >> (floor - other)
+        return floor, bits
 
     def heard(self, member: int, context: tuple[int, ...]) -> None:
         """`member` has seen everything up to `context`: a phantom. It counts once all of that was
@@ -164,7 +182,7 @@ class Window:
             self._settle(member)
         if not self._window:
             return []
-        stable = self._stable_of_bits() if self._spelled is None else self._stable_of_vectors(self._spelled)
+        stable = self._stable_of_places() if self._spelled is None else self._stable_of_vectors(self._spelled)
         if stable:
             self._collect(stable)
         return stable
@@ -174,21 +192,29 @@ class Window:
         tag = self._live.get(dot)
         if tag is None:
             return len(self._rows)
-        others = [q for q in range(len(self._rows)) if q != self._me]
-        if self._spelled is not None:
-            return 1 + sum(self._spelled[q][dot & ORIGIN_MASK] >= dot for q in others)
-        offset = tag._place - self._base
-        return 1 + sum(self._rows[q] >> offset & 1 for q in others)
+        return 1 + sum(self._covers(q, tag) for q in range(len(self._rows)) if q != self._me)
 
     def silent(self) -> list[int]:
         """The members that hold the oldest unstable message back."""
-        if not self._window:
-            return []
-        others = [q for q in range(len(self._rows)) if q != self._me]
+        for tag in self._window:
+            return [q for q in range(len(self._rows)) if q != self._me and not self._covers(q, tag)]
+        return []
+
+    def words(self) -> int:
+        """Per message two words for its dot, two per predecessor and two per successor, one for its
+        stage, and its bits, or its vector; and the rows."""
+        edges = sum([len(tag.context) for tag in self._window])
+        kept = sum([len(tag._vector) or tag._bits.bit_length() // 64 + 1 for tag in self._window])
+        rows = sum([bits.bit_length() // 64 + 2 for _, bits in self._rows])
         if self._spelled is not None:
-            dot = self._window[0].dot
-            return [q for q in others if self._spelled[q][dot & ORIGIN_MASK] < dot]
-        return [q for q in others if not self._rows[q] & 1]
+            rows = sum(map(len, self._spelled))
+        return 3 * len(self._window) + 4 * edges + kept + rows + 2 * len(self._seen)
+
+    def _covers(self, member: int, tag: GraphTag) -> bool:
+        if self._spelled is not None:
+            return self._spelled[member][tag.dot & ORIGIN_MASK] >= tag.dot
+        floor, bits = self._rows[member]
+        return tag._place < floor or bits >> (tag._place - floor) & 1 == 1
 
     def _settle(self, member: int) -> None:
         """Count what had to wait and need not any more."""
@@ -201,7 +227,7 @@ class Window:
         if waiting:
             self._pending[member] = waiting
 
-    def _counts(self, context: Iterable[int]) -> bool:
+    def _counts(self, context: tuple[int, ...]) -> bool:
         seen = self._seen
         return all(p <= seen[p & ORIGIN_MASK] for p in context)
 
@@ -210,26 +236,31 @@ class Window:
             known = self._past_as_vector(self._spelled[member][member], context)
             self._spelled[member] = tuple(map(max, self._spelled[member], known))
             return
-        row = self._rows[member]
-        for p in context:
-            before = self._live.get(p)
-            if before is not None:
-                row |= self._bits_of(before)
-        self._rows[member] = row
+        floor, bits = self._rows[member]
+        other, more = self._union(context)
+        if other > floor:
+            self._rows[member] = (other, bits >> (other - floor) | more)
+        else:
+            self._rows[member] = (floor, bits | more >> (floor - other))
 
-    def _stable_of_bits(self) -> list[GraphTag]:
-        stable = (1 << len(self._window)) - 1
-        for q, row in enumerate(self._rows):
-            if q != self._me:
-                stable &= row
-        new = stable & ~self._announced
-        self._announced = stable
-        found = []
-        while new:
-            lowest = new & -new
-            found.append(self._window[lowest.bit_length() - 1])
-            new ^= lowest
-        return found
+    def _stable_of_places(self) -> list[GraphTag]:
+        others = [row for q, row in enumerate(self._rows) if q != self._me]
+        end = self._base + len(self._window)
+        low = min([floor for floor, _ in others], default=end)
+        low = max(low, self._base)
+        stable = (1 << (end - low)) - 1
+        for floor, bits in others:
+            if floor >= low:
+                stable &= bits << (floor - low) | (1 << (floor - low)) - 1
+            else:
+                stable &= bits >> (low - floor)
+        found = self._window[: low - self._base]
+        while stable:
+            lowest = stable & -stable
+            found.append(self._window[low - self._base + lowest.bit_length() - 1])
+            stable ^= lowest
+        announced = self._stable
+        return [tag for tag in found if tag.dot > announced[tag.dot & ORIGIN_MASK]]
 
     def _stable_of_vectors(self, rows: list[tuple[int, ...]]) -> list[GraphTag]:
         others = [row for q, row in enumerate(rows) if q != self._me]
@@ -252,37 +283,31 @@ class Window:
             if tag.dot > self._stable[tag.dot & ORIGIN_MASK]:
                 break
             del self._live[tag.dot]
+            self._kept -= tag._bits.bit_length()
             done += 1
         if done:
             del self._window[:done]
             self._base += done
-            self._announced >>= done
-            if self._spelled is None:
-                self._rows = [row >> done for row in self._rows]
-            elif len(self._window) <= self.wide // 2:
+            if self._spelled is not None and len(self._window) <= self.wide // 2:
                 self._narrow(self._spelled)
 
-    def _bits_of(self, tag: GraphTag) -> int:
-        return self._as_bits(tag._vector) if tag._vector else tag._bits >> (self._base - tag._floor)
-
-    def _as_bits(self, vector: tuple[int, ...]) -> int:
+    def _as_places(self, vector: tuple[int, ...]) -> Past:
         """The places of the window that a vector covers."""
         bits, bit = 0, 1
         for tag in self._window:
             if tag.dot <= vector[tag.dot & ORIGIN_MASK]:
                 bits |= bit
             bit <<= 1
-        return bits
+        return self._base, bits
 
-    def _as_vector(self, bits: int) -> tuple[int, ...]:
+    def _as_vector(self, past: Past) -> tuple[int, ...]:
         """The newest dot per origin among the stable messages and these places of the window."""
+        floor, bits = past
         vector = list(self._stable)
-        for tag in self._window:
-            if not bits:
-                break
-            if bits & 1 and tag.dot > vector[tag.dot & ORIGIN_MASK]:
+        for place, tag in enumerate(self._window, self._base):
+            covered = place < floor or bits >> (place - floor) & 1
+            if covered and tag.dot > vector[tag.dot & ORIGIN_MASK]:
                 vector[tag.dot & ORIGIN_MASK] = tag.dot
-            bits >>= 1
         return tuple(vector)
 
     def _past_as_vector(self, dot: int, context: tuple[int, ...]) -> tuple[int, ...]:
@@ -291,7 +316,7 @@ class Window:
         for p in context:
             before = self._live.get(p)
             if before is not None:
-                vectors.append(before._vector or self._as_vector(self._bits_of(before)))
+                vectors.append(before._vector or self._as_vector((before._floor, before._bits)))
         past = list(map(max, self._stable, self._stable, *vectors))
         past[dot & ORIGIN_MASK] = max(past[dot & ORIGIN_MASK], dot)
         return tuple(past)
@@ -300,8 +325,7 @@ class Window:
         self._spelled = [self._as_vector(row) for row in self._rows]
 
     def _narrow(self, rows: list[tuple[int, ...]]) -> None:
-        self._rows = [self._as_bits(row) for row in rows]
-        self._announced = self._as_bits(tuple(self._stable))
+        self._rows = [self._as_places(row) for row in rows]
         self._spelled = None
 
 

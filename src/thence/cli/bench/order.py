@@ -54,6 +54,9 @@ class _Listener:
     def waiting(self) -> int:
         return self._inner.waiting
 
+    def words(self) -> int:
+        return self._inner.words()
+
     def stamp(self, message: Message) -> Message:
         return self._inner.stamp(message)
 

@@ -1,0 +1,94 @@
+"""`thence soak`: storms for as long as there is time.
+
+Seeds are simulated on all cores, each with one engine after the other, and Spark judges what they left,
+hundreds of runs at a time. The first storm that does not end well, or that Spark complains about, stops
+the soak; its trace is kept, and the command that brings it back is printed.
+"""
+
+import multiprocessing
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from itertools import count, islice
+from pathlib import Path
+
+from thence.cli.console import counting, out
+from thence.order.engines import ENGINES
+from thence.sim.run import simulate
+from thence.sim.scenarios import configure
+
+STORMS_PER_BATCH = 300
+
+Storm = tuple[str, int, str]
+"""Scenario, seed, engine."""
+
+
+def run(minutes: float, scenario: str, start: int, jobs: int | None, master: str | None) -> int:
+    engines = [name for name, engine in ENGINES.items() if engine.witness is not None]
+    until = time.monotonic() + 60 * minutes
+    storms = ((scenario, seed, order) for seed in count(start) for order in engines)
+    done, hours = 0, 0.0
+    folder = Path(tempfile.mkdtemp(prefix="thence-soak-"))
+    spawn = multiprocessing.get_context("spawn")
+    try:
+        with (
+            ProcessPoolExecutor(jobs or os.cpu_count(), mp_context=spawn) as pool,
+            counting("storms judged") as watcher,
+        ):
+            while done == 0 or time.monotonic() < until:
+                batch = list(islice(storms, STORMS_PER_BATCH))
+                failed, node_hours = _batch(pool, batch, folder, master)
+                if failed:
+                    out.print(f"[red]{failed}[/]\nThe traces of this batch are in {folder}.")
+                    return 1
+                done += len(batch)
+                hours += node_hours
+                watcher(done, 0)
+                shutil.rmtree(folder)
+    finally:
+        if folder.exists() and not any(folder.iterdir()):
+            folder.rmdir()
+    last = start + (done - 1) // len(engines)
+    out.print(
+        f"{done:,} storms ({scenario}, seeds {start} to {last}, orders {', '.join(engines)}): all delivered, "
+        f"stable and drained, no violation of any kind; {hours:,.1f} hours of simulated node time"
+    )
+    return 0
+
+
+def _batch(
+    pool: ProcessPoolExecutor, batch: list[Storm], folder: Path, master: str | None
+) -> tuple[str, float]:
+    """What went wrong, if anything, and how many hours the nodes have lived."""
+    hours = 0.0
+    folder.mkdir(exist_ok=True)
+    for storm, (why, node_hours) in zip(batch, pool.map(_storm, batch, _folders(batch, folder)), strict=True):
+        hours += node_hours
+        if why:
+            return f"{why}\n{_command(storm)}", hours
+    from thence.pipeline.session import session
+    from thence.pipeline.verify import verify
+
+    for judged in verify(session(master), folder).runs:
+        if any(judged.violations.values()):
+            scenario, seed, order = judged.run.rsplit("/", 2)
+            return f"{judged.violations}\n{_command((scenario, int(seed), order))}", hours
+    return "", hours
+
+
+def _folders(batch: list[Storm], folder: Path) -> Iterator[Path]:
+    return (folder / f"{seed}-{order}" for _, seed, order in batch)
+
+
+def _storm(storm: Storm, folder: Path) -> tuple[str, float]:
+    scenario, seed, order = storm
+    outcome = simulate(configure(scenario, seed=seed, order=order), folder, run=f"{scenario}/{seed}/{order}")
+    return "" if outcome.complete else outcome.why, outcome.virtual_ms * outcome.nodes / 3_600_000
+
+
+def _command(storm: Storm) -> str:
+    scenario, seed, order = storm
+    return f"thence sim --scenario {scenario} --order {order} --seed {seed} --trace T && thence verify T"

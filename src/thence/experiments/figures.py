@@ -1,0 +1,70 @@
+"""Figures of a sweep: one small chart per measurement, a line per engine and load, over the peers."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    title: str
+    measure: str
+    label: str
+    stability: bool
+    scale: float = 1.0
+    """What the measurement is multiplied with before it is shown."""
+
+
+FIGURES = (
+    Figure("Entries carried by a message", "entries", "entries", False),
+    Figure("Bytes of causal metadata on the wire", "stamp_bytes", "bytes", False),
+    Figure(
+        "Metadata in memory, without stability", "memory_words", "KB, as the document counts", False, 0.008
+    ),
+    Figure("Metadata in memory, with stability", "memory_words", "KB, as the document counts", True, 0.008),
+    Figure("Bytes allocated, with stability", "memory_bytes", "KB, allocated", True, 0.001),
+    Figure("Delivery, without stability", "delivery_us", "µs of CPU", False),
+    Figure("Delivery, with stability", "delivery_us", "µs of CPU", True),
+    Figure("Stability", "stability_us", "µs of CPU per stable message", True),
+)
+
+COLOURS = {"graph": "#0b6e4f", "vector": "#c1440e", "vector-e2e": "#7a1f5c"}
+
+
+def draw(figure: Figure, results: list[Result]) -> bytes:
+    """The figure as PNG."""
+    rows = [
+        {
+            "peers": result["size"],
+            "value": result[figure.measure] * figure.scale,
+            "engine": result["order"],
+            "load": result["load"],
+        }
+        for result in results
+        if result["stability"] == figure.stability
+    ]
+    sizes = sorted({row["peers"] for row in rows})
+    engines = sorted({row["engine"] for row in rows})
+    chart = (
+        alt.Chart(alt.InlineData(values=rows), title=figure.title, width=330, height=210)
+        .mark_line(point=True, strokeWidth=2)
+        .encode(
+            x=alt.X(
+                "peers:Q", scale=alt.Scale(type="log", base=2), axis=alt.Axis(values=sizes), title="peers"
+            ),
+            y=alt.Y("value:Q", title=figure.label),
+            color=alt.Color(
+                "engine:N",
+                scale=alt.Scale(domain=engines, range=[COLOURS.get(name, "#555") for name in engines]),
+            ),
+            strokeDash=alt.StrokeDash("load:N"),
+        )
+        .configure(background="white", font="sans-serif")
+        .configure_title(fontSize=13, anchor="start")
+    )
+    import vl_convert
+
+    return bytes(vl_convert.vegalite_to_png(chart.to_json(), scale=2))
