@@ -116,9 +116,9 @@ def bench_verify(sizes: Sequence[int] = (10**6, 10**7, 3 * 10**7)) -> list[dict[
 
 
 def _warm_up(folder: Path, on_spark: Callable[[Path], Any]) -> None:
-    """Compile kernels and start workers before the clock runs."""
+    """Compile kernels and start all workers before the clock runs: large enough to be cut into blocks."""
     folder.mkdir()
-    write_trace(folder, 50_000, stables=True)
+    write_trace(folder, 2_500_000, stables=True)
     verify_alone(folder)
     for _ in range(2):
         on_spark(folder)

@@ -8,14 +8,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, cast
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.functions import arrow_udf
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
 from thence.core.errors import TraceError
 from thence.pipeline.files import Split
-from thence.pipeline.judge import EXAMPLES, Finding, judge
+from thence.pipeline.judge import judge
+from thence.pipeline.marks import settle
 from thence.pipeline.pack import pack
 from thence.pipeline.plan import Share
 from thence.pipeline.readers import read
@@ -26,7 +27,7 @@ PIECE: Final = (
 )
 FINDING: Final = (
     "array<struct<run string, `group` string, what string, verdict string, node string, pos bigint, "
-    "message string, number bigint, detail string>>"
+    "message string, number bigint, detail string, payload binary>>"
 )
 PIECE_TYPE: Final = pa.list_(
     pa.struct(
@@ -128,35 +129,22 @@ def _judge_task(batches: Iterator[tuple[pa.Array, ...]]) -> Any:
     return found
 
 
-def settle(found: DataFrame) -> DataFrame:
-    """Count each marked row once, leave out those that turned out to be duplicates, keep ten examples."""
-    place = ["run", "group", "node", "pos"]
-    marks = (
-        found.where("what in ('mark', 'cancel')")
-        .groupBy(*place)
-        .agg(
-            F.max(F.col("what") == "cancel").alias("cancelled"),
-            F.max("verdict").alias("verdict"),
-            F.max("message").alias("message"),
-            F.min(_mark_detail()).alias("detail"),
-        )
-        .where("not cancelled")
-    )
-    counts = marks.groupBy("run", "group", "verdict").agg(F.count("*").alias("number"))
-    first = Window.partitionBy("run", "group", "verdict").orderBy("node", "pos")
-    examples = marks.withColumn("rank", F.row_number().over(first)).where(F.col("rank") <= EXAMPLES)
-    plain = found.where("what not in ('mark', 'cancel')")
-    return plain.unionByName(_as_findings(counts, "count")).unionByName(_as_findings(examples, "example"))
+def unmarked(found: DataFrame) -> DataFrame:
+    """What needs no settling between blocks."""
+    return found.where("what != 'marks'")
 
 
-def _mark_detail() -> Column:
-    return F.when(F.col("what") == "mark", F.col("detail"))
+def settled(found: DataFrame) -> DataFrame:
+    """Counts and examples of the rows that blocks marked, in the form of findings."""
+    settle_run = arrow_function(_settle_run, FINDING)
+    marks = found.where("what = 'marks'").groupBy("run", "group")
+    return marks.agg(settle_run("run", "group", "payload").alias("found")).select(F.inline("found"))
 
 
-def _as_findings(frame: DataFrame, what: str) -> DataFrame:
-    """Fill up the columns of a finding that a frame lacks."""
-    defaults: dict[str, Any] = {**Finding(what)._asdict(), "run": "", "group": ""}
-    names = ["run", "group", *Finding._fields]
-    have = {name: F.col(name) if name in frame.columns else F.lit(defaults[name]) for name in names}
-    casts = {"pos": LongType(), "number": LongType()}
-    return frame.select(*(have[n].cast(casts[n]).alias(n) if n in casts else have[n].alias(n) for n in names))
+def _settle_run(batches: Iterator[tuple[pa.Array, ...]]) -> Any:
+    scope: dict[str, Any] = {}
+    payloads: list[Any] = []
+    for run, group, payload in batches:
+        scope = {"run": run[0].as_py(), "group": group[0].as_py()}
+        payloads += [memoryview(binary.as_buffer()) for binary in payload]
+    return [scope | finding._asdict() for finding in settle(payloads)]

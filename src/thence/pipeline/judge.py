@@ -1,51 +1,27 @@
 """One run, or one block of its columns, from packed pieces to findings.
 
-Findings come in four forms. `run`: how much there was. `count`: how many rows or pairs a verdict flags,
-with up to ten `example`s. A run judged in several blocks cannot count `order` and `tag` in one place: a
-row may be flagged by several blocks; whether a delivery is a duplicate is known only to the block of its
-message once a state was installed; and whether a past can be worked out, only to all blocks together.
-There each flagged row is a `mark`, and a `cancel` takes back the marks of its row: `settle` counts what
-remains.
+A run judged in several blocks cannot count `order` and `tag` in one place: a row may be flagged by several
+blocks; whether a delivery is a duplicate is known only to the block of its message once a state was
+installed; and whether a past can be worked out, only to all blocks together. There flagged rows become
+marks, and rows that another block must not flag become marks that take back.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
-from thence.pipeline import causality, columns, pasts, single
+from thence.pipeline import causality, columns, marks, pasts, single
 from thence.pipeline.assemble import Twice, assemble
 from thence.pipeline.causality import BROKEN, DUPLICATE, NOT_HELD, Pasts
+from thence.pipeline.findings import EXAMPLES, Finding, Totals, detail
 from thence.pipeline.pack import unpack
 from thence.pipeline.pasts import OVERTAKEN
 from thence.pipeline.resolve import Run, resolve
 from thence.pipeline.rows import CRASH, DELIVER, I64, LEAVE, SEND, STABLE, U8
 from thence.pipeline.schedule import schedule
 from thence.pipeline.single import GAP, UNSENT
-
-EXAMPLES: Final = 10
-
-
-class Finding(NamedTuple):
-    """One line of what a task found; `detail` is JSON, the example's further fields."""
-
-    what: str
-    verdict: str = ""
-    node: str = ""
-    pos: int = -1
-    message: str = ""
-    number: int = 0
-    detail: str = ""
-
-
-class Totals(msgspec.Struct, frozen=True):
-    """How much a run holds."""
-
-    nodes: int
-    sends: int
-    deliveries: int
-    stables: int
 
 
 class Judged(NamedTuple):
@@ -114,22 +90,18 @@ def _findings(judged: Judged) -> Iterator[Finding]:
     yield from _tag(judged)
 
 
-def _detail(**fields: Any) -> str:
-    return msgspec.json.encode(fields).decode() if fields else ""
-
-
-def _row(judged: Judged, what: str, verdict: str, row: int, detail: str) -> Finding:
+def _row(judged: Judged, verdict: str, row: int, text: str) -> Finding:
     run = judged.run
     name = run.node_name(run.node_of(row))
     message = run.label(int(run.facts.dot[row]))
-    return Finding(what, verdict, name, int(run.table.pos[row]), message, detail=detail)
+    return Finding("example", verdict, name, int(run.table.pos[row]), message, detail=text)
 
 
 def _rows(judged: Judged, verdict: str, rows: I64, why: Any) -> Iterator[Finding]:
     if len(rows):
         yield Finding("count", verdict, number=len(rows))
         for row in rows[:EXAMPLES].tolist():
-            yield _row(judged, "example", verdict, row, why(judged, row))
+            yield _row(judged, verdict, row, why(judged, row))
 
 
 def _why_duplicate(judged: Judged, row: int) -> str:
@@ -138,35 +110,35 @@ def _why_duplicate(judged: Judged, row: int) -> str:
     begin = int(facts.node_start[run.node_of(row)])
     same = (facts.dot[begin:row] == facts.dot[row]) & np.isin(facts.kind[begin:row], (SEND, DELIVER))
     if not same.any():
-        return _detail(reason="it came with a state")
-    return _detail(first_pos=int(run.table.pos[begin + int(np.argmax(same))]))
+        return detail(reason="it came with a state")
+    return detail(first_pos=int(run.table.pos[begin + int(np.argmax(same))]))
 
 
 def _why_gap(judged: Judged, row: int) -> str:
     run, facts = judged.run, judged.run.facts
     dot, node = int(facts.dot[row]), run.node_of(row)
     if facts.dot_node[dot] != node:
-        return _detail(reason="the origin is another node")
+        return detail(reason="the origin is another node")
     if facts.def_row[dot] != row:
         first = int(facts.def_row[dot])
-        return _detail(reason="sent before", first_node=run.node_name(run.node_of(first)),
+        return detail(reason="sent before", first_node=run.node_name(run.node_of(first)),
                        first_pos=int(run.table.pos[first]))  # fmt: skip
     earlier = np.flatnonzero(facts.kind[facts.node_start[node] : row] == SEND)
     last = int(facts.seq_before[node])
     if len(earlier):
         last = int(facts.dot_seq[facts.dot[facts.node_start[node] + earlier[-1]]])
-    return _detail(reason="a counter was left out", expected=last + 1)
+    return detail(reason="a counter was left out", expected=last + 1)
 
 
 def _why_unsent(judged: Judged, row: int) -> str:
     facts, node = judged.run.facts, judged.run.node_of(row)
     dot = int(facts.dot[row])
     if dot >= facts.sent:
-        return _detail(reason="no send row")
+        return detail(reason="no send row")
     evicted = facts.evict_name[facts.evict_start[node] : facts.evict_start[node + 1]]
     if (evicted == facts.dot_name[dot]).any() and single.is_for(facts, dot, node):
-        return _detail(reason="void here: its sender was evicted")
-    return _detail(reason="not addressed to the node")
+        return detail(reason="void here: its sender was evicted")
+    return detail(reason="not addressed to the node")
 
 
 def _unsent(judged: Judged) -> Iterator[Finding]:
@@ -175,21 +147,21 @@ def _unsent(judged: Judged) -> Iterator[Finding]:
     if len(rows) + len(entries):
         yield Finding("count", "unsent", number=len(rows) + len(entries))
     for row in rows[:EXAMPLES].tolist():
-        yield _row(judged, "example", "unsent", row, _why_unsent(judged, row))
+        yield _row(judged, "unsent", row, _why_unsent(judged, row))
     for row, dot in sorted(entries)[:EXAMPLES]:
         run = judged.run
         name, message = run.node_name(run.node_of(row)), run.label(dot)
-        why = _detail(reason="a frontier names it, but it has no send row")
-        yield Finding("example", "unsent", name, int(run.table.pos[row]), message, detail=why)
+        text = detail(reason="a frontier names it, but it has no send row")
+        yield Finding("example", "unsent", name, int(run.table.pos[row]), message, detail=text)
 
 
 def _why_unstable(judged: Judged, row: int) -> str:
     if judged.flags[row] & NOT_HELD:
-        return _detail(reason="the node does not hold it")
+        return detail(reason="the node does not hold it")
     run, facts = judged.run, judged.run.facts
     end = int(facts.node_start[run.node_of(row) + 1])
     later = pasts.overtaken_by(facts, judged.columns, judged.block, judged.found, judged.flags, row, end)
-    return _detail(
+    return detail(
         reason="a later delivery does not have it in its past",
         later=run.label(int(facts.dot[later])), later_pos=int(run.table.pos[later]),
     )  # fmt: skip
@@ -207,8 +179,8 @@ def _lost(judged: Judged) -> Iterator[Finding]:
     if count:
         yield Finding("count", "lost", number=count)
     for node, dot, holder in examples[:count].tolist():
-        detail = _detail(held_by=run.node_name(holder))
-        yield Finding("example", "lost", run.node_name(node), -1, run.label(dot), detail=detail)
+        text = detail(held_by=run.node_name(holder))
+        yield Finding("example", "lost", run.node_name(node), -1, run.label(dot), detail=text)
 
 
 def _apart(run: Run) -> U8:
@@ -228,45 +200,42 @@ def _apart(run: Run) -> U8:
 def _order(judged: Judged, duplicates: I64) -> Iterator[Finding]:
     rows, missing = judged.late
     order = np.argsort(rows)
-    details = (_why_late(judged, int(missing[k])) for k in order)
-    yield from _marks(judged, "order", rows[order], details)
-    if judged.blocks > 1:
-        for row in duplicates.tolist():
-            if row > judged.found.stateful[judged.run.node_of(row)]:
-                yield _row(judged, "cancel", "order", row, "")
-
-
-def _why_late(judged: Judged, missing: int) -> str:
-    if missing < 0:
-        return _detail(reason="waits in a circle")
-    return _detail(missing=judged.run.label(missing))
+    yield from _flagged(judged, "order", rows[order], np.full(len(rows), -1, np.int64), missing[order])
+    if judged.blocks > 1 and len(duplicates):
+        owner = np.searchsorted(judged.run.table.node_start, duplicates, side="right") - 1
+        yield from _taken_back(judged, "order", duplicates[duplicates > judged.found.stateful[owner]])
 
 
 def _tag(judged: Judged) -> Iterator[Finding]:
     rows, extra, lacking = judged.tags
     unclear = (extra < 0) & (lacking < 0)
+    yield from _flagged(judged, "tag", rows[~unclear], extra[~unclear], lacking[~unclear])
     if judged.blocks > 1:
-        for row in rows[unclear].tolist():
-            yield _row(judged, "cancel", "tag", row, "")
-    rows, extra, lacking = rows[~unclear], extra[~unclear], lacking[~unclear]
-    details = (_why_tag(judged, *pair) for pair in zip(extra.tolist(), lacking.tolist(), strict=True))
-    yield from _marks(judged, "tag", rows, details)
+        yield from _taken_back(judged, "tag", rows[unclear])
 
 
-def _why_tag(judged: Judged, extra: int, lacking: int) -> str:
-    fields = {}
-    if extra >= 0:
-        fields["extra"] = judged.run.label(extra)
-    if lacking >= 0:
-        fields["missing"] = judged.run.label(lacking)
-    return _detail(**fields)
-
-
-def _marks(judged: Judged, verdict: str, rows: I64, details: Iterable[str]) -> Iterator[Finding]:
+def _flagged(judged: Judged, verdict: str, rows: I64, extra: I64, lacking: I64) -> Iterator[Finding]:
     """Counted here if this block sees the whole run, else left to be settled between the blocks."""
-    whole = judged.blocks == 1
-    if whole and len(rows):
+    if judged.blocks > 1 and len(rows):
+        yield marks.mark(judged.run, verdict, rows, extra, lacking)
+    elif len(rows):
         yield Finding("count", verdict, number=len(rows))
-    shown = rows[:EXAMPLES] if whole else rows
-    for row, detail in zip(shown.tolist(), details, strict=False):
-        yield _row(judged, "example" if whole else "mark", verdict, row, detail)
+        label = _Label(judged.run)
+        for row, too_much, too_little in zip(rows[:EXAMPLES].tolist(), extra, lacking, strict=False):
+            yield _row(judged, verdict, row, marks.explain(verdict, too_much, too_little, label))
+
+
+def _taken_back(judged: Judged, verdict: str, rows: I64) -> Iterator[Finding]:
+    if len(rows):
+        none = np.full(len(rows), -1, np.int64)
+        yield marks.mark(judged.run, verdict, rows, none, none, cancel=True)
+
+
+class _Label:
+    """Messages' names by number, made when asked for."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def __getitem__(self, dot: int) -> str:
+        return self._run.label(dot)

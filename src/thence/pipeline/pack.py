@@ -83,13 +83,14 @@ class Chunk(NamedTuple):
         return total + np.repeat(self.first - total[self.begins], self.counts)
 
 
-def _narrow(values: Ints) -> tuple[str, memoryview]:
+def narrow(values: Ints) -> tuple[str, memoryview]:
+    """An array of numbers from 0 on in the narrowest type that holds them."""
     top = int(values.max()) if len(values) else 0
     kind = next(code for code, bits in (("u1", 8), ("u2", 16), ("u4", 32), ("i8", 63)) if top < 1 << bits)
     return kind, memoryview(np.ascontiguousarray(values, kind).view("u1").data)
 
 
-def _view(packed: tuple[str, memoryview]) -> Ints:
+def view(packed: tuple[str, memoryview]) -> Ints:
     return np.frombuffer(packed[1], packed[0])
 
 
@@ -192,15 +193,15 @@ def _pack_one(rows: Rows, scope: int, start: int, end: int, *, keep_names: bool)
     nodes = node[begins]
     packed = Packed(
         names,
-        _narrow(nodes),
-        _narrow(counts),
-        _narrow(pos[begins]),
-        _narrow(step),
-        _narrow(kind),
-        _narrow(origin),
-        _narrow(seq),
-        tuple(_narrow(part) for part in (deps.row, deps.length, deps.name, deps.seq)),
-        tuple(_narrow(part) for part in (dest.row, dest.length, dest.name)),
+        narrow(nodes),
+        narrow(counts),
+        narrow(pos[begins]),
+        narrow(step),
+        narrow(kind),
+        narrow(origin),
+        narrow(seq),
+        tuple(narrow(part) for part in (deps.row, deps.length, deps.name, deps.seq)),
+        tuple(narrow(part) for part in (dest.row, dest.length, dest.name)),
     )
     counted = np.bincount(kind, minlength=OTHER + 1)
     return Piece(
@@ -225,17 +226,17 @@ def _within(lists: Lists, start: int, end: int, wanted: npt.NDArray[np.bool_]) -
 def unpack(payload: Any) -> Chunk:
     """The piece's arrays, as views into the binary where that is possible."""
     packed = msgspec.msgpack.decode(payload, type=Packed)
-    deps_row, deps_length, deps_name, deps_seq = (widen(_view(part)) for part in packed.deps)
-    dest_row, dest_length, dest_name = (widen(_view(part)) for part in packed.dest)
+    deps_row, deps_length, deps_name, deps_seq = (widen(view(part)) for part in packed.deps)
+    dest_row, dest_length, dest_name = (widen(view(part)) for part in packed.dest)
     return Chunk(
         packed.names,
-        widen(_view(packed.nodes)),
-        widen(_view(packed.counts)),
-        widen(_view(packed.first)),
-        _view(packed.step),
-        _view(packed.kind).copy(),
-        _view(packed.origin),
-        _view(packed.seq),
+        widen(view(packed.nodes)),
+        widen(view(packed.counts)),
+        widen(view(packed.first)),
+        view(packed.step),
+        view(packed.kind).copy(),
+        view(packed.origin),
+        view(packed.seq),
         Lists(deps_row, deps_length, deps_name, deps_seq),
         Lists(dest_row, dest_length, dest_name, np.zeros(0, np.int64)),
     )

@@ -51,7 +51,7 @@ def _run_report(run: str, group: str, rows: list[Any]) -> RunReport:
             totals = msgspec.json.decode(row["detail"])
         elif row["what"] == "count":
             violations[row["verdict"]] += row["number"]
-        else:
+        elif row["what"] == "example":
             examples.append(row)
     examples.sort(key=_place)
     return RunReport(run, group, **totals, violations=violations, examples=_ten_each(examples))

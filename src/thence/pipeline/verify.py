@@ -59,6 +59,6 @@ def _findings(found: DataFrame, shares: list[Share]) -> list[Row]:
         return found.collect()
     found = found.persist()
     try:
-        return frames.settle(found).collect()
+        return frames.unmarked(found).unionByName(frames.settled(found)).collect()
     finally:
         found.unpersist()

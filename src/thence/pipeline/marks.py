@@ -1,0 +1,114 @@
+"""What blocks of one run must settle between them, as arrays: there may be millions of such rows.
+
+A row may be marked by several blocks, and a block may take back what another one marked (`cancel`). Rows
+and messages have the same numbers in every block, so settling is set arithmetic on row numbers. A mark
+carries what its example would say: a message too much, one that is lacking, -1 for neither.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from thence.pipeline.findings import EXAMPLES, Finding, detail
+from thence.pipeline.pack import narrow, view, widen
+from thence.pipeline.resolve import Run
+from thence.pipeline.rows import I64
+
+Packed = tuple[str, memoryview]
+
+
+class _Sheet(msgspec.Struct, array_like=True, frozen=True):
+    """Marks of one verdict from one block. `dots` are the messages spoken of, by number, name and counter."""
+
+    verdict: str
+    cancel: bool
+    names: list[str]
+    dots: Packed
+    dot_name: Packed
+    dot_seq: Packed
+    row: Packed
+    node: Packed
+    pos: Packed
+    dot: Packed
+    extra: Packed  # shifted by one: 0 is none
+    lacking: Packed
+
+
+class _Marks(NamedTuple):
+    row: I64
+    node: I64
+    pos: I64
+    dot: I64
+    extra: I64
+    lacking: I64
+
+
+def mark(run: Run, verdict: str, rows: I64, extra: I64, lacking: I64, *, cancel: bool = False) -> Finding:
+    """A finding that carries these marks."""
+    table, facts = run.table, run.facts
+    dot = widen(facts.dot[rows])
+    dots = np.unique(np.concatenate([dot, extra, lacking]))
+    dots = dots[dots >= 0]
+    owner = table.nodes[np.searchsorted(table.node_start, rows, side="right") - 1]
+    sheet = _Sheet(
+        verdict, cancel, table.names,
+        narrow(dots), narrow(facts.dot_name[dots]), narrow(facts.dot_seq[dots]),
+        narrow(rows), narrow(owner), narrow(table.pos[rows]), narrow(dot),
+        narrow(extra + 1), narrow(lacking + 1),
+    )  # fmt: skip
+    return Finding("marks", payload=msgspec.msgpack.encode(sheet))
+
+
+def settle(payloads: Iterable[Any]) -> Iterator[Finding]:
+    """Counts and examples of one run's marks, from all its blocks."""
+    sheets = [msgspec.msgpack.decode(payload, type=_Sheet) for payload in payloads]
+    label: dict[int, str] = {}
+    for verdict in sorted({sheet.verdict for sheet in sheets}):
+        mine = [sheet for sheet in sheets if sheet.verdict == verdict]
+        marks = _joined([sheet for sheet in mine if not sheet.cancel])
+        gone = _joined([sheet for sheet in mine if sheet.cancel]).row
+        rows = np.setdiff1d(marks.row, gone)
+        if not len(rows):
+            continue
+        yield Finding("count", verdict, number=len(rows))
+        for sheet in mine:
+            label |= _labels(sheet)
+        for row in rows[:EXAMPLES]:
+            yield _example(mine[0].names, verdict, marks, np.flatnonzero(marks.row == row), label)
+
+
+def _joined(sheets: list[_Sheet]) -> _Marks:
+    columns = [
+        [widen(view(getattr(sheet, name))) for sheet in sheets] or [np.zeros(0, np.int64)]
+        for name in _Marks._fields
+    ]
+    return _Marks(*(np.concatenate(parts) for parts in columns))
+
+
+def _labels(sheet: _Sheet) -> dict[int, str]:
+    parts = (view(part).tolist() for part in (sheet.dots, sheet.dot_name, sheet.dot_seq))
+    return {dot: f"{sheet.names[name]}:{seq}" for dot, name, seq in zip(*parts, strict=True)}
+
+
+def _example(names: list[str], verdict: str, marks: _Marks, at: I64, label: dict[int, str]) -> Finding:
+    """One row's example; blocks may lack different messages, the smallest is shown."""
+    first = int(at[0])
+    smallest = {}
+    for name in ("extra", "lacking"):
+        told = getattr(marks, name)[at]
+        told = told[told > 0]
+        smallest[name] = int(told.min()) - 1 if len(told) else -1
+    why = explain(verdict, smallest["extra"], smallest["lacking"], label)
+    message = label[int(marks.dot[first])]
+    node = names[int(marks.node[first])]
+    return Finding("example", verdict, node, int(marks.pos[first]), message, detail=why)
+
+
+def explain(verdict: str, extra: int, lacking: int, label: Any) -> str:
+    """What is wrong with an order or a tag; `label` tells a message's name from its number."""
+    if verdict == "order" and lacking < 0:
+        return detail(reason="waits in a circle")
+    told = {"extra": extra, "missing": lacking}
+    return detail(**{name: label[dot] for name, dot in told.items() if dot >= 0})
