@@ -144,7 +144,7 @@ def soak(
 
 @app.command()
 def bench(
-    name: Annotated[str, typer.Argument(help="Which: order, sim, verify, or all.")],
+    name: Annotated[str, typer.Argument(help="Which: order, tags, metadata, sim, verify, or all.")],
     as_json: Json = False,
     quick: Annotated[bool, typer.Option(help="Smaller sizes: a look, not a result.")] = False,
 ) -> None:

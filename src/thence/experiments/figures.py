@@ -50,7 +50,7 @@ def draw(figure: Figure, results: list[Result]) -> bytes:
     engines = sorted({row["engine"] for row in rows})
     chart = (
         alt.Chart(alt.InlineData(values=rows), title=figure.title, width=330, height=210)
-        .mark_line(point=True, strokeWidth=2)
+        .mark_line(point=alt.OverlayMarkDef(size=30), strokeWidth=2)
         .encode(
             x=alt.X(
                 "peers:Q", scale=alt.Scale(type="log", base=2), axis=alt.Axis(values=sizes), title="peers"
@@ -60,7 +60,7 @@ def draw(figure: Figure, results: list[Result]) -> bytes:
                 "engine:N",
                 scale=alt.Scale(domain=engines, range=[COLOURS.get(name, "#555") for name in engines]),
             ),
-            strokeDash=alt.StrokeDash("load:N"),
+            strokeDash=alt.StrokeDash("load:N", legend=alt.Legend(symbolType="stroke", symbolSize=250)),
         )
         .configure(background="white", font="sans-serif")
         .configure_title(fontSize=13, anchor="start")

@@ -25,11 +25,11 @@ NEVER: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeraldSettings:
-    tell_every_us: int = 250_000
-    """Long enough that a member which sends a few times a second needs no phantoms at all."""
-    ask_after_us: int = 1_000_000
+    tell_every_us: int = 1_000_000
+    """Long enough that a member which sends once a second needs no phantoms at all."""
+    ask_after_us: int = 3_000_000
     """Several tellings: what is missing then was lost, not late."""
-    ask_max_us: int = 8_000_000
+    ask_max_us: int = 24_000_000
     """How long a healed link may go unnoticed."""
 
     def __post_init__(self) -> None:

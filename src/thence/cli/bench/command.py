@@ -22,6 +22,18 @@ def _sim(quick: bool) -> Iterator[Record]:
     return bench(quick)
 
 
+def _tags(quick: bool) -> Iterator[Record]:
+    from thence.cli.bench.tags import bench
+
+    return bench(quick)
+
+
+def _metadata(quick: bool) -> Iterator[Record]:
+    from thence.cli.bench.metadata import bench
+
+    return bench(quick)
+
+
 def _verify(quick: bool) -> Iterator[Record]:
     from thence.cli.bench.verify import bench
 
@@ -30,6 +42,8 @@ def _verify(quick: bool) -> Iterator[Record]:
 
 BENCHES: dict[str, Callable[[bool], Iterator[Record]]] = {
     "order": _order,
+    "tags": _tags,
+    "metadata": _metadata,
     "sim": _sim,
     "verify": _verify,
 }

@@ -1,4 +1,5 @@
-"""`bench sim`: simulated deliveries per second of CPU time, trace on, 64 nodes.
+"""`bench sim`: simulated deliveries per second of CPU time, trace on, 64 nodes; `stable`: with stability,
+which doubles the rows of the trace.
 
 The baseline pushes the same number of events through a bare heap: what any event loop in this
 language must spend.
@@ -28,13 +29,18 @@ def bare_heap(deliveries: int, packets: int) -> float:
 
 
 def bench(quick: bool) -> Iterator[Record]:
-    for order in ("graph", "vector"):
-        settings = Settings(nodes=64, messages=20 if quick else 200, order=order)
+    for label, order, stability in (
+        ("graph", "graph", False),
+        ("vector", "vector", False),
+        ("graph.stable", "graph", True),
+        ("vector.stable", "vector", True),
+    ):
+        settings = Settings(nodes=64, messages=20 if quick else 200, order=order, stability=stability)
         trace = io.BytesIO()
         outcome = Run(settings, trace)()
         if not outcome.complete:
             raise AssertionError(outcome.why)
         baseline = bare_heap(outcome.deliveries, sum(outcome.packets.values()))
         rate = outcome.deliveries / outcome.cpu_seconds
-        yield Record(f"sim.{order}.64", rate, "deliveries/cpu-s", baseline)
-        yield Record(f"sim.{order}.64.trace", len(trace.getvalue()) / outcome.deliveries, "bytes/delivery")
+        yield Record(f"sim.{label}.64", rate, "deliveries/cpu-s", baseline)
+        yield Record(f"sim.{label}.64.trace", len(trace.getvalue()) / outcome.deliveries, "bytes/delivery")
