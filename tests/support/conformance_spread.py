@@ -12,11 +12,18 @@ from support.air import SECOND, Air, Drop, Weather
 from support.schedules import portrait, weight
 from thence.core.dots import pack
 from thence.core.errors import PeerError
-from thence.core.machine import Ack, Packet, SpreadEffect, Transmit
+from thence.core.machine import Ack, Batch, Packet, SpreadEffect, Transmit
 from thence.core.message import Message
 from thence.spread.spread import SpreadKind
 
 SpreadCheck = Callable[[SpreadKind], None]
+
+
+def messages_in(packet: Packet) -> tuple[Message, ...]:
+    """The messages that a packet brings, alone or together."""
+    if isinstance(packet, Batch):
+        return packet.messages
+    return (packet,) if isinstance(packet, Message) else ()
 
 
 class Group:
@@ -64,8 +71,8 @@ class Group:
                 assert effect.dot not in self.handed[me], f"twice: {effect.dot:#x} handed up at {me}"
                 self.handed[me][effect.dot] = self.air.now
             elif isinstance(effect, Transmit):
-                if isinstance(effect.packet, Message):
-                    self.copies.update((effect.packet.dot, peer) for peer in effect.peers)
+                for message in messages_in(effect.packet):
+                    self.copies.update((message.dot, peer) for peer in effect.peers)
                 self.air.transmit(me, effect, self._arrive)
             else:
                 assert effect.at >= self.air.now, "silence: a wake-up in the past"
@@ -172,7 +179,7 @@ def lose_first(dot: int, receiver: int) -> Drop:
 
     def drop(sender: int, to: int, packet: Packet, before: int) -> bool:
         nonlocal copies
-        if not isinstance(packet, Message) or packet.dot != dot or to != receiver:
+        if to != receiver or dot not in [message.dot for message in messages_in(packet)]:
             return False
         copies += 1
         return copies == 1
