@@ -1,7 +1,8 @@
 """The replica: tags, trace and deliveries are what its client saw."""
 
 import pytest
-from support.conformance_replica import REPLICA_CHECKS, Rows
+from support.conformance_phantoms import ALL_REPLICA_CHECKS
+from support.conformance_replica import Rows
 
 from thence.core.dots import pack
 from thence.core.machine import Doubt, Forward, OrderEffect, Transmit
@@ -14,9 +15,9 @@ from thence.spread.mesh import Mesh
 from thence.trace.recorder import DELIVER, DOUBT, SEND
 
 
-@pytest.mark.parametrize("check", REPLICA_CHECKS)
+@pytest.mark.parametrize("check", ALL_REPLICA_CHECKS)
 def test_replica_conforms(check: str) -> None:
-    REPLICA_CHECKS[check](Replica)
+    ALL_REPLICA_CHECKS[check](Replica)
 
 
 class Doubter(PassingOrderer):

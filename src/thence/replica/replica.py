@@ -14,6 +14,7 @@ it likes: nothing waits for that.
 
 from collections import deque
 
+from thence.core.errors import PeerError
 from thence.core.machine import (
     Effect,
     Forward,
@@ -208,7 +209,12 @@ class Replica:
         for effect in asked:
             if isinstance(effect, Message):
                 fresh = True
-                released = self._orderer.receive(effect, via, now)
+                try:
+                    released = self._orderer.receive(effect, via, now)
+                except PeerError:
+                    # The spread has taken note of it, and what else it asks for (its next wake-up, most
+                    # of all) would be lost if this were raised: the message is dropped, no more.
+                    continue
                 if released:
                     self._release(released, effects, now)
                     self._expect(effects, now)
