@@ -213,7 +213,7 @@ class Codec:
             for p in context:
                 if p & ORIGIN_MASK == origin and p >= dot:
                     raise PeerError("a message that follows from itself")
-        elif context and (origin >= len(context) or context[origin] != seq):
+        elif origin >= len(context) or context[origin] != seq:
             raise PeerError("a message whose vector does not count it")
         count = reader.take()
         if count > self._size:

@@ -80,6 +80,7 @@ class Matrix:
         dot = message.dot
         origin = dot & ORIGIN_MASK
         vector = message.context[: self._width]  # whatever comes behind is the middleware's own
+        vector += (0,) * (self._width - len(vector))
         tag = VectorTag(dot, message.context, vector, self._places)
         self._places += 1
         self._tags[dot] = tag
