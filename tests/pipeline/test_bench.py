@@ -1,0 +1,32 @@
+"""The made-up trace of the benchmark is a valid one, whichever way it is cut."""
+
+from pathlib import Path
+
+import pytest
+
+from thence.pipeline import bench, files
+from thence.pipeline.judge import judge
+from thence.pipeline.pack import pack
+from thence.pipeline.readers import read
+
+pytestmark = pytest.mark.xdist_group("spark")  # kernels are compiled where the other tests need them too
+
+
+@pytest.mark.parametrize("stables", [False, True])
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_the_made_up_trace_is_valid(tmp_path: Path, stables: bool, blocks: int) -> None:
+    events = bench.write_trace(tmp_path, 20_000, nodes=17, stables=stables)
+    assert 19_000 < events <= 20_000
+    payloads = []
+    for split in files.cut(files.trace_files(tmp_path)):
+        payloads += [packed.payload for piece in read(split) for packed in pack(piece.rows)]
+    found = [finding.what for number in range(blocks) for finding in judge(payloads, number, blocks)]
+    assert found == ["run"]
+
+
+def test_memory_of_the_whole_tree_is_watched() -> None:
+    with bench.peak_memory(interval_s=0.001) as peak:
+        ballast = bytearray(64 << 20)
+        while peak[0] < len(ballast):
+            pass
+    assert peak[0] >= len(ballast)
