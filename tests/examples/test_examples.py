@@ -1,0 +1,42 @@
+"""Integration: what the guide shows is what happens."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+EXPECTED = {
+    "stock_trading.py": """\
+option price 25.5
+    theoretical price 25.75
+option price 26.0
+option price 26.5
+    theoretical price 26.25 is obsolete: it is concurrent with the option price shown
+""",
+    "add_wins_set.py": """\
+P: add a
+Q: remove a
+    P has nothing
+    Q has nothing
+    R has nothing
+P: add a
+R: remove a
+    P has ['a']
+    Q has ['a']
+    R has ['a']
+stable everywhere: [4, 4, 4] of 4 operations
+""",
+}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_example(name: str) -> None:
+    result = subprocess.run([sys.executable, EXAMPLES / name], capture_output=True, text=True, check=True)
+    assert result.stdout == EXPECTED[name]
+
+
+def test_every_example_is_tested() -> None:
+    assert {path.name for path in EXAMPLES.glob("*.py")} == set(EXPECTED)
