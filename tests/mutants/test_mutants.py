@@ -1,27 +1,52 @@
 """The tests tested: every planted bug is found by the check named beside it, and by nothing else's fault."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
 import pytest
 from support.conformance import ENGINE_CHECKS, GRAPH_CHECKS
-from support.conformance_replica import REPLICA_CHECKS
+from support.conformance_batched import BATCHED_CHECKS
+from support.conformance_codec import CODEC_CHECKS, VARINT_CHECKS
+from support.conformance_herald import HERALD_CHECKS
+from support.conformance_phantoms import ALL_REPLICA_CHECKS
 from support.conformance_spread import SPREAD_CHECKS
+from support.conformance_witness import MATRIX_CHECKS, WITNESS_CHECKS
 from support.mutants import GRAPH, VECTOR, Mutant, mutate
 from support.mutants_nodes import MESH, REPLICA
+from support.mutants_stability import HERALD, MATRIX, REPLICA_STABILITY, TAGGERS, WINDOW
+from support.mutants_wire import BATCHED, CODEC, VARINT
+
+from thence.order.engines import ENGINES
 
 Kit = tuple[Callable[[ModuleType], object], Mapping[str, Callable[[Any], None]]]
 
+AS_WITNESS = {f"witness: {name}": check for name, check in WITNESS_CHECKS.items()}
+"""A tagger's phantoms are judged by what witnesses make of them."""
+
 KITS: dict[str, Kit] = {
-    "thence.order.graph": (lambda module: module.GRAPH, GRAPH_CHECKS),
-    "thence.order.vector": (lambda module: module.VECTOR, ENGINE_CHECKS),
+    "thence.order.graph": (lambda module: module.GRAPH, GRAPH_CHECKS | AS_WITNESS),
+    "thence.order.vector": (lambda module: module.VECTOR, ENGINE_CHECKS | AS_WITNESS),
     "thence.spread.mesh": (lambda module: module.MESH, SPREAD_CHECKS),
-    "thence.replica.replica": (lambda module: module.Replica, REPLICA_CHECKS),
+    "thence.replica.replica": (lambda module: module.Replica, ALL_REPLICA_CHECKS),
+    "thence.order.window": (
+        lambda module: replace(ENGINES["graph"], witness=module.Window),
+        WITNESS_CHECKS,
+    ),
+    "thence.order.matrix": (
+        lambda module: replace(ENGINES["vector"], witness=module.Matrix),
+        MATRIX_CHECKS,
+    ),
+    "thence.core.codec": (lambda module: module.Codec, CODEC_CHECKS),
+    "thence.core.varint": (lambda module: module, VARINT_CHECKS),
+    "thence.spread.batched": (lambda module: module.Batched, BATCHED_CHECKS),
+    "thence.order.herald": (lambda module: module.Herald, HERALD_CHECKS),
 }
 """By module: what to take from it, and the checks to put it under."""
 
 MUTANTS = GRAPH + VECTOR + MESH + REPLICA
+MUTANTS += TAGGERS + WINDOW + MATRIX + HERALD + REPLICA_STABILITY + CODEC + VARINT + BATCHED
 
 
 def verdict(mutant: Mutant) -> str:

@@ -38,6 +38,42 @@ def wakes(effects: list[SpreadEffect]) -> list[int]:
     return [effect.at for effect in effects if isinstance(effect, Wake)]
 
 
+class Bare:
+    """A spread that sends and forgets."""
+
+    drained = True
+
+    def broadcast(self, message: Message, now: int) -> list[SpreadEffect]:
+        return [Transmit((1,), message)]
+
+    def receive(self, peer: int, packet: Packet, now: int) -> list[SpreadEffect]:
+        return []
+
+    def resume(self, now: int) -> list[SpreadEffect]:
+        return []
+
+    def wake(self, now: int) -> list[SpreadEffect]:
+        return []
+
+
+def check_drained(make: type[Batched]) -> None:
+    """Whatever the spread inside says, a batch to come is something to come."""
+    spread = make(Bare(), TICK)
+    spread.broadcast(message(0, 1), 0)
+    assert not spread.drained, "rest: drained with messages to be sent"
+    spread.wake(TICK)
+    assert spread.drained, "rest: not drained"
+
+
+def check_one_wake_up_for_two(make: type[Batched]) -> None:
+    """A driver that is late wakes it once for the batch and for the spread inside."""
+    spread = make(Mesh(0, 2), TICK)
+    [at] = wakes(spread.receive(1, message(1, 1), 0))
+    spread.broadcast(message(0, 1), 0)
+    kinds = {type(effect.packet) for effect in transmitted(spread.wake(at + TICK))}
+    assert kinds == {Message, Ack}, "silence: one wake-up hides the other"
+
+
 def check_together(make: type[Batched]) -> None:
     """What is sent within a tick goes to each peer as one packet, in the order in which it was sent;
     one wake-up is asked for."""
@@ -46,7 +82,6 @@ def check_together(make: type[Batched]) -> None:
     effects = [effect for one in sent for effect in spread.broadcast(one, 100)]
     assert transmitted(effects) == [], "thrift: a message does not wait"
     assert wakes(effects).count(100 + TICK) == 1, "silence: one wake-up for the batch"
-    assert not spread.drained, "rest: drained with messages to be sent"
     packets = transmitted(spread.wake(100 + TICK))
     assert [effect.peers for effect in packets] == [(1,), (2,)], "lost: not one packet for each peer"
     for effect in packets:
@@ -156,6 +191,8 @@ def check_ticks_are_its_own(make: type[Batched]) -> None:
 
 BATCHED_CHECKS: dict[str, BatchedCheck] = {
     "together": check_together,
+    "drained": check_drained,
+    "one wake-up for two": check_one_wake_up_for_two,
     "single": check_single,
     "not before its time": check_not_before_its_time,
     "acks pass": check_acks_pass,

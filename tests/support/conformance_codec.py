@@ -58,6 +58,7 @@ LIES = {
     "context names a stranger": sealed(b"\x01\x00\x03\x07\x02\xc8\x01\x00\x00\x00"),
     "context longer than the group": sealed(b"\x01\x00\x03\x07\xa0\x06\x00\x00"),
     "bitmap with another count": sealed(b"\x01\x00\x03\x07\x07\x01\x01\x00\x00\x00\x00\x00"),
+    "bitmap that names fewer than it says": sealed(b"\x01\x00\x03\x07\x07\x01\x01\x00\x00\x00"),
     "bitmap that names a stranger": sealed(b"\x01\x00\x03\x07\x03\x1a" + b"\x00" * 25 + b"\x01\x00\x00\x00"),
     "addressed to a stranger": sealed(b"\x01\x00\x03\x07\x00\x01\xc8\x01\x00"),
     "addressed to more than there are": sealed(b"\x01\x00\x03\x07\x00\xc9\x01" + b"\x00" * 202),
@@ -66,6 +67,9 @@ LIES = {
     "payload longer than the packet": sealed(b"\x01\x00\x03\x07\x00\x00\x7f"),
     "batch of nothing that claims millions": sealed(b"\x01\x03\xff\xff\xff\x7f"),
     "batch with a message too short": sealed(b"\x01\x03\x01\x06\x03\x07\x00\x00\x00\x00"),
+    "batch with a message inside a message": sealed(
+        b"\x01\x03\x02\x0b\x03\x07\x00\x00\x00\x05\x03\x08\x00\x00\x00"
+    ),
     "batch with a message too long": sealed(b"\x01\x03\x01\x05\x03\x07\x00\x00"),
     "ack for another group": sealed(b"\x01\x01\x02\x00\x00\x00"),
     "ack with an early stranger": sealed(b"\x01\x01\xc8\x01" + b"\x00" * 200 + b"\x01\xc8\x01\x01"),

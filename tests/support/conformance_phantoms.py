@@ -9,7 +9,7 @@ from support.conformance_replica import ORDERING, REPLICA_CHECKS, ReplicaCheck, 
 from support.schedules import portrait
 from thence.core.dots import pack
 from thence.core.errors import PeerError
-from thence.core.machine import Effect, Phantom, Transmit, Wake
+from thence.core.machine import Ack, Effect, Phantom, Transmit, Wake
 from thence.core.message import Message
 from thence.order.engine import Engine, Tagger
 from thence.order.engines import ENGINES
@@ -137,20 +137,36 @@ def check_sweeps_in_batches(make: type[Replica]) -> None:
         assert member.replica.unstable == (0 if by_phantom else 3), "unstable: miscounted"
 
 
+def check_sweeps_at_wake_ups(make: type[Replica]) -> None:
+    """What a batch was not filled for is found at the next wake-up."""
+    for engine in ORDERING:
+        member = Member(make, engine, 8)
+        message = member.send()
+        for me in range(1, 8):
+            member.others[me].took(message)
+        for me in (1, 1, 1, 2, 3, 4, 5, 6, 7):
+            member.hear(me)
+        assert not member.replica.stable, "early: the batch is not full"
+        member.run(2 * TELL)
+        assert [tag.dot for tag in member.replica.stable] == [message.dot], "late: nothing was swept"
+
+
 def check_rests(make: type[Replica]) -> None:
     """Not drained while anything is open or to be told; silent when nothing is."""
     for engine in ORDERING:
         member = Member(make, engine, 2)
-        message = member.others[1].tag(b"")
-        member.receive(1, message)
+        member.receive(1, member.others[1].tag(b""))
+        member.run(TELL // 2)  # acknowledged by now
         assert not member.drained(), "rest: drained with something to tell"
         member.run(60 * TELL)
         assert member.drained(), "rest: not drained"
         assert not member.alarms, "rest: it still asks for wake-ups"
-        own = member.send()
-        member.run(member.now + TELL)
-        assert not member.drained(), "rest: drained with an open message"
+        own = [member.send() for _ in range(3)][-1]
         assert len(member.alarms) == 2, f"silence: {len(member.alarms)} wake-ups, not spread's and herald's"
+        member.do(member.replica.receive(1, Ack((3, 0), ()), member.now))
+        member.run(member.now + TELL)
+        assert len(member.alarms) == 1, f"silence: {len(member.alarms)} wake-ups, not the herald's alone"
+        assert not member.drained(), "rest: drained with an open message"
         member.others[1].took(own)
         member.hear(1)
         assert member.replica.reached(own.dot) == 2, "reached: member 1 has told"
@@ -171,6 +187,13 @@ def check_restart(make: type[Replica]) -> None:
         assert (kind, dot, set(member.rows.deps[0])) == (RESTART, 0, frontier), "trace: the restart"
         member.run(member.now + ASK + 2 * TELL)
         assert member.told(asks=True), "silence: no question after the crash"
+        member = Member(make, engine, 3)
+        member.receive(1, member.others[1].tag(b""))
+        member.run(TELL // 2)  # acknowledged by now: only the herald has something to do
+        member.alarms.clear()
+        member.do(member.replica.restart(member.now))
+        member.run(member.now + 2 * TELL)
+        assert member.told(asks=False), "silence: nothing told after the crash"
 
 
 def check_garbage(make: type[Replica]) -> None:
@@ -222,6 +245,7 @@ PHANTOM_CHECKS: dict[str, ReplicaCheck] = {
     "asks the silent": check_asks_the_silent,
     "answers": check_answers,
     "sweeps in batches": check_sweeps_in_batches,
+    "sweeps at wake-ups": check_sweeps_at_wake_ups,
     "rests": check_rests,
     "restart": check_restart,
     "garbage": check_garbage,

@@ -11,6 +11,7 @@ from typing import Any
 from support.schedules import weight
 from support.witnesses import ACTS, Model, refuses, step
 from thence.order.engine import Engine
+from thence.order.vector_e2e import VECTOR_E2E
 
 WitnessCheck = Callable[[Engine], None]
 
@@ -50,10 +51,41 @@ def check_every_step(engine: Engine) -> None:
 
 
 def check_small_windows(engine: Engine) -> None:
-    """Windows that become wide and narrow again all the time; for witnesses that know the difference."""
+    """Windows that become wide and narrow again all the time; for witnesses that know the difference.
+    Much is sent before anything is taken, as after a partition, and then much is taken."""
+    if not hasattr(engine.witness, "wide"):
+        return
+    for wide in (1, 4, 9):
+        for model in models(with_small_window(engine, wide), range(12), least=2):
+            for busy in (WEIGHTS, (9, 3, 1, 2, 0, 0, 1), (0.5, 9, 2, 3, 0.5, 0.2, 3)) * 3:
+                for act in model.rng.choices(ACTS, busy, k=40):
+                    step(model, act, model.rng.getrandbits(30))
+            model.finish()
+
+
+def check_narrow_again(engine: Engine) -> None:
+    """A window that was wide and is not any more still knows what it knew of the messages left in it."""
     if hasattr(engine.witness, "wide"):
-        for wide in (1, 3, 8):
-            check_schedules(with_small_window(engine, wide))
+        engine = with_small_window(engine, 8)
+    model = Model(engine, 3, Random(0))
+    both = [model.send(me) for _ in range(20) for me in (0, 1)]
+    for place, message in enumerate(both):
+        for me in (1 - place % 2, 2):
+            model.bring(message, me)
+    for me in (1, 2):
+        model.tell(me)
+    last = [model.send(0) for _ in range(3)]
+    for message in last:
+        model.bring(message, 1)
+    model.tell(1)
+    model.hear_all()
+    assert len(model.sweep(0)) == len(both)
+    for message in last:
+        model.bring(message, 2)
+    model.tell(2)
+    model.hear_all()
+    assert len(model.sweep(0)) == len(last), "held: of member 1 everything was known"
+    model.finish()
 
 
 def check_alone(engine: Engine) -> None:
@@ -111,22 +143,48 @@ def check_before_its_causes(engine: Engine) -> None:
 
 
 def check_first_and_newest(engine: Engine) -> None:
-    """Ever newer phantoms must not put the first one off; and the newest must not be lost."""
+    """Ever newer phantoms must not put the first one off, the newest must not be lost, and all those in
+    between must not be kept."""
     model = Model(engine, 3, Random(0))
-    mine = model.send(0)
+    mine, theirs = model.send(0), [model.send(1)]
     model.bring(mine, 1)
     model.bring(mine, 2)
-    theirs = []
-    for _ in range(30):
-        theirs.append(model.send(1))
+    sizes = []
+    for _ in range(20):
         model.tell(1)
-    model.tell(2)
+        model.hear_all()
+        sizes.append(weight(model.clients[0].witness))
+        theirs.append(model.send(1))
+    late = model.send(0)
+    for me in (1, 2):
+        model.bring(late, me)
+        model.tell(me)
     model.hear_all()
+    assert len(set(sizes[2:])) == 1, f"rest: phantoms pile up, {sizes[2]} to {sizes[-1]}"
     model.bring(theirs[0], 0)
-    model.sweep(0)
+    model.bring(theirs[0], 2)
+    assert mine.dot in model.sweep(0), "held: the first phantom was put off"
     for message in theirs[1:]:
         model.bring(message, 0)
-    model.sweep(0)
+    assert late.dot in model.sweep(0), "held: the newest phantom was lost"
+    model.finish()
+
+
+def check_displaced(engine: Engine) -> None:
+    """Between two sweeps: phantoms that waited count by now when a newer one comes that must wait."""
+    model = Model(engine, 2, Random(0))
+    mine, theirs = model.send(0), [model.send(1)]
+    model.tell(1)
+    theirs.append(model.send(1))
+    model.bring(mine, 1)
+    model.tell(1)
+    model.hear_all()
+    for message in theirs:
+        model.bring(message, 0)
+    model.send(1)
+    model.tell(1)
+    model.hear_all()
+    assert mine.dot in model.sweep(0), "held: a phantom that counted was displaced"
     model.finish()
 
 
@@ -193,12 +251,23 @@ WITNESS_CHECKS: dict[str, WitnessCheck] = {
     "schedules": check_schedules,
     "every step": check_every_step,
     "small windows": check_small_windows,
+    "narrow again": check_narrow_again,
     "passive": check_passive,
     "overtaking": check_overtaking,
     "before its causes": check_before_its_causes,
     "first and newest": check_first_and_newest,
+    "displaced": check_displaced,
     "long chain": check_long_chain,
     "memory": check_memory,
     "wide memory": check_wide_memory,
     "garbage": refuses,
 }
+
+
+def check_two_vectors(engine: Engine) -> None:
+    """The same witness where messages are tagged twice: the middleware's vector is none of its business."""
+    check_schedules(replace(VECTOR_E2E, witness=engine.witness))
+
+
+MATRIX_CHECKS = WITNESS_CHECKS | {"two vectors": check_two_vectors}
+"""For the witness of vectors, whoever stamps them."""
