@@ -4,6 +4,7 @@ Starting one takes seconds, so whoever needs Spark shares it. Settings are those
 a `master` other than local brings its own sizes.
 """
 
+import atexit
 import os
 import re
 import sys
@@ -11,8 +12,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from thence.core.errors import UsageError
 from thence.pipeline import java
 
 SETTINGS: Final = {
@@ -61,7 +65,15 @@ def session(master: str | None = None) -> SparkSession:
     for key, value in settings.items():
         builder = builder.config(key, value)
     with _environment(local=master.startswith("local")):
-        return builder.getOrCreate()
+        try:
+            spark = builder.getOrCreate()
+        except (Py4JJavaError, PySparkException) as error:
+            said = [line.strip() for line in str(error).splitlines()]
+            reason = [line for line in said if line and not line.startswith("at ")][-1]
+            raise UsageError(f"Spark did not start on {master}: {reason}") from error
+    if not master.startswith("local["):
+        atexit.register(spark.stop)  # a cluster takes a driver that just vanishes for a failure
+    return spark
 
 
 @contextmanager
