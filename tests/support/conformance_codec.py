@@ -57,9 +57,15 @@ LIES = {
     "context with counter zero": sealed(b"\x01\x00\x03\x01\x02\x01\x01\x00\x00"),
     "context names a stranger": sealed(b"\x01\x00\x03\x07\x02\xc8\x01\x00\x00\x00"),
     "context longer than the group": sealed(b"\x01\x00\x03\x07\xa0\x06\x00\x00"),
-    "bitmap with another count": sealed(b"\x01\x00\x03\x07\x07\x01\x01\x00\x00\x00\x00\x00"),
-    "bitmap that names fewer than it says": sealed(b"\x01\x00\x03\x07\x07\x01\x01\x00\x00\x00"),
-    "bitmap that names a stranger": sealed(b"\x01\x00\x03\x07\x03\x1a" + b"\x00" * 25 + b"\x01\x00\x00\x00"),
+    "bitmap that names more than it says": sealed(b"\x01\x00\x03\x07\x03\x01\x07\x00\x00\x00\x00"),
+    "bitmap that names fewer than it says": sealed(b"\x01\x00\x03\x07\x07\x01\x01\x00\x00\x00\x00"),
+    "bitmap that names a stranger": sealed(
+        b"\x01\x00\x03\x07\x03\x1a" + b"\x00" * 25 + b"\x01\x00\x00\x00\x00"
+    ),
+    "packed counters wider than any counter": sealed(
+        b"\x01\x00\x03\x07\x03\x01\x01\x00\x40" + b"\x00" * 8 + b"\x00\x00"
+    ),
+    "bits behind the packed counters": sealed(b"\x01\x00\x03\x07\x03\x01\x01\x00\x01\x80\x00\x00"),
     "addressed to a stranger": sealed(b"\x01\x00\x03\x07\x00\x01\xc8\x01\x00"),
     "addressed to more than there are": sealed(b"\x01\x00\x03\x07\x00\xc9\x01" + b"\x00" * 202),
     "integer padded with zeros": sealed(b"\x01\x00\x83\x00\x07\x00\x00\x00"),
@@ -131,7 +137,7 @@ def check_sizes(make: type[Codec]) -> None:
         return len(codec.encode(Message(pack(199, 10**6), context, b""))) - bare
 
     assert stamp(range(0, 200, 40)) == 10, f"size: {stamp(range(0, 200, 40))} bytes for five dots"
-    assert stamp(range(100)) <= 100 + 100 // 8 + 4, f"size: {stamp(range(100))} bytes for a hundred dots"
+    assert stamp(range(100)) <= 6 * 100 // 8 + 100 // 8 + 6, f"size: {stamp(range(100))} bytes for a hundred"
     vector = Message(pack(1, 10**6), tuple([10**6] * SIZE), b"")
     size = len(make(SIZE, False).encode(vector))
     assert size <= SIZE + 20, f"size: {size} bytes for a vector"

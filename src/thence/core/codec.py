@@ -7,7 +7,8 @@
 
 All integers are varints. A counter is written as the difference to the message's own counter: members
 that send at similar rates have similar counters, so a dot costs two bytes and not nine. The origins of
-a context come as gaps between members, or, when there are many, as a bitmap. A member is its index in
+a context come as gaps between members, or, when there are many, as a bitmap with the counters packed
+into as few bits as the largest difference needs. A member is its index in
 the group, which both ends know.
 
 Decoding goes from unverified bytes to checked packets. Anything that no correct peer sends (a wrong
@@ -42,8 +43,7 @@ def put_dots(out: bytearray, dots: tuple[int, ...], seq: int) -> None:
             bitmap |= 1 << origin
         put(out, bitmap_bytes)
         out += bitmap.to_bytes(bitmap_bytes, "little")
-        for _, counter in by_origin:
-            put_signed(out, counter - seq)
+        _put_packed(out, [counter - seq for _, counter in by_origin])
         return
     previous = -1
     for origin, counter in by_origin:
@@ -62,9 +62,9 @@ def take_dots(reader: Reader, seq: int, size: int) -> tuple[int, ...]:
         bitmap = int.from_bytes(reader.take_bytes(reader.take()), "little")
         if bitmap.bit_count() != count or bitmap >> size:
             raise PeerError("a context whose bitmap names members that are not there")
-        while bitmap:
+        for difference in _take_packed(reader, count):
             lowest = bitmap & -bitmap
-            dots.append(pack(lowest.bit_length() - 1, _counter(seq + reader.take_signed())))
+            dots.append(pack(lowest.bit_length() - 1, _counter(seq + difference)))
             bitmap ^= lowest
     else:
         origin = -1
@@ -73,6 +73,30 @@ def take_dots(reader: Reader, seq: int, size: int) -> tuple[int, ...]:
             dots.append(pack(_member(origin, size), _counter(seq + reader.take_signed())))
     dots.sort()
     return tuple(dots)
+
+
+def _put_packed(out: bytearray, numbers: list[int]) -> None:
+    """Many similar numbers: the least, then the others' distance from it, each in as few bits as the
+    largest needs."""
+    least = min(numbers)
+    width = (max(numbers) - least).bit_length()
+    packed = 0
+    for number in reversed(numbers):
+        packed = packed << width | number - least
+    put_signed(out, least)
+    out.append(width)
+    out += packed.to_bytes((width * len(numbers) + 7) // 8, "little")
+
+
+def _take_packed(reader: Reader, count: int) -> list[int]:
+    least, width = reader.take_signed(), reader.take()
+    if width > MAX_SEQ.bit_length():
+        raise PeerError(f"counters that are {width} bits apart")
+    packed = int.from_bytes(reader.take_bytes((width * count + 7) // 8), "little")
+    if packed >> width * count:
+        raise PeerError("bits too many behind the counters of a context")
+    mask = (1 << width) - 1
+    return [least + (packed >> width * place & mask) for place in range(count)]
 
 
 def put_counters(out: bytearray, counters: tuple[int, ...], seq: int) -> None:

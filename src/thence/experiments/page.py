@@ -15,7 +15,8 @@ p.lead { color: #555; margin-top: .3em } .ok { color: #0b6e4f } .bad { color: #b
 .figures img { width: 100%; border: 1px solid #e4e4e4; border-radius: 6px }
 table { border-collapse: collapse; width: 100%; font-size: 14px } th { text-align: left; font-weight: 600 }
 th, td { padding: 5px 10px; border-bottom: 1px solid #e8e8e8; vertical-align: top }
-td.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap } td.why { color: #555 } td:nth-child(-n+3) { white-space: nowrap }
+td.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
+td.why { color: #555 } td:nth-child(-n+3) { white-space: nowrap }
 code { background: #f4f4f4; padding: 1px 4px; border-radius: 3px }
 """
 

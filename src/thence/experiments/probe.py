@@ -20,7 +20,7 @@ from thence.core.message import Message
 from thence.core.tag import Tag
 from thence.order.engine import Engine, Orderer, Tagger, Witness
 
-LOOKS = 40
+LOOKS = 20
 """How often memory is looked at during a run."""
 
 

@@ -85,7 +85,7 @@ def measure(point: Point, folder: Path) -> dict[str, Any]:
         stability=point.stability,
         payload_bytes=0,
     )
-    observed = range(2) if point.slow_link else range(0, point.size, max(1, point.size // 4))
+    observed = range(2) if point.slow_link else range(0, point.size, max(1, point.size // 2))
     engine, notes = probed(find_engine(point.order), observed, point.messages * (point.size - 1))
     with trace_file(folder).open("wb") as sink:
         outcome = Run(settings, sink, run=point.name, engine=engine)()

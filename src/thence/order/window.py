@@ -41,7 +41,7 @@ class GraphTag:
     the sender wrote, whole.
     """
 
-    __slots__ = ("_bits", "_floor", "_place", "_vector", "context", "dot")
+    __slots__ = ("_bits", "_place", "_reach", "_vector", "context", "dot")
 
     def __init__(
         self, dot: int, context: tuple[int, ...], place: int, floor: int, bits: int, vector: tuple[int, ...]
@@ -49,7 +49,7 @@ class GraphTag:
         self.dot = dot
         self.context = context
         self._place = place
-        self._floor = floor
+        self._reach = place - floor  # small and shared, where a floor would be an object of its own
         self._bits = bits  # its own place included; unused where there is a vector
         self._vector = vector
 
@@ -60,7 +60,7 @@ class GraphTag:
             return False
         if other._vector:
             return self.dot <= other._vector[self.dot & ORIGIN_MASK]
-        floor = other._floor
+        floor = other._place - other._reach
         return place < floor or other._bits >> (place - floor) & 1 == 1
 
     def after(self, other: "GraphTag") -> bool:
@@ -78,13 +78,15 @@ class Window:
     """What one client has seen that is not stable, and how far the others are known to have come.
 
     Invariants. `_window[i]` has place `_base + i`; `_live` maps its dots to its tags. Everything seen
-    and not in the window is stable. `_rows[q]` is a set of places, or, in a wide window, a dot per
-    origin; it never shrinks. `_stable` holds, per origin, the newest dot that was announced as stable;
-    per origin stability comes in order. `_kept` is how many bits the window's tags need.
+    and not in the window is stable. Row q is a set of places (all below `_floors[q]`, and from there
+    on `_bits[q]`), or, in a wide window, a dot per origin; it never shrinks. `_stable` holds, per
+    origin, the newest dot that was announced as stable; per origin stability comes in order. `_kept`
+    is how many bits the window's tags need.
     """
 
     __slots__ = (
-        "_base", "_kept", "_live", "_me", "_pending", "_rows", "_seen", "_spelled", "_stable", "_window",
+        "_base", "_bits", "_floors", "_kept", "_live", "_me", "_pending", "_seen", "_spelled", "_stable",
+        "_window",
     )  # fmt: skip
 
     wide: ClassVar[int] = 4096
@@ -100,7 +102,8 @@ class Window:
         self._live: dict[int, GraphTag] = {}
         self._seen = list(range(size))
         self._stable = list(range(size))
-        self._rows: list[Past] = [(0, 0)] * size
+        self._floors = [0] * size
+        self._bits = [0] * size
         self._spelled: list[tuple[int, ...]] | None = None  # the rows of a wide window
         self._pending: dict[int, list[tuple[int, ...]]] = {}
 
@@ -128,7 +131,8 @@ class Window:
                 floor += covered
                 bits >>= covered
             tag = GraphTag(dot, context, place, floor, bits, ())
-            self._rows[dot & ORIGIN_MASK] = (floor, bits)
+            self._floors[dot & ORIGIN_MASK] = floor
+            self._bits[dot & ORIGIN_MASK] = bits
             self._kept += bits.bit_length()
         self._window.append(tag)
         self._live[dot] = tag
@@ -147,7 +151,7 @@ class Window:
             if before._vector:
                 other, more = self._as_places(before._vector)
             else:
-                other, more = before._floor, before._bits
+                other, more = before._place - before._reach, before._bits
             if other > floor:
                 bits = bits >> (other - floor) | more
                 floor = other
@@ -191,13 +195,13 @@ class Window:
         """At how many members, this one included, a message that was seen is known to be delivered."""
         tag = self._live.get(dot)
         if tag is None:
-            return len(self._rows)
-        return 1 + sum(self._covers(q, tag) for q in range(len(self._rows)) if q != self._me)
+            return len(self._seen)
+        return 1 + sum(self._covers(q, tag) for q in range(len(self._seen)) if q != self._me)
 
     def silent(self) -> list[int]:
         """The members that hold the oldest unstable message back."""
         for tag in self._window:
-            return [q for q in range(len(self._rows)) if q != self._me and not self._covers(q, tag)]
+            return [q for q in range(len(self._seen)) if q != self._me and not self._covers(q, tag)]
         return []
 
     def words(self) -> int:
@@ -205,7 +209,7 @@ class Window:
         stage, and its bits, or its vector; and the rows."""
         edges = sum([len(tag.context) for tag in self._window])
         kept = sum([len(tag._vector) or tag._bits.bit_length() // 64 + 1 for tag in self._window])
-        rows = sum([bits.bit_length() // 64 + 2 for _, bits in self._rows])
+        rows = sum([bits.bit_length() // 64 + 2 for bits in self._bits])
         if self._spelled is not None:
             rows = sum(map(len, self._spelled))
         return 3 * len(self._window) + 4 * edges + kept + rows + 2 * len(self._seen)
@@ -213,7 +217,7 @@ class Window:
     def _covers(self, member: int, tag: GraphTag) -> bool:
         if self._spelled is not None:
             return self._spelled[member][tag.dot & ORIGIN_MASK] >= tag.dot
-        floor, bits = self._rows[member]
+        floor, bits = self._floors[member], self._bits[member]
         return tag._place < floor or bits >> (tag._place - floor) & 1 == 1
 
     def _settle(self, member: int) -> None:
@@ -236,15 +240,17 @@ class Window:
             known = self._past_as_vector(self._spelled[member][member], context)
             self._spelled[member] = tuple(map(max, self._spelled[member], known))
             return
-        floor, bits = self._rows[member]
+        floor, bits = self._floors[member], self._bits[member]
         other, more = self._union(context)
         if other > floor:
-            self._rows[member] = (other, bits >> (other - floor) | more)
+            self._floors[member] = other
+            self._bits[member] = bits >> (other - floor) | more
         else:
-            self._rows[member] = (floor, bits | more >> (floor - other))
+            self._bits[member] = bits | more >> (floor - other)
 
     def _stable_of_places(self) -> list[GraphTag]:
-        others = [row for q, row in enumerate(self._rows) if q != self._me]
+        rows = zip(self._floors, self._bits, strict=True)
+        others = [row for q, row in enumerate(rows) if q != self._me]
         end = self._base + len(self._window)
         low = min([floor for floor, _ in others], default=end)
         low = max(low, self._base)
@@ -300,9 +306,8 @@ class Window:
             bit <<= 1
         return self._base, bits
 
-    def _as_vector(self, past: Past) -> tuple[int, ...]:
+    def _as_vector(self, floor: int, bits: int) -> tuple[int, ...]:
         """The newest dot per origin among the stable messages and these places of the window."""
-        floor, bits = past
         vector = list(self._stable)
         for place, tag in enumerate(self._window, self._base):
             covered = place < floor or bits >> (place - floor) & 1
@@ -316,16 +321,17 @@ class Window:
         for p in context:
             before = self._live.get(p)
             if before is not None:
-                vectors.append(before._vector or self._as_vector((before._floor, before._bits)))
+                vectors.append(before._vector or self._as_vector(before._place - before._reach, before._bits))
         past = list(map(max, self._stable, self._stable, *vectors))
         past[dot & ORIGIN_MASK] = max(past[dot & ORIGIN_MASK], dot)
         return tuple(past)
 
     def _widen(self) -> None:
-        self._spelled = [self._as_vector(row) for row in self._rows]
+        self._spelled = list(map(self._as_vector, self._floors, self._bits))
 
     def _narrow(self, rows: list[tuple[int, ...]]) -> None:
-        self._rows = [self._as_places(row) for row in rows]
+        for member, row in enumerate(rows):
+            self._floors[member], self._bits[member] = self._as_places(row)
         self._spelled = None
 
 
