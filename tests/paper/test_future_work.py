@@ -116,7 +116,7 @@ def test_comparing_tags_costs_less_than_comparing_vectors(size: int) -> None:
     assert tags[0].before(tags[-1])
 
     def counted(tag: GraphTag) -> GraphTag:
-        place, floor, bits = Counted(tag._place), Counted(tag._floor), Counted(tag._bits)
+        place, floor, bits = Counted(tag._place), Counted(tag._place - tag._reach), Counted(tag._bits)
         return GraphTag(Counted(tag.dot), (), place, floor, bits, ())
 
     Counted.done = 0
