@@ -8,7 +8,7 @@ from pipeline.layouts import write_jsonl
 from pyspark.sql import SparkSession
 from support.run_text import rows
 
-from thence.cli.verify import verify
+from thence.cli.main import main
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -19,7 +19,7 @@ LATE = [*rows("a", "send a:1", "send a:2"), *rows("b", "deliver a:2", "deliver a
 @pytest.mark.usefixtures("spark")
 def test_json_is_one_object_of_the_promised_shape(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_jsonl(tmp_path / "x.jsonl", LATE)
-    assert verify(tmp_path, False, True, None) == 1
+    assert main(["verify", str(tmp_path), "--json"]) == 1
     out = capsys.readouterr()
     assert json.loads(out.out) == {
         "ok": False,
@@ -39,10 +39,10 @@ def test_json_is_one_object_of_the_promised_shape(tmp_path: Path, capsys: pytest
 
 def test_a_table_for_people(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_jsonl(tmp_path / "x.jsonl", FINE)
-    assert verify(tmp_path, False, False, None) == 0
+    assert main(["verify", str(tmp_path)]) == 0
     assert "deliveries" in capsys.readouterr().out
     write_jsonl(tmp_path / "x.jsonl", LATE)
-    assert verify(tmp_path, False, False, None) == 1
+    assert main(["verify", str(tmp_path)]) == 1
     assert "order: a:2 at node b at 0 (missing a:1)" in capsys.readouterr().out
 
 
@@ -50,9 +50,9 @@ def test_errors_are_one_line_on_standard_error(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "x.jsonl").write_text("{}\n")
-    assert verify(tmp_path, False, True, None) == 2
+    assert main(["verify", str(tmp_path), "--json"]) == 2
     out = capsys.readouterr()
     assert out.out == ""
     assert out.err.count("\n") == 1
     assert "x.jsonl: line 1: " in out.err
-    assert verify(tmp_path / "missing", False, True, None) == 2
+    assert main(["verify", str(tmp_path / "missing"), "--json"]) == 2

@@ -31,5 +31,15 @@ def counting(title: str) -> Iterator["Counter"]:
         )
 
 
+@contextmanager
+def working(title: str) -> Iterator[None]:
+    """A spinner for work of unknown length; silent where standard error is no terminal."""
+    if sys.stderr.isatty():
+        with err.status(title):
+            yield
+    else:
+        yield
+
+
 class Counter(Protocol):
     def __call__(self, done: int, total: int, what: str | None = None) -> None: ...

@@ -7,14 +7,12 @@ trace, and Spark must find exactly those.
 
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
 from rich.table import Table
 
-from thence.cli.console import counting, err, out
+from thence.cli.console import counting, out, working
 from thence.cli.sabotage import plant_all
 from thence.core.errors import UsageError
 from thence.sim.run import TRACE_FILE, Outcome, simulate
@@ -51,12 +49,6 @@ def _clear(folder: Path) -> None:
         (folder / MARK).touch()
     except OSError as error:
         raise UsageError(f"cannot write to {folder}: {error.strerror}") from error
-
-
-@contextmanager
-def _status(text: str) -> Iterator[None]:
-    with err.status(text):
-        yield
 
 
 class Tour:
@@ -110,7 +102,7 @@ class Tour:
             self.claim(f"{verdict}: {planted[verdict]}{found}", counts[verdict] == 1)
 
     def _verdicts(self, trace: Path, keep: bool = False) -> dict[str, int]:
-        with _status("Spark starts and judges"):
+        with working("Spark starts and judges"):
             from thence.pipeline.session import session
             from thence.pipeline.verify import verify
 

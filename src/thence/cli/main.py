@@ -22,6 +22,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+INTERRUPTED = 130
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
 Master = Annotated[
     str | None, typer.Option(help="Spark master to run on; default: this machine.", metavar="URL")
@@ -201,6 +203,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         result = app(args=arguments, prog_name="thence", standalone_mode=False)
     except typer.Exit as done:
+        if done.exit_code == INTERRUPTED:
+            print("thence: interrupted", file=sys.stderr)
         return done.exit_code
     except (ThenceError, typer.TyperException) as error:
         text = error.format_message() if isinstance(error, typer.TyperException) else str(error)
@@ -208,7 +212,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 2 if isinstance(error, UsageError | typer.TyperException) else 1
     except (KeyboardInterrupt, typer.Abort):
         print("thence: interrupted", file=sys.stderr)
-        return 130
+        return INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has gone, as with `| head`: nothing is left to say.
         sys.stderr.close()

@@ -8,36 +8,26 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from thence.cli.console import working
 from thence.core.errors import UsageError
 from thence.trace.schema import VERDICTS
 
 if TYPE_CHECKING:
     from thence.pipeline.report import Report
 
-OK, VIOLATIONS, UNREADABLE = 0, 1, 2
+OK, VIOLATIONS = 0, 1
 WIDTH_PIPED = 160  # where nobody says how wide the screen is
 
 
 def verify(trace: Path, open_: bool, as_json: bool, master: str | None) -> int:
     """Verify a trace, print what was found, and return the exit code."""
-    errors = Console(stderr=True)
-    try:
-        with errors.status("verifying") if errors.is_terminal else _Quiet():
-            report = _run(trace, open_, master)
-    except UsageError as error:
-        print(error, file=sys.stderr)
-        return UNREADABLE
+    with working("verifying"):
+        report = _run(trace, open_, master)
     if as_json:
         print(report.to_json())
     else:
         _print(report, open_)
     return OK if report.ok else VIOLATIONS
-
-
-class _Quiet:
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, *_: object) -> None: ...
 
 
 def _run(trace: Path, open_: bool, master: str | None) -> "Report":

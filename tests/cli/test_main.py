@@ -1,0 +1,95 @@
+"""Integration: the command line as a person meets it. What needs Spark is in tests/pipeline."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from thence import __version__
+from thence.cli.main import main
+
+
+def test_no_command_shows_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    shown = capsys.readouterr().out
+    assert all(command in shown for command in ("sim", "verify", "bench", "demo", "soak", "experiment"))
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"thence {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["frobnicate"], "frobnicate"),
+        (["sim", "--nodes", "many"], "--nodes"),
+        (["sim", "--nodes", "0"], "--nodes must be between"),
+        (["sim", "--loss", "1.5"], "--loss"),
+        (["sim", "--order", "alphabetic"], "there is graph, vector"),
+        (["sim", "--spread", "butter"], "there is mesh"),
+        (["sim", "--scenario", "rain"], "there is steady"),
+        (["sim", "--latency-matrix", "/nonexistent"], "cannot read"),
+        (["sim", "--latency-ms", "nan"], "finite"),
+        (["sim", "--bogus"], "--bogus"),
+        (["sim", "--scenario", "storm", "--order", "none", "--seed", "7"], "order none"),
+        (["bench", "everything"], "there is order"),
+        (["experiment", "run", "tcb-9", "--out", "x"], "there is tcb-1"),
+        (["experiment", "run"], "name"),
+        (["verify"], "trace"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_2(
+    arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    out = capsys.readouterr()
+    assert out.out == ""
+    assert out.err.startswith("thence: ")
+    assert out.err.count("\n") == 1
+    assert complaint in out.err
+
+
+def test_sim_tells_people_and_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["sim", "--nodes", "3", "--messages", "4", "--trace", str(tmp_path / "t")]
+    assert main(arguments) == 0
+    assert "complete: all delivered, stable and drained" in capsys.readouterr().out
+    assert main([*arguments, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["complete"], told["sends"], told["deliveries"], told["stables"]) == (True, 12, 24, 36)
+
+
+def test_sim_lists_its_scenarios(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sim", "--scenario", "list"]) == 0
+    assert "storm" in capsys.readouterr().out
+
+
+def test_bench_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "sim", "--quick", "--json"]) == 0
+    [first, *_] = json.loads(capsys.readouterr().out)
+    assert set(first) == {"name", "value", "unit", "baseline", "ratio"}
+    assert first["name"] == "sim.graph.64"
+    assert first["ratio"] == pytest.approx(first["value"] / first["baseline"])
+
+
+def test_demo_leaves_other_peoples_folders_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "thesis.txt").write_text("ten years of work")
+    assert main(["demo", "--out", str(tmp_path)]) == 2
+    assert "a folder of its own" in capsys.readouterr().err
+    assert (tmp_path / "thesis.txt").read_text() == "ten years of work"
+
+
+def test_an_interrupt_is_quiet() -> None:
+    """Ctrl-C: no traceback, exit code 130."""
+    program = (
+        "import sys\n"
+        "from thence.cli import main, sim\n"
+        "def interrupted(*_): raise KeyboardInterrupt\n"
+        "sim.run = interrupted\n"
+        "sys.exit(main.main(['sim']))"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout, result.stderr) == (130, "", "thence: interrupted\n")
