@@ -202,10 +202,6 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command line; the exit code."""
     try:
         result = app(args=arguments, prog_name="thence", standalone_mode=False)
-    except typer.Exit as done:
-        if done.exit_code == INTERRUPTED:
-            print("thence: interrupted", file=sys.stderr)
-        return done.exit_code
     except (ThenceError, typer.TyperException) as error:
         text = error.format_message() if isinstance(error, typer.TyperException) else str(error)
         print(f"thence: {' '.join(text.split())}", file=sys.stderr)
@@ -217,6 +213,8 @@ def main(arguments: list[str] | None = None) -> int:
         # Whoever read our output has gone, as with `| head`: nothing is left to say.
         sys.stderr.close()
         return 1
+    if result == INTERRUPTED:  # how typer tells of Ctrl-C
+        print("thence: interrupted", file=sys.stderr)
     return result if isinstance(result, int) else 0
 
 

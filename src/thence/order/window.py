@@ -24,6 +24,7 @@ square of them. When tags need more than `wide` bits in the mean, new ones keep 
 origin) instead. Both forms answer the same questions, and tags of either kind compare with each other.
 """
 
+from array import array
 from typing import ClassVar
 
 from thence.core.dots import ORIGIN_MASK, STEP
@@ -101,8 +102,8 @@ class Window:
         self._window: list[GraphTag] = []
         self._live: dict[int, GraphTag] = {}
         self._seen = list(range(size))
-        self._stable = list(range(size))
-        self._floors = [0] * size
+        self._stable = array("q", range(size))  # arrays: numbers that change often and are read in sweeps
+        self._floors = array("q", [0] * size)
         self._bits = [0] * size
         self._spelled: list[tuple[int, ...]] | None = None  # the rows of a wide window
         self._pending: dict[int, list[tuple[int, ...]]] = {}
