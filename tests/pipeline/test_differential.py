@@ -17,7 +17,7 @@ from thence.trace.schema import VERDICTS, Event
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
-RUNS = 1500
+RUNS = 2000
 
 
 def runs(seed: int, count: int) -> Iterator[list[Event]]:

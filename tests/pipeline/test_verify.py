@@ -138,3 +138,15 @@ def test_an_open_trace_is_not_judged_by_what_is_lost(spark: SparkSession, tmp_pa
     report = verify(spark, tmp_path, still_open=True)
     assert report.ok
     assert report.runs[0].violations["lost"] == 1
+
+
+def test_what_is_optional_may_be_null_and_unknown_columns_are_ignored(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "x.jsonl").write_text(
+        '{"node": "a", "pos": 1, "kind": "send", "origin": "a", "seq": 1, "run": null, "colour": "red"}\n'
+        '{"node": "b", "pos": 1, "kind": "deliver", "origin": "a", "seq": 1, "group": null, "deps": null}\n'
+    )
+    (run,) = verify(spark, tmp_path).runs
+    assert (run.run, run.group, run.nodes) == ("", "", 2)
+    assert not any(run.violations.values())

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from thence.core.errors import TraceError
 from thence.pipeline.files import Split
 from thence.pipeline.rows import NUMBERS, TEXT, USED, RowError, Rows, check_columns, decode
-from thence.trace.schema import Event
+from thence.trace.schema import Dot
 
 BATCH_ROWS: Final = 1 << 20
 CSV_ROWS: Final = 1 << 17
@@ -37,6 +37,21 @@ class Piece(NamedTuple):
 def unreadable(path: str, number: int, what: str) -> TraceError:
     unit = "row" if path.lower().endswith(".parquet") else "line"
     return TraceError(f"{path}: {unit} {number}: {what}")
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A row as JSON may have it: like `trace.schema.Event`, but whatever is optional may be null too."""
+
+    node: str
+    pos: int
+    kind: str
+    run: str | None = None
+    group: str | None = None
+    origin: str | None = None
+    seq: int | None = None
+    at_us: int | None = None
+    deps: list[Dot] | None = None
+    dest: list[str] | None = None
 
 
 def read(split: Split) -> Iterator[Piece]:
@@ -94,7 +109,7 @@ def _json_lines(split: Split) -> Tables:
         return before + filled[index] + 1
 
     try:
-        events = msgspec.json.Decoder(Event).decode_lines(data)
+        events = msgspec.json.Decoder(Line).decode_lines(data)
         yield _event_table(events), number, torn
     except (msgspec.MsgspecError, UnicodeDecodeError, OverflowError, pa.ArrowInvalid):
         index, what = _first_bad_line(data)
@@ -134,7 +149,7 @@ def _whole_lines(split: Split) -> tuple[bytes, int]:
 
 
 def _first_bad_line(data: bytes) -> tuple[int, str]:
-    decoder = msgspec.json.Decoder(Event)
+    decoder = msgspec.json.Decoder(Line)
     for index, line in enumerate(line for line in data.split(b"\n") if line.strip()):
         try:
             _event_table([decoder.decode(line)])
@@ -147,7 +162,7 @@ def _first_bad_line(data: bytes) -> tuple[int, str]:
     raise AssertionError("lines read one by one are as readable as together")
 
 
-def _event_table(events: list[Event]) -> pa.Table:
+def _event_table(events: list[Line]) -> pa.Table:
     columns: dict[str, Any] = {
         name: pa.array([getattr(event, name) for event in events], pa.string()).dictionary_encode()
         for name in TEXT
