@@ -1,0 +1,81 @@
+"""When to sync: decided here, done by the driver.
+
+| policy | a record is synced | a power cut loses |
+| --- | --- | --- |
+| `always` | before anything that follows from it leaves the node | nothing |
+| `everysec` | within about a second | that second |
+| `no` | when the operating system likes (and whenever a segment is sealed) | whatever it had not liked yet |
+
+One sync is under way at a time. What is committed meanwhile is covered by the next one together, however
+much it is: under load the number of syncs is that of the disk, not that of the messages.
+"""
+
+from typing import Final, Literal, NamedTuple
+
+from thence.core.errors import UsageError
+from thence.core.machine import Wake
+
+Policy = Literal["always", "everysec", "no"]
+
+
+class Sync(NamedTuple):
+    """Sync `file`, then tell the log so. Makes everything up to `position` durable."""
+
+    file: str
+    size: int
+    position: int
+
+
+class SyncPolicy:
+    """A machine: commits, wake-ups and finished syncs go in, syncs and wake-ups come out."""
+
+    __slots__ = ("_due", "_flying", "_interval_us", "_policy", "_wanted")
+
+    def __init__(self, policy: Policy, interval_us: int) -> None:
+        if policy not in ("always", "everysec", "no"):
+            raise UsageError(f"there is no sync policy {policy!r}: take always, everysec or no")
+        self._policy: Final = policy
+        self._interval_us: Final = interval_us
+        self._wanted: Sync | None = None
+        """What is committed and in no sync yet."""
+        self._flying: Sync | None = None
+        self._due: int | None = None
+        """When the outstanding wake-up is due, if there is one."""
+
+    def committed(self, sync: Sync, now: int) -> list[Sync | Wake]:
+        self._wanted = sync
+        return self._next(now)
+
+    def wake(self, now: int) -> list[Sync | Wake]:
+        if self._due is None:
+            return []
+        if now < self._due:
+            return [Wake(self._due)]
+        self._due = None
+        return self._fly()
+
+    def done(self, sync: Sync, now: int) -> list[Sync | Wake]:
+        """A sync is finished."""
+        if self._flying == sync:
+            self._flying = None
+        return self._next(now)
+
+    def settled(self) -> None:
+        """Everything that was committed is durable already."""
+        self._wanted = None
+
+    def _next(self, now: int) -> list[Sync | Wake]:
+        if self._wanted is None or self._flying is not None or self._policy == "no":
+            return []
+        if self._policy == "always":
+            return self._fly()
+        if self._due is not None:
+            return []
+        self._due = now + self._interval_us
+        return [Wake(self._due)]
+
+    def _fly(self) -> list[Sync | Wake]:
+        if self._wanted is None or self._flying is not None:
+            return []
+        self._flying, self._wanted = self._wanted, None
+        return [self._flying]

@@ -1,0 +1,254 @@
+"""Writing: records gather in a buffer, a commit puts them into the file in one write.
+
+What the records say counts from the commit on, not before, so that a commit that fails can be forgotten:
+the file is cut back to where it was, what was gathered is dropped, and the log goes on as if nothing had
+been asked of it. Only two things end writing for good (until the log is opened again): a sync that failed,
+since nobody knows what a disk kept after it said no; and a half-made segment file that cannot be removed.
+
+| state | appends | leaves it by |
+| --- | --- | --- |
+| unbooted | refused | `boot` |
+| ready | gathered | a failed write whose remains could not be cut off: torn |
+| torn | refused until the remains could be cut off, which every append tries first | that: ready |
+| broken | refused | opening the log again |
+"""
+
+from zlib import crc32
+
+from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
+from thence.core.errors import StorageError, UsageError
+from thence.core.storage import DiskError, Files
+from thence.oplog.policy import Sync
+from thence.oplog.record import BOOT_BITS, DOT_BYTES, MAX_BODY, Boot, Mark, Synced, put_mark, put_message
+from thence.oplog.segment import INDEX, Segment, encode_header, file_name, new_segment
+from thence.oplog.settings import Settings
+from thence.oplog.state import State
+
+
+def enter(segment: Segment, state: State, position: int, offset: int, what: Mark | int) -> None:
+    """Count a record that stands in the segment: a mark, or a message by its dot."""
+    index = segment.index
+    before = segment.last
+    index.passed(position, offset, before)
+    if isinstance(what, int):
+        state.deliver(what)
+        index.message(what, offset, before)
+    elif isinstance(what, Synced):
+        segment.marked = what.offset
+    elif jumps := state.apply(position, what):
+        index.jumped(jumps)
+    segment.last = position
+
+
+class Writer:
+    """The end of the log."""
+
+    __slots__ = (
+        "_ahead",
+        "_booted",
+        "_broken",
+        "_buffer",
+        "_files",
+        "_next",
+        "_pending",
+        "_segments",
+        "_settings",
+        "_torn",
+        "durable",
+        "state",
+    )
+
+    def __init__(self, files: Files, settings: Settings, segments: list[Segment], state: State) -> None:
+        self._files = files
+        self._settings = settings
+        self._segments = segments
+        self.state = state
+        self.durable = 0
+        """Everything up to this position is synced. What was found at opening is, once `boot` has run."""
+        self._next = segments[-1].last + 1
+        self._buffer = bytearray()
+        self._pending: list[tuple[int, int, Mark | int]] = []
+        self._ahead: dict[int, int] = {}
+        """Counters of messages that were gathered, by origin."""
+        self._booted = False
+        self._torn = False
+        self._broken: StorageError | None = None
+
+    @property
+    def active(self) -> Segment:
+        return self._segments[-1]
+
+    @property
+    def gathering(self) -> bool:
+        return bool(self._pending)
+
+    @property
+    def target(self) -> Sync:
+        """What a sync now would have to make durable."""
+        active = self.active
+        return Sync(active.name, active.size, active.last)
+
+    def counter(self, origin: int) -> int:
+        """The newest message of a member, gathered ones included."""
+        vector = self.state.vector
+        return self._ahead.get(origin) or (vector[origin] if origin < len(vector) else 0)
+
+    def begin(self) -> int:
+        """Get ready to gather; the position that the next record will have."""
+        if not self._pending:
+            if not self._booted:
+                raise UsageError("a log takes records only after boot")
+            self._check()
+            active = self.active
+            if active.synced > active.marked:
+                self._gather(Synced(active.synced))
+        return self._next
+
+    def _check(self) -> None:
+        name = self.active.name
+        if self._broken is not None:
+            raise DiskError(f"nothing more is written since: {self._broken}", file=name, definite=True)
+        if self._torn and not self._mend():
+            raise DiskError("the remains of a failed write cannot be cut off", file=name, definite=True)
+
+    def message(self, dot: int, data: bytes) -> int:
+        position = self.begin()
+        if len(data) > MAX_BODY - DOT_BYTES:
+            raise UsageError(f"a message of {len(data)} bytes; the longest is {MAX_BODY - DOT_BYTES}")
+        active = self._segments[-1]
+        offset = active.size + len(self._buffer)
+        put_message(self._buffer, offset, active.seed, dot, data)
+        self._pending.append((position, offset, dot))
+        self._ahead[dot & ORIGIN_MASK] = dot >> ORIGIN_BITS
+        self._next = position + 1
+        return position
+
+    def mark(self, mark: Mark) -> int:
+        self.begin()
+        return self._gather(mark)
+
+    def _gather(self, mark: Mark) -> int:
+        active = self._segments[-1]
+        offset = active.size + len(self._buffer)
+        put_mark(self._buffer, offset, active.seed, mark)
+        position = self._next
+        self._pending.append((position, offset, mark))
+        self._next = position + 1
+        return position
+
+    def boot(self, incarnation: int, machine: bytes) -> int:
+        """Start a stretch of positions that no earlier boot can have handed out, durably."""
+        if self._booted:
+            raise UsageError("booted already")
+        self._check()
+        self._booted = True
+        self._next = ((self.active.last >> BOOT_BITS) + 1 << BOOT_BITS) + 1
+        try:
+            position = self._gather(Boot(self._next, incarnation, machine))
+            self.commit()
+            self.sync()
+        except BaseException:
+            self._booted = False
+            raise
+        return position
+
+    def drop(self) -> None:
+        """Forget what was gathered."""
+        self._buffer.clear()
+        self._pending.clear()
+        self._ahead.clear()
+        self._next = self.active.last + 1
+
+    def commit(self) -> bool:
+        """Write what was gathered. If that fails nothing of it counts, and the error says whether it is
+        certain that none of it will be found in the file."""
+        if not self._pending:
+            return False
+        active = self._segments[-1]
+        try:
+            self._files.write(active.name, active.size, self._buffer)
+        except StorageError as error:
+            self.drop()
+            definite = self._mend()
+            full = isinstance(error, DiskError) and error.full
+            raise DiskError(str(error), file=active.name, definite=definite, full=full) from error
+        for position, offset, what in self._pending:
+            enter(active, self.state, position, offset, what)
+        active.crc = crc32(self._buffer, active.crc)
+        active.size += len(self._buffer)
+        self.drop()
+        return True
+
+    def _mend(self) -> bool:
+        """Cut off what a failed write left; synced, so that it does not come back either."""
+        active = self.active
+        try:
+            self._files.truncate(active.name, active.size)
+        except StorageError:
+            self._torn = True
+            return False
+        self._torn = False
+        try:
+            self.sync()
+        except StorageError:
+            return False
+        return True
+
+    def sync(self) -> None:
+        """Make everything committed durable, here and now."""
+        active = self.active
+        try:
+            self._files.sync(active.name)
+        except StorageError as error:
+            raise self.broke(error) from error
+        self.synced(self.target)
+
+    def synced(self, sync: Sync) -> None:
+        active = self.active
+        if sync.file == active.name:
+            active.synced = max(active.synced, sync.size)
+        self.durable = max(self.durable, sync.position)
+
+    def broke(self, error: StorageError) -> DiskError:
+        """Nothing more is written from here on."""
+        self._broken = error
+        return DiskError(str(error), file=self.active.name, definite=False)
+
+    def rotate(self, now: int) -> bool:
+        """Seal the active segment and begin another. False if there was no room for one: then the active
+        segment grows on."""
+        old = self.active
+        self.sync()
+        header = encode_header(old.last + 1, now, self.state)
+        new = new_segment(header, old.last + 1, now, self.state, self._settings.spacing)
+        try:
+            self._files.write(new.name, 0, header)
+        except StorageError:
+            self._sweep(new.name)
+            return False
+        try:
+            self._files.sync(new.name)
+            self._files.sync_folder()
+        except StorageError as error:
+            raise self.broke(error) from error
+        self._segments.append(new)
+        seal(self._files, old)
+        return True
+
+    def _sweep(self, name: str) -> None:
+        """A half-made segment must not turn up again beside a log that went on without it."""
+        try:
+            if name in self._files.names():
+                self._files.remove(name)
+                self._files.sync_folder()
+        except StorageError as error:
+            raise self.broke(error) from error
+
+
+def seal(files: Files, segment: Segment) -> None:
+    """Write a segment's index file. That it may fail is no trouble: it can be made again."""
+    encoded = segment.index.encode(segment.seed, segment.crc, segment.size, segment.last)
+    try:
+        files.write(file_name(segment.first, INDEX), 0, encoded)
+    except StorageError:
+        return
