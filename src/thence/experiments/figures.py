@@ -60,7 +60,9 @@ def draw(figure: Figure, results: list[Result]) -> bytes:
                 "engine:N",
                 scale=alt.Scale(domain=engines, range=[COLOURS.get(name, "#555") for name in engines]),
             ),
-            strokeDash=alt.StrokeDash("load:N", legend=alt.Legend(symbolType="stroke", symbolSize=300, symbolStrokeColor="#333")),
+            strokeDash=alt.StrokeDash(
+                "load:N", legend=alt.Legend(symbolType="stroke", symbolSize=300, symbolStrokeColor="#333")
+            ),
         )
         .configure(background="white", font="sans-serif")
         .configure_title(fontSize=13, anchor="start")

@@ -163,11 +163,11 @@ class _Tagger:
         self._inner.admit(member)
 
 
-class _Orderer:
-    def __init__(self, inner: Orderer, node: _Node) -> None:
+class OrdererAround:
+    """An orderer around another one, for overriding what is to be observed."""
+
+    def __init__(self, inner: Orderer) -> None:
         self._inner = inner
-        self._node = node
-        node.parts.append(inner)
 
     @property
     def waiting(self) -> int:
@@ -183,6 +183,19 @@ class _Orderer:
         return self._inner.sent(message, now)
 
     def receive(self, message: Message, via: int, now: int) -> list[OrderEffect]:
+        return self._inner.receive(message, via, now)
+
+    def admit(self, member: int) -> None:
+        self._inner.admit(member)
+
+
+class _Orderer(OrdererAround):
+    def __init__(self, inner: Orderer, node: _Node) -> None:
+        super().__init__(inner)
+        self._node = node
+        node.parts.append(inner)
+
+    def receive(self, message: Message, via: int, now: int) -> list[OrderEffect]:
         started = thread_time_ns()
         released = self._inner.receive(message, via, now)
         spent = thread_time_ns() - started
@@ -190,9 +203,6 @@ class _Orderer:
         self._node.notes.receive_ns.extend([spent] * len(released))
         self._node.arrived()
         return released
-
-    def admit(self, member: int) -> None:
-        self._inner.admit(member)
 
 
 class _Witness:

@@ -18,7 +18,7 @@ from thence.cli.bench.record import Record
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
 from thence.core.machine import OrderEffect
 from thence.core.message import Message
-from thence.experiments.probe import allocated
+from thence.experiments.probe import OrdererAround, allocated
 from thence.order.engine import Engine, Orderer
 from thence.order.engines import ENGINES
 from thence.order.graph import GRAPH
@@ -46,33 +46,20 @@ class Asked:
         return sum(len(message.context) for message, _ in self.steps) / len(self.steps)
 
 
-class _Listener:
+class _Listener(OrdererAround):
     """A graph orderer that writes down what it is asked."""
 
     def __init__(self, me: int, size: int, steps: list[tuple[Message, bool]]) -> None:
-        self._inner: Orderer = GRAPH.orderer(me, size)
+        super().__init__(GRAPH.orderer(me, size))
         self._steps = steps
-
-    @property
-    def waiting(self) -> int:
-        return self._inner.waiting
-
-    def words(self) -> int:
-        return self._inner.words()
-
-    def stamp(self, message: Message) -> Message:
-        return self._inner.stamp(message)
 
     def sent(self, message: Message, now: int) -> list[OrderEffect]:
         self._steps.append((message, True))
-        return self._inner.sent(message, now)
+        return super().sent(message, now)
 
     def receive(self, message: Message, via: int, now: int) -> list[OrderEffect]:
         self._steps.append((message, False))
-        return self._inner.receive(message, via, now)
-
-    def admit(self, member: int) -> None:
-        self._inner.admit(member)
+        return super().receive(message, via, now)
 
 
 def listen(experiment: str, size: int, messages: int) -> Asked:
