@@ -73,9 +73,11 @@ class Tour:
 
     def _tell(self, order: str, outcome: Outcome) -> None:
         lost = outcome.packets.get("cut off", 0)
+        waited = f"; {outcome.held:,} waited for their causes" if outcome.held else ""
+        stable = " and stable everywhere" if outcome.stables else ""
         self.claim(
             f"order {order}: {outcome.sends:,} messages, {lost:,} packets lost in the cut, yet all "
-            f"{outcome.deliveries:,} deliveries made; {outcome.held:,} waited for their causes",
+            f"{outcome.deliveries:,} deliveries made{stable}{waited}",
             outcome.complete,
         )
 
