@@ -8,6 +8,7 @@ the soak; its trace is kept, and the command that brings it back is printed.
 import multiprocessing
 import os
 import shutil
+import signal
 import tempfile
 import time
 from collections.abc import Iterator
@@ -33,11 +34,11 @@ def run(minutes: float, scenario: str, start: int, jobs: int | None, master: str
     done, hours = 0, 0.0
     folder = Path(tempfile.mkdtemp(prefix="thence-soak-"))
     spawn = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(
+        jobs or os.cpu_count(), mp_context=spawn, initializer=_leave_interrupts_to_the_parent
+    )
     try:
-        with (
-            ProcessPoolExecutor(jobs or os.cpu_count(), mp_context=spawn) as pool,
-            counting("storms judged") as watcher,
-        ):
+        with counting("storms judged") as watcher:
             while done == 0 or time.monotonic() < until:
                 batch = list(islice(storms, STORMS_PER_BATCH))
                 failed, node_hours = _batch(pool, batch, folder, master)
@@ -48,15 +49,22 @@ def run(minutes: float, scenario: str, start: int, jobs: int | None, master: str
                 hours += node_hours
                 watcher(done, 0)
                 shutil.rmtree(folder)
+    except KeyboardInterrupt:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
     finally:
-        if folder.exists() and not any(folder.iterdir()):
-            folder.rmdir()
+        pool.shutdown(cancel_futures=True)
     last = start + (done - 1) // len(engines)
     out.print(
         f"{done:,} storms ({scenario}, seeds {start} to {last}, orders {', '.join(engines)}): all delivered, "
         f"stable and drained, no violation of any kind; {hours:,.1f} hours of simulated node time"
     )
     return 0
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    """Ctrl-C reaches the whole group of processes; one of them tells of it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _batch(

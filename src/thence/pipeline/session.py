@@ -5,6 +5,7 @@ a `master` other than local brings its own sizes.
 """
 
 import atexit
+import logging
 import os
 import re
 import sys
@@ -32,11 +33,11 @@ SETTINGS: Final = {
     "spark.driver.maxResultSize": "2g",
     "spark.sql.session.timeZone": "UTC",
 }
-# Only what a person can act on reaches standard error.
-LOGGING: Final = """rootLogger.level = error
+# What goes wrong reaches us as an exception; Spark's own account of it is for those who ask for it.
+LOGGING: Final = """rootLogger.level = ${env:THENCE_SPARK_LOG:-off}
 rootLogger.appenderRef.console.ref = console
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
-logger.gateway.level = error
+logger.gateway.level = ${env:THENCE_SPARK_LOG:-off}
 appender.console.type = Console
 appender.console.name = console
 appender.console.target = SYSTEM_ERR
@@ -54,6 +55,7 @@ LOCAL: Final = {
 
 def session(master: str | None = None) -> SparkSession:
     """The running session, or a new one on `master` (default: all cores of this machine)."""
+    _quieten_interrupts()
     running = SparkSession.getActiveSession()
     if running is not None:
         return running
@@ -74,6 +76,17 @@ def session(master: str | None = None) -> SparkSession:
     if not master.startswith("local["):
         atexit.register(spark.stop)  # a cluster takes a driver that just vanishes for a failure
     return spark
+
+
+def _quieten_interrupts() -> None:
+    """Ctrl-C is ours to tell of: without this, the bridge to Java shows the insides of its sockets."""
+    root = logging.getLogger()
+    if _is_not_the_bridge not in root.filters:
+        root.addFilter(_is_not_the_bridge)
+
+
+def _is_not_the_bridge(record: logging.LogRecord) -> bool:
+    return "while sending command" not in str(record.msg)
 
 
 @contextmanager
