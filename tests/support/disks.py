@@ -1,8 +1,10 @@
 """Disks for tests of the log: real files in a folder, and short ways to a log on a fake one."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import TypeVar
 
 from thence.core.dots import pack
 from thence.core.storage import DiskError
@@ -90,6 +92,18 @@ def a_log(disk: Disk, *names: str, settings: Settings = SMALL, now: int = 0) -> 
 def payload(dot: int, length: int = 20) -> bytes:
     """A message's bytes, recognisable."""
     return (b"%x." % dot * length)[:length]
+
+
+E = TypeVar("E", bound=Exception)
+
+
+def caught(kind: type[E], call: Callable[[], object]) -> E | None:
+    """The error of this kind that the call raised, if it did."""
+    try:
+        call()
+    except kind as error:
+        return error
+    return None
 
 
 def fill(log: OpLog, counts: dict[int, int], now: int = 0, each: int = 1) -> list[int]:

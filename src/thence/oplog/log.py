@@ -170,7 +170,7 @@ class OpLog(View):
     def snapshot(self, upto: int, clock: Vector, data: bytes, now: int) -> int:
         """Keep the application's state after everything up to `upto`, with the clock of what went into it.
         A state that came from a peer, merged with the own, covers the whole log and may be ahead of it.
-        Durable when it returns; if it raises, the snapshots from before count on."""
+        Durable when it returns; after a definite error the snapshots from before count on."""
         writer = self._writer
         if writer.gathering:
             raise UsageError("commit before taking a snapshot")
@@ -231,27 +231,17 @@ class OpLog(View):
             # The marks that allow it must not be forgotten after what they allowed was done.
             self._writer.sync()
         freed = 0
-        for done in range(count):
+        for _ in range(count):
             segment = self._segments[0]
-            try:
-                self._remove_segment(segment.name, segment.first)
-            except StorageError as error:
-                raise DiskError(
-                    f"{error} ({done} of {count} segments were collected)", file=segment.name
-                ) from error
+            self._files.remove(segment.name)
             segment.gone = True
             freed += segment.size
             del self._segments[0]
+            # One at a time, each made durable: a gap between segments could not be told from a loss.
+            with suppress(StorageError):  # an index without its segment goes at the next opening
+                self._files.remove(file_name(segment.first, INDEX))
+            self._files.sync_folder()
         return Collected(count, freed)
-
-    def _remove_segment(self, name: str, first: int) -> None:
-        # One at a time, each made durable: a gap between segments could not be told from a loss.
-        present = self._files.names()
-        if name in present:
-            self._files.remove(name)
-        if file_name(first, INDEX) in present:
-            self._files.remove(file_name(first, INDEX))
-        self._files.sync_folder()
 
     def close(self, now: int) -> None:
         """Commit and sync what there is."""

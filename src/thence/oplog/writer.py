@@ -147,6 +147,8 @@ class Writer:
             position = self._gather(Boot(self._next, incarnation, machine))
             self.commit()
             self.sync()
+            # An earlier process may have died between making this segment and making that durable.
+            self._files.sync_folder()
         except BaseException:
             self._booted = False
             raise
@@ -215,8 +217,10 @@ class Writer:
         return DiskError(str(error), file=self.active.name, definite=False)
 
     def rotate(self, now: int) -> bool:
-        """Seal the active segment and begin another. False if there was no room for one: then the active
-        segment grows on."""
+        """Seal the active segment and begin another. False if that cannot be now: then the active segment
+        grows on."""
+        if self._torn and not self._mend():
+            return False  # the remains of a failed write would be sealed in
         old = self.active
         self.sync()
         header = encode_header(old.last + 1, now, self.state)
