@@ -27,7 +27,8 @@ def removable(segments: list[Segment], state: State, settings: Settings, now: in
     total = sum([segment.size for segment in segments])
     count = 0
     for segment, following in pairwise(segments):
-        if segment.last > state.taken or (standing is not None and segment.last > standing):
+        upto = following.before
+        if upto > state.taken or (standing is not None and upto > standing):
             break
         too_much = settings.keep_bytes is not None and total > settings.keep_bytes
         too_old = settings.keep_us is not None and now - following.created_us > settings.keep_us

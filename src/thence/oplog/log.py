@@ -194,7 +194,8 @@ class OpLog(View):
             raise UsageError(f"a snapshot up to {upto} of a log from {self.head} to {self.tail}")
         if upto < self.tail and not covers(self.vector, clock):
             raise UsageError("a state that is ahead of the log must cover the whole log")
-        start = next(segment.start for segment in reversed(self._segments) if segment.first <= upto + 1)
+        starts = [segment.start for segment in self._segments if segment.first <= upto + 1]
+        start = starts[-1] if starts else self._segments[0].start
         if not covers(clock, self.vector if upto == self.tail else start):
             raise UsageError("the clock lacks messages that the snapshot is said to cover")
 
@@ -209,7 +210,7 @@ class OpLog(View):
                 trouble = trouble or error
                 if kept.installed:
                     break
-        if trouble is not None and (self.head > 0 or self._floor()):
+        if trouble is not None and (any(self._segments[0].start) or self._floor()):
             raise trouble
         return None
 

@@ -49,6 +49,7 @@ class Segment:
     """A segment and what is known of it without reading it again."""
 
     __slots__ = (
+        "before",
         "body_at",
         "crc",
         "created_us",
@@ -65,13 +66,15 @@ class Segment:
     )
 
     def __init__(
-        self, first: int, created_us: int, start: tuple[int, ...], seed: int, body_at: int, index: Index
+        self, first: int, created_us: int, state: State, seed: int, body_at: int, index: Index
     ) -> None:
         self.name: Final = file_name(first, LOG)
         self.first: Final = first
         self.created_us: Final = created_us
-        self.start: Final = start
+        self.start: Final = tuple(state.vector)
         """The log's vector before the first record here."""
+        self.before: Final = state.last_message
+        """Position of the last message before this segment. Marks may stand between."""
         self.seed: Final = seed
         self.body_at: Final = body_at
         self.index = index
@@ -94,7 +97,7 @@ def encode_header(first: int, created_us: int, state: State) -> bytes:
 
 def new_segment(header: bytes, first: int, created_us: int, state: State, spacing: int) -> Segment:
     seed = CRC.unpack_from(header, len(header) - CRC.size)[0]
-    segment = Segment(first, created_us, tuple(state.vector), seed, len(header), Index(spacing))
+    segment = Segment(first, created_us, state, seed, len(header), Index(spacing))
     segment.crc = crc32(header)
     return segment
 

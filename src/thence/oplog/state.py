@@ -29,19 +29,31 @@ class Kept(NamedTuple):
 
 
 class State:
-    __slots__ = ("incarnation", "machine", "names", "notes", "snapshots", "stable", "taken", "vector")
+    __slots__ = (
+        "incarnation",
+        "last_message",
+        "machine",
+        "names",
+        "notes",
+        "snapshots",
+        "stable",
+        "taken",
+        "vector",
+    )
 
     def __init__(self) -> None:
         self.names: list[str] = []
         self.vector: list[int] = []
         self.stable: list[int] = []
+        self.last_message = 0
+        """Position of the newest message."""
         self.taken = 0
         self.incarnation = 0
         self.machine = b""
         self.notes: dict[int, bytes] = {}
         self.snapshots: list[Kept] = []
 
-    def deliver(self, dot: int) -> None:
+    def deliver(self, position: int, dot: int) -> None:
         """A message was appended. Counters of an origin only grow; that they have no gaps is up to the
         order, which knows to whom messages are addressed."""
         origin, seq = dot & ORIGIN_MASK, dot >> ORIGIN_BITS
@@ -50,6 +62,7 @@ class State:
         if seq <= self.vector[origin]:
             raise ValueError(f"message {self.names[origin]}:{seq} comes after {self.vector[origin]}")
         self.vector[origin] = seq
+        self.last_message = position
 
     def apply(self, position: int, mark: Mark) -> dict[int, int]:
         """Count a mark. Returns where the vector jumped: origin -> counter that the log holds nothing
@@ -96,6 +109,7 @@ class State:
             _put_bytes(out, name.encode())
             put(out, seq)
             put(out, stable)
+        put(out, self.last_message)
         put(out, self.taken)
         put(out, self.incarnation)
         _put_bytes(out, self.machine)
@@ -124,6 +138,7 @@ class State:
             state.names.append(reader.take_bytes(reader.take()).decode())
             state.vector.append(reader.take())
             state.stable.append(reader.take())
+        state.last_message = reader.take()
         state.taken = reader.take()
         state.incarnation = reader.take()
         state.machine = reader.take_bytes(reader.take())

@@ -70,8 +70,8 @@ class View:
 
     @property
     def head(self) -> int:
-        """Everything after this position is here."""
-        return self._segments[0].first - 1
+        """Every message after this position is here."""
+        return self._segments[0].before
 
     @property
     def size_bytes(self) -> int:

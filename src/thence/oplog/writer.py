@@ -31,7 +31,7 @@ def enter(segment: Segment, state: State, position: int, offset: int, what: Mark
     before = segment.last
     index.passed(position, offset, before)
     if isinstance(what, int):
-        state.deliver(what)
+        state.deliver(position, what)
         index.message(what, offset, before)
     elif isinstance(what, Synced):
         segment.marked = what.offset
