@@ -58,6 +58,9 @@ class VectorClient:
         j = origin_of(message.dot)
         self.v[j] = message.context[j]
 
+    def recall(self, message: Message) -> None:
+        raise NotImplementedError("restarts are not a part of the algorithm")
+
     def context(self) -> tuple[int, ...]:
         return tuple(self.v.values())
 
@@ -167,6 +170,9 @@ class GraphClient:
     def took(self, message: Message) -> None:
         ctxt = {to_pair(p) for p in message.context}
         self.ctxt = {to_pair(message.dot)} | (self.ctxt - ctxt)
+
+    def recall(self, message: Message) -> None:
+        raise NotImplementedError("restarts are not a part of the algorithm")
 
     def context(self) -> tuple[int, ...]:
         return to_dots(self.ctxt)

@@ -28,7 +28,7 @@ MESH = of(
     ("debts are never paid off", "calm", "rest",
      ("            self._owed.clear()\n", "")),
     ("acknowledgements go to one peer only", "calm", "thrift",
-     ("Transmit(tuple(self._owed), ack)", "Transmit(tuple(self._owed)[:1], ack)")),
+     ("Transmit(tuple(self._owed), self._ack())", "Transmit(tuple(self._owed)[:1], self._ack())")),
     ("a receiver asks for no wake-up", "calm", "silence",
      ("        self._owed[peer] = None  # only now: garbage is owed no answer\n"
       "        if self._wake_at is None:\n",

@@ -84,6 +84,9 @@ def sim(
     stability: Annotated[
         bool | None, typer.Option("--stability/--no-stability", help="Find out what is causally stable.")
     ] = None,
+    durable: Annotated[
+        bool | None, typer.Option("--durable/--no-durable", help="Nodes restart from a simulated disk.")
+    ] = None,
     payload_bytes: Annotated[int | None, typer.Option(help="Size of a payload.")] = None,
     seed: Annotated[int | None, typer.Option(help="The one seed of everything random.")] = None,
     trace: Annotated[
@@ -104,6 +107,7 @@ def sim(
         "latency_matrix": latency_matrix, "weibull_scale": weibull_scale, "weibull_shape": weibull_shape,
         "slow_factor": slow_factor, "loss": loss, "duplicate": duplicate, "reorder": reorder,
         "take_ms": take_ms, "batch_ms": batch_ms, "stability": stability,
+        "durable": durable,
         "payload_bytes": payload_bytes, "seed": seed,
     }  # fmt: skip
     raise typer.Exit(command.run(scenario, given, trace, as_json))

@@ -153,6 +153,9 @@ class _Tagger:
         self._inner.took(message)
         self._notes.took_ns.append(thread_time_ns() - started)
 
+    def recall(self, message: Message) -> None:
+        self._inner.recall(message)
+
     def context(self) -> tuple[int, ...]:
         return self._inner.context()
 
@@ -230,6 +233,9 @@ class _Witness:
         started = thread_time_ns()
         self._inner.heard(member, context)
         self._notes.stability_ns += thread_time_ns() - started
+
+    def recall_stable(self, counters: tuple[int, ...]) -> None:
+        self._inner.recall_stable(counters)
 
     def sweep(self) -> Sequence[Tag]:
         started = thread_time_ns()

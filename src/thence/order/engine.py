@@ -42,6 +42,10 @@ class Tagger(Protocol):
         """`member`, the next free index, belongs to the group from now on."""
         ...
 
+    def recall(self, message: Message) -> None:
+        """After a restart: this client had seen `message`, sent by itself or by another."""
+        ...
+
     def context(self) -> tuple[int, ...]:
         """What this client has seen, as a stamp: what a phantom tells."""
         ...
@@ -69,6 +73,10 @@ class Witness(Protocol):
 
     def heard(self, member: int, context: tuple[int, ...]) -> None:
         """A phantom: `member` has seen everything that this stamp stands for."""
+        ...
+
+    def recall_stable(self, counters: tuple[int, ...]) -> None:
+        """After a restart: of what was seen, everything up to these counters had been announced."""
         ...
 
     def sweep(self) -> Sequence[Tag]:

@@ -47,6 +47,11 @@ class GraphTagger:
         context.difference_update(message.context)
         context.add(message.dot)
 
+    def recall(self, message: Message) -> None:
+        if (message.dot ^ self._dot) & ORIGIN_MASK == 0:
+            self._dot = message.dot
+        self.took(message)
+
     def context(self) -> tuple[int, ...]:
         return tuple(sorted(self._context))
 

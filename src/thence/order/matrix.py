@@ -115,6 +115,15 @@ class Matrix:
         if waiting:
             self._pending[member] = waiting
 
+    def recall_stable(self, counters: tuple[int, ...]) -> None:
+        """After a restart: of what was seen, everything up to these counters had been announced."""
+        for dot in list(self._tags):
+            origin, seq = dot & ORIGIN_MASK, dot >> ORIGIN_BITS
+            if seq <= counters[origin]:
+                del self._tags[dot]
+                self._stable[origin] = max(self._stable[origin], seq)
+        self._found = [tag for tag in self._found if tag.dot >> ORIGIN_BITS > counters[tag.dot & ORIGIN_MASK]]
+
     def sweep(self) -> list[VectorTag]:
         """What has become stable, in an order that respects causality."""
         for member in list(self._pending):

@@ -27,6 +27,9 @@ class CountingTagger:
     def took(self, message: Message) -> None:
         """Nothing is remembered."""
 
+    def recall(self, message: Message) -> None:  # noqa: ARG002
+        raise UsageError("order none does not know what it has seen: a node cannot restart with it")
+
     def context(self) -> tuple[int, ...]:
         return ()
 

@@ -43,6 +43,9 @@ class VectorTagger:
     def took(self, message: Message) -> None:
         self._seen[message.dot & ORIGIN_MASK] = message.dot >> ORIGIN_BITS
 
+    def recall(self, message: Message) -> None:
+        self.took(message)
+
     def context(self) -> tuple[int, ...]:
         return tuple(self._seen)
 

@@ -27,7 +27,7 @@ origin) instead. Both forms answer the same questions, and tags of either kind c
 from array import array
 from typing import ClassVar
 
-from thence.core.dots import ORIGIN_MASK, STEP
+from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, STEP
 from thence.core.errors import PeerError
 from thence.core.message import Message
 
@@ -180,6 +180,12 @@ class Window:
                 raise PeerError(f"a phantom of member {member} names {p:#x}, which cannot be")
             if p & ORIGIN_MASK == self._me and p > seen[self._me]:
                 raise PeerError(f"a phantom of member {member} names {p:#x}, which was never sent")
+
+    def recall_stable(self, counters: tuple[int, ...]) -> None:
+        """After a restart: of what was seen, everything up to these counters had been announced."""
+        self._collect(
+            [tag for tag in self._window if tag.dot >> ORIGIN_BITS <= counters[tag.dot & ORIGIN_MASK]]
+        )
 
     def sweep(self) -> list[GraphTag]:
         """What has become stable, in an order that respects causality."""

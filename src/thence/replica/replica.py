@@ -13,6 +13,7 @@ it likes: nothing waits for that.
 """
 
 from collections import deque
+from collections.abc import Sequence
 
 from thence.core.errors import PeerError
 from thence.core.machine import (
@@ -188,7 +189,10 @@ class Replica:
         if self._unswept >= self._batch:
             self._sweep(now)
 
-    def _sweep(self, now: int) -> None:
+    def commit(self, now: int) -> None:
+        """Whatever must not be forgotten is written down before anything that follows from it leaves."""
+
+    def _sweep(self, now: int) -> Sequence[Tag]:
         assert self._witness is not None
         self._unswept = 0
         found = self._witness.sweep()
@@ -197,6 +201,7 @@ class Replica:
         if found:
             self.stable.extend(found)
             self._herald.progress(now)
+        return found
 
     def _expect(self, effects: list[Effect], now: int) -> None:
         """Something was sent or released: the client will have something to tell."""

@@ -18,10 +18,9 @@ from thence.sim.faults import Plan
 from thence.sim.scenarios import find as find_scenario
 from thence.sim.scenarios import sending_us
 from thence.sim.settings import Settings
+from thence.sim.stores import Stores
 from thence.sim.world import Progress, World
-from thence.spread.batched import Batched
-from thence.spread.spread import Spread
-from thence.spread.spreads import spread as find_spread
+from thence.spread.spreads import build
 from thence.trace.parquet import ROWS_PER_FLUSH, ParquetTrace
 from thence.trace.recorder import KINDS, Columns
 
@@ -74,22 +73,23 @@ class Run:
         engine = engine or find_engine(settings.order)
         size = settings.nodes
         self._columns = [Columns() for _ in range(size)]
-        self._replicas = [
-            Replica(me, size, engine, self._spread(me), self._columns[me], settings.stability)
-            for me in range(size)
-        ]
+        names = [f"n{me}" for me in range(size)]
+        durable = settings.durable and engine.prompt and engine.witness is not None
+        self._stores = Stores(settings, engine, names, list(self._columns)) if durable else None
+        self._replicas = [self._replica(me, engine) for me in range(size)]
         self._stability = settings.stability and engine.witness is not None
         self.plan: Plan = find_scenario(settings.scenario).plan(settings, Random(f"{settings.seed}/plan"))
         codec = Codec(size, engine.stamps_are_dots)
-        self._world = World(settings, self.plan, self._replicas, codec)
-        names = [f"n{me}" for me in range(size)]
+        self._world = World(settings, self.plan, self._replicas, codec, self._stores)
         self._trace = ParquetTrace(trace, names, run) if trace else None
         self._tally = Counter[int]()
 
-    def _spread(self, me: int) -> Spread:
+    def _replica(self, me: int, engine: Engine) -> Replica:
         settings = self.settings
-        spread = find_spread(settings.spread).make(me, settings.nodes)
-        return Batched(spread, max(1, round(settings.batch_ms * 1000))) if settings.batch_ms else spread
+        if self._stores:
+            return self._stores.replica(me, 0)
+        spread = build(settings.spread, me, settings.nodes, settings.batch_us)
+        return Replica(me, settings.nodes, engine, spread, self._columns[me], settings.stability)
 
     def __call__(self, watcher: Watcher | None = None) -> Outcome:
         settings, world = self.settings, self._world

@@ -141,6 +141,7 @@ def draw_storm(random: Random) -> dict[str, object]:
         "reorder": random.choice((0.0, 0.2, 0.5)),
         "take_ms": random.choice((0.0, 0.0, 10.0, 500.0)),
         "batch_ms": random.choice((0.0, 0.0, 5.0)),
+        "durable": random.random() < 0.7,
     }
 
 

@@ -42,8 +42,17 @@ class Settings:
     """Messages for one receiver wait up to this long to travel together; 0: each leaves at once."""
     stability: bool = True
     """Whether nodes find out what has become causally stable."""
+    durable: bool = False
+    """Whether nodes keep a log on a simulated disk and restart from it; else a crash forgets nothing.
+    (The double-tagged baseline stamps messages on their way out, and keeps them in memory.)"""
+    segment_bytes: int = 1 << 16
+    """Size of a segment of that log: small, so that short runs have several."""
     payload_bytes: int = 64
     seed: int = 1
+
+    @property
+    def batch_us(self) -> int:
+        return round(self.batch_ms * 1000)
 
     def __post_init__(self) -> None:
         def need(true: bool, what: str) -> None:
@@ -65,5 +74,6 @@ class Settings:
         need(self.loss < 1, "--loss 1 loses everything: the run could never end")
         for name in ("latency_ms", "take_ms", "batch_ms", "weibull_scale", "slow_factor"):
             need(getattr(self, name) >= 0, f"--{name.replace('_', '-')} must not be negative")
+        need(self.segment_bytes > 0, f"--segment-bytes must be above 0, not {self.segment_bytes}")
         need(self.interval_ms > 0, f"--interval-ms must be above 0, not {self.interval_ms}")
         need(self.weibull_shape > 0, f"--weibull-shape must be above 0, not {self.weibull_shape}")

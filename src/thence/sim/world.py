@@ -18,6 +18,7 @@ from thence.replica.replica import Replica
 from thence.sim.faults import Crash, Cut, Fault, Pause, Plan
 from thence.sim.network import latency
 from thence.sim.settings import Settings
+from thence.sim.stores import Stores
 from thence.sim.workload import intervals
 
 PACKET, WAKE, SEND, TAKE, BEGIN, END = range(6)
@@ -39,7 +40,14 @@ class Progress(Enum):
 class World:
     """A group of replicas, the links between them, and what happens to both."""
 
-    def __init__(self, settings: Settings, plan: Plan, replicas: list[Replica], codec: Codec) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        plan: Plan,
+        replicas: list[Replica],
+        codec: Codec,
+        stores: Stores | None = None,
+    ) -> None:
         def stream(purpose: str) -> Random:
             return Random(f"{settings.seed}/{purpose}")
 
@@ -49,6 +57,7 @@ class World:
         self._encode = codec.encode
         self._settings = settings
         self._replicas = replicas
+        self._stores = stores
         self._heap: list[Event] = []
         self._planned = 0
         self._latency = latency(settings, plan.slow, stream("latency"))
@@ -83,7 +92,7 @@ class World:
 
     def run(self, until_us: int, steps: int) -> Progress:
         """Let up to `steps` things happen, none after `until_us`."""
-        heap, replicas, away = self._heap, self._replicas, self._away
+        heap, replicas, away, stores = self._heap, self._replicas, self._away, self._stores
         for _ in range(steps):
             if not heap:
                 return Progress.OVER
@@ -113,6 +122,8 @@ class World:
             else:
                 assert isinstance(what, Cut | Pause | Crash)
                 effects = self._begin(what) if kind == BEGIN else self._end(what)
+            if stores and node >= 0:
+                stores.commit(node, now)
             if effects:
                 self._carry_out(node, effects, now)
         return Progress.MORE
@@ -132,8 +143,12 @@ class World:
 
     def _take(self, node: int, now: int) -> None:
         replica = self._replicas[node]
+        if self._stores:
+            self._stores.commit(node, now)
         while replica.inbox:
             replica.take(now)
+        if self._stores:
+            self._stores.commit(node, now)
         replica.stable.clear()
 
     def _missed(self, event: Event) -> None:
@@ -151,6 +166,8 @@ class World:
             if isinstance(fault, Crash):
                 self._down.add(fault.node)
                 self._lives[fault.node] += 1
+                if self._stores:
+                    self._stores.crash(fault.node)
         return []
 
     def _end(self, fault: Fault) -> list[Effect]:
@@ -161,6 +178,8 @@ class World:
             self._push(self.now, kind, node, peer, what)
         if isinstance(fault, Crash):
             self._down.discard(fault.node)
+            if self._stores:
+                self._replicas[fault.node] = self._stores.replica(fault.node, self.now)
             return self._replicas[fault.node].restart(self.now)
         return []
 

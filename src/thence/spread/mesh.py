@@ -20,6 +20,7 @@ on repeated messages) and doubles while a link stays silent: a slow link is not 
 and a cut one costs little.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
@@ -47,14 +48,18 @@ class MeshSettings:
             raise UsageError("mesh settings: need 0 < ack_every < repeat_min <= repeat_max and burst >= 1")
 
 
+NOTHING: frozenset[int] = frozenset()
+
+
 class _Link:
     """What a sender knows of one receiver."""
 
-    __slots__ = ("acked", "deviation", "early", "mean", "repeat_us", "repeated", "repeated_at")
+    __slots__ = ("acked", "deviation", "early", "early_at", "mean", "repeat_us", "repeated", "repeated_at")
 
     def __init__(self, repeat_us: int) -> None:
         self.acked = 0
-        self.early: frozenset[int] = frozenset()
+        self.early = NOTHING
+        self.early_at = 0
         self.mean = 0
         self.deviation = 0
         self.repeat_us = repeat_us
@@ -77,7 +82,7 @@ class _Link:
 
 class Mesh:
     __slots__ = (
-        "_base", "_early", "_links", "_log", "_me", "_owed", "_peers", "_received", "_sent_at",
+        "_base", "_early", "_kept", "_links", "_log", "_me", "_owed", "_peers", "_received", "_sent_at",
         "_settings", "_wake_at",
     )  # fmt: skip
 
@@ -94,6 +99,7 @@ class Mesh:
         self._received = [0] * size
         self._early: dict[int, None] = {}
         self._owed: dict[int, None] = {}
+        self._kept: list[int] | None = None  # of a durable node: what may be acknowledged
         self._wake_at: int | None = None
 
     @property
@@ -161,6 +167,7 @@ class Mesh:
             link.acked = count
             link.progressed(self._settings)
         link.early = early
+        link.early_at = now
 
     def wake(self, now: int) -> list[SpreadEffect]:
         # The one asked for will come: were this one obeyed, it would ask for another, and each of the
@@ -169,8 +176,7 @@ class Mesh:
             return []
         effects: list[SpreadEffect] = []
         if self._owed:
-            ack = Ack(tuple(self._received), tuple(self._early))
-            effects.append(Transmit(tuple(self._owed), ack))
+            effects.append(Transmit(tuple(self._owed), self._ack()))
             self._owed.clear()
         self._forget()
         if self._log:
@@ -180,8 +186,37 @@ class Mesh:
             self._wake_at = None
         return effects
 
+    def recall(self, kept: tuple[int, ...], own: Sequence[Message], now: int) -> None:
+        self._received = list(kept)
+        self._kept = list(kept)
+        self._base = kept[self._me] - len(own)
+        self._log = list(own)
+        self._sent_at = [now - self._settings.repeat_max_us] * len(own)  # long enough ago to be repeated
+        for link in self._links.values():
+            link.acked = self._base
+
+    def keep(self, dot: int, now: int) -> list[SpreadEffect]:
+        origin = dot & ORIGIN_MASK
+        if self._kept is None or origin == self._me:
+            return []
+        self._kept[origin] = dot >> ORIGIN_BITS
+        self._owed[origin] = None  # it may have been received, and acknowledged as held, long ago
+        return [] if self._wake_at is not None else [self._rest(now)]
+
+    def _ack(self) -> Ack:
+        if self._kept is None:
+            return Ack(tuple(self._received), tuple(self._early))
+        # What is received and not kept would be lost in a crash: here, but not to be relied on.
+        held = [
+            pack(origin, seq)
+            for origin, (kept, received) in enumerate(zip(self._kept, self._received, strict=True))
+            for seq in range(kept + 1, received + 1)
+            if origin != self._me
+        ]
+        return Ack(tuple(self._kept), (*held, *self._early))
+
     def resume(self, now: int) -> list[SpreadEffect]:
-        return [] if self._wake_at is None else [self._rest(now)]
+        return [self._rest(now)] if self._wake_at is not None or self._log else []
 
     def _rest(self, now: int) -> Wake:
         self._wake_at = now + self._settings.ack_every_us
@@ -205,7 +240,9 @@ class Mesh:
                 continue
             again = link.repeated_at + link.repeat_us <= now
             first = link.acked if again else max(link.acked, link.repeated)
-            due = self._due(first - base, now - link.repeat_us, link.early)
+            # Whoever crashed since may have forgotten what came early: trusted only while it is fresh.
+            early = link.early if now < link.early_at + 2 * link.repeat_us else NOTHING
+            due = self._due(first - base, now - link.repeat_us, early)
             if due:
                 if again and link.repeated > link.acked:
                     link.repeat_us = min(2 * link.repeat_us, self._settings.repeat_max_us)

@@ -1,0 +1,62 @@
+"""The disks of a simulated group, and the logs on them: what is left of a node while it is down."""
+
+from random import Random
+
+from thence.oplog.log import OpLog
+from thence.oplog.settings import Settings as LogSettings
+from thence.order.engine import Engine
+from thence.replica.durable import DurableReplica
+from thence.sim.disk import Disk
+from thence.sim.settings import Settings
+from thence.spread.spreads import build
+from thence.trace.recorder import Recorder
+
+MACHINE = b"simulated"
+
+
+class Stores:
+    """Makes durable replicas, at the start and after a crash, and syncs what they ask for."""
+
+    def __init__(
+        self, settings: Settings, engine: Engine, names: list[str], recorders: list[Recorder]
+    ) -> None:
+        self._settings = settings
+        self._engine = engine
+        self._names = names
+        self._recorders = recorders
+        self._random = Random(f"{settings.seed}/disk")
+        # Always: a node never tells what it could forget, so that it comes back as the same member.
+        self._log_settings = LogSettings(sync="always", segment_bytes=settings.segment_bytes)
+        self._disks = [Disk(Random(f"{settings.seed}/disk/{name}")) for name in names]
+        self._logs: dict[int, OpLog] = {}
+        self._running: dict[int, DurableReplica] = {}
+
+    def replica(self, node: int, now: int) -> DurableReplica:
+        """The node as its disk knows it."""
+        log = OpLog.open(self._disks[node], self._log_settings, now, power_lost=True)
+        log.boot(1, MACHINE, now)
+        for name in self._names:
+            log.member(name)
+        log.sync(now)
+        settings, before = self._settings, self._running.get(node)
+        spread = build(settings.spread, node, settings.nodes, settings.batch_us)
+        taken = before.taken if before else 0  # the application's own; it is somewhere else
+        made = DurableReplica(
+            node, settings.nodes, self._engine, spread, self._recorders[node], log, taken, now
+        )
+        self._logs[node], self._running[node] = log, made
+        return made
+
+    def commit(self, node: int, now: int) -> None:
+        """Write down what the last step must not forget, and sync it."""
+        replica, log = self._running[node], self._logs[node]
+        replica.commit(now)
+        while replica.syncs:
+            sync = replica.syncs.pop()
+            self._disks[node].sync(sync.file)
+            log.synced(sync, now)
+
+    def crash(self, node: int) -> None:
+        """The process dies, or the whole machine, which forgets what was not synced."""
+        if self._random.random() < 0.5:
+            self._disks[node].crash(holes=True)
