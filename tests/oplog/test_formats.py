@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from support.conformance_oplog import a_small_log
+from support.conformance_oplog_disk import a_small_log
 from support.disks import SMALL, RealFiles, a_disk, a_log, fill
 
 from thence.core.dots import pack

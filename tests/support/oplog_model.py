@@ -85,6 +85,7 @@ class Model:
         taken, stable, members, notes = self.promised
         log = self.log
         assert log.taken >= taken, f"forgot: taken {log.taken} after {taken}"
+        assert log.taken >= log.head, f"forgot: {log.head} was taken, or it would not have been collected"
         assert all(a >= b for a, b in zip(log.stable, stable, strict=False)), "forgot: stable"
         assert len(log.names) >= members, "forgot: a member"
         assert list(log.names) == [*self.names, *log.names[len(self.names) :]][: len(log.names)], (

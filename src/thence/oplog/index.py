@@ -48,11 +48,9 @@ class Index:
         """Origin -> counter up to which a state that was installed here stands in for messages."""
         self._since_place = PLACE_EVERY
 
-    def passed(self, position: int, offset: int, before: int) -> None:
-        """A record stands at `offset`; `before` is the position of the one before it. Where positions
-        leap, an entry is due: a reader counts on from an entry."""
+    def passed(self, position: int, offset: int) -> None:
         self._since_place += 1
-        if self._since_place >= PLACE_EVERY or position != before + 1:
+        if self._since_place >= PLACE_EVERY:
             self._since_place = 0
             self.place_positions.append(position)
             self.place_offsets.append(offset)

@@ -29,7 +29,7 @@ def enter(segment: Segment, state: State, position: int, offset: int, what: Mark
     """Count a record that stands in the segment: a mark, or a message by its dot."""
     index = segment.index
     before = segment.last
-    index.passed(position, offset, before)
+    index.passed(position, offset)
     if isinstance(what, int):
         state.deliver(position, what)
         index.message(what, offset, before)

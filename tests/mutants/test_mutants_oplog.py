@@ -1,0 +1,40 @@
+"""The log's tests tested: every planted bug is found by the check named beside it."""
+
+import pytest
+from support.conformance_oplog import OPLOG_CHECKS
+from support.mutants import Mutant
+from support.mutants_oplog import OPLOG, log_with
+
+
+def verdict(mutant: Mutant) -> str:
+    """What the check says of the mutant: the first word of its assertion, or another error's type."""
+    subject = log_with(mutant.module, mutant.edits)
+    try:
+        OPLOG_CHECKS[mutant.check](subject)
+    except AssertionError as error:
+        return str(error).split(":")[0]
+    except Exception as error:
+        return type(error).__name__
+    return "nothing"
+
+
+@pytest.mark.parametrize("mutant", OPLOG, ids=lambda mutant: f"{mutant.module.split('.')[-1]}: {mutant.name}")
+def test_planted_bug_is_found(mutant: Mutant) -> None:
+    assert verdict(mutant) == mutant.finds
+
+
+def test_a_log_without_a_bug_passes_when_imported_afresh() -> None:
+    subject = log_with("thence.oplog.log", ())
+    for check in OPLOG_CHECKS.values():
+        check(subject)
+
+
+def test_a_mutant_must_say_where_exactly_it_is() -> None:
+    for edit in (("no such line", ""), ("return", "pass")):
+        with pytest.raises(AssertionError, match=r"places in thence\.oplog\.log"):
+            log_with("thence.oplog.log", (edit,))
+
+
+def test_no_two_mutants_are_the_same() -> None:
+    assert len({(mutant.module, mutant.edits) for mutant in OPLOG}) == len(OPLOG)
+    assert len({(mutant.module, mutant.name) for mutant in OPLOG}) == len(OPLOG)
