@@ -24,8 +24,8 @@ WORDS = (
     "fell behind, so that many more messages were unstable at a time."
 )
 DENSE = (
-    "Counted in the same way, two words per predecessor and per successor: with contexts of half the group the "
-    "sum exceeds the vectors'. In bytes allocated the graph is smaller. The document had far more messages "
+    "Counted in the same way, two words per predecessor and per successor: with contexts of half the group "
+    "the sum exceeds the vectors'. In bytes allocated the graph is smaller. The document had far more messages "
     "unstable at a time, where the square of the vectors' matrix and map decides."
 )
 CPU = (
