@@ -85,6 +85,9 @@ class WalkWitness:
     def reached(self, dot: int) -> int:
         return len(self.walk.v) - len(self.missing(dot))
 
+    def recall_stable(self, counters: tuple[int, ...]) -> None:
+        raise NotImplementedError("restarts are not a part of the algorithm")
+
     def words(self) -> int:
         return 0  # not a part of the algorithm
 
@@ -126,6 +129,9 @@ class MatrixWitness:
     def reached(self, dot: int) -> int:
         j, n = to_pair(dot)
         return sum(row[j] >= n for row in self.matrix.m)
+
+    def recall_stable(self, counters: tuple[int, ...]) -> None:
+        raise NotImplementedError("restarts are not a part of the algorithm")
 
     def words(self) -> int:
         return 0  # not a part of the algorithm

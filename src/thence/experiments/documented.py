@@ -25,8 +25,8 @@ WORDS = (
 )
 DENSE = (
     "Counted in the same way, two words per predecessor and per successor: with contexts of half the group "
-    "the sum exceeds the vectors'. In bytes allocated the graph is smaller. The document had far more messages "
-    "unstable at a time, where the square of the vectors' matrix and map decides."
+    "the sum exceeds the vectors'. In bytes allocated the graph is smaller. The document had far more "
+    "messages unstable at a time, where the square of the vectors' matrix and map decides."
 )
 CPU = (
     "Theirs is the elapsed time in an Erlang process, ours the CPU time of the engine's own code in CPython. "
