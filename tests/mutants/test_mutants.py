@@ -9,11 +9,13 @@ import pytest
 from support.conformance import ENGINE_CHECKS, GRAPH_CHECKS
 from support.conformance_batched import BATCHED_CHECKS
 from support.conformance_codec import CODEC_CHECKS, VARINT_CHECKS
+from support.conformance_durable import DURABLE_CHECKS
 from support.conformance_herald import HERALD_CHECKS
 from support.conformance_phantoms import ALL_REPLICA_CHECKS
 from support.conformance_spread import SPREAD_CHECKS
 from support.conformance_witness import MATRIX_CHECKS, WITNESS_CHECKS
 from support.mutants import GRAPH, VECTOR, Mutant, mutate
+from support.mutants_durable import DURABLE
 from support.mutants_nodes import MESH, REPLICA
 from support.mutants_stability import HERALD, MATRIX, REPLICA_STABILITY, TAGGERS, WINDOW
 from support.mutants_wire import BATCHED, CODEC, VARINT
@@ -30,6 +32,7 @@ KITS: dict[str, Kit] = {
     "thence.order.vector": (lambda module: module.VECTOR, ENGINE_CHECKS | AS_WITNESS),
     "thence.spread.mesh": (lambda module: module.MESH, SPREAD_CHECKS),
     "thence.replica.replica": (lambda module: module.Replica, ALL_REPLICA_CHECKS),
+    "thence.replica.durable": (lambda module: module.DurableReplica, DURABLE_CHECKS),
     "thence.order.window": (
         lambda module: replace(ENGINES["graph"], witness=module.Window),
         WITNESS_CHECKS,
@@ -45,7 +48,7 @@ KITS: dict[str, Kit] = {
 }
 """By module: what to take from it, and the checks to put it under."""
 
-MUTANTS = GRAPH + VECTOR + MESH + REPLICA
+MUTANTS = GRAPH + VECTOR + MESH + REPLICA + DURABLE
 MUTANTS += TAGGERS + WINDOW + MATRIX + HERALD + REPLICA_STABILITY + CODEC + VARINT + BATCHED
 
 
