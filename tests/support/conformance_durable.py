@@ -198,6 +198,17 @@ def check_the_log_holds_messages_as_they_were_sent(make: type[DurableReplica]) -
     assert (stored.dot, kept.dot, kept.payload) == (pack(1, 1), pack(1, 1), b"first"), "log: another message"
 
 
+def check_what_follows_from_the_log_is_not_held(make: type[DurableReplica], order: str) -> None:
+    machine = Machine(make, order)
+    first, answer, _ = others(order)
+    machine.node.receive(1, first, 0)
+    machine.commit(0)
+    machine.take(0)
+    machine.crash(1)
+    machine.node.receive(2, answer, 2)
+    assert [message.dot for message in machine.node.inbox] == [answer.dot], "held: its cause is in the log"
+
+
 def for_all(check: Callable[[type[DurableReplica], str], None]) -> DurableCheck:
     def checked(make: type[DurableReplica]) -> None:
         for order in DURABLE:
@@ -210,6 +221,7 @@ DURABLE_CHECKS: dict[str, DurableCheck] = {
     "committed": for_all(check_what_was_committed_is_there_and_no_dot_is_used_twice),
     "uncommitted": for_all(check_what_was_not_committed_never_was),
     "position": for_all(check_the_application_goes_on_after_its_position),
+    "goes on": for_all(check_what_follows_from_the_log_is_not_held),
     "held": check_what_is_held_is_not_acknowledged_until_it_is_kept,
     "held and forgotten": check_a_held_message_is_forgotten_in_a_crash_and_comes_again,
     "repeated": check_own_messages_are_repeated_after_a_restart_until_everyone_has_them,

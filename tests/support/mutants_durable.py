@@ -19,6 +19,8 @@ DURABLE = of(
      ("        self.taken = self._positions.popleft()\n        return super().take(now)",
       "        self._positions.popleft()\n        self.taken = self._positions[0]\n"
       "        return super().take(now)")),
+    ("the order forgets what was delivered", "goes on", "held",
+     ("            self._orderer.sent(message, now)\n", "")),
     ("what is released is not kept", "held", "ack",
      ("                self._route(self._spread.keep(effect.dot, now), NOBODY, effects, now)\n", "")),
     ("the spread is not told that the node is durable", "held", "ack",
