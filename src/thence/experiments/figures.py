@@ -48,22 +48,19 @@ def draw(figure: Figure, results: list[Result]) -> bytes:
     ]
     sizes = sorted({row["peers"] for row in rows})
     engines = sorted({row["engine"] for row in rows})
+    base = alt.Chart(alt.InlineData(values=rows)).encode(
+        x=alt.X("peers:Q", scale=alt.Scale(type="log", base=2), axis=alt.Axis(values=sizes), title="peers"),
+        y=alt.Y("value:Q", title=figure.label),
+        color=alt.Color(
+            "engine:N",
+            scale=alt.Scale(domain=engines, range=[COLOURS.get(name, "#555") for name in engines]),
+        ),
+    )
+    # Two layers: the legend of a line that carries its own points would show points, not dashes.
+    lines = base.mark_line(strokeWidth=2).encode(strokeDash=alt.StrokeDash("load:N"))
+    points = base.mark_point(filled=True, size=30, opacity=1).encode(detail="load:N")
     chart = (
-        alt.Chart(alt.InlineData(values=rows), title=figure.title, width=330, height=210)
-        .mark_line(point=alt.OverlayMarkDef(size=30), strokeWidth=2)
-        .encode(
-            x=alt.X(
-                "peers:Q", scale=alt.Scale(type="log", base=2), axis=alt.Axis(values=sizes), title="peers"
-            ),
-            y=alt.Y("value:Q", title=figure.label),
-            color=alt.Color(
-                "engine:N",
-                scale=alt.Scale(domain=engines, range=[COLOURS.get(name, "#555") for name in engines]),
-            ),
-            strokeDash=alt.StrokeDash(
-                "load:N", legend=alt.Legend(symbolType="stroke", symbolSize=300, symbolStrokeColor="#333")
-            ),
-        )
+        alt.layer(lines, points, title=figure.title, width=330, height=210)
         .configure(background="white", font="sans-serif")
         .configure_title(fontSize=13, anchor="start")
     )
