@@ -91,6 +91,9 @@ class WalkWitness:
     def words(self) -> int:
         return 0  # not a part of the algorithm
 
+    def behind(self) -> list[int]:
+        return sorted({q for dot in self.open for q in self.missing(dot)})
+
     def silent(self) -> list[int]:
         return self.missing(next(iter(self.open))) if self.open else []
 
@@ -135,6 +138,10 @@ class MatrixWitness:
 
     def words(self) -> int:
         return 0  # not a part of the algorithm
+
+    def behind(self) -> list[int]:
+        rows = enumerate(self.matrix.m)
+        return [k for k, row in rows if any(row[j] < n for j, n in self.matrix.smap)]
 
     def silent(self) -> list[int]:
         for j, n in sorted(self.matrix.smap, key=self.matrix.smap.__getitem__):

@@ -239,7 +239,7 @@ REPLICA_STABILITY = of(
     ("phantoms go to one peer only", "tells everyone", "late",
      ("Transmit(self._peers, Phantom(", "Transmit(self._peers[:1], Phantom(")),
     ("everybody is asked", "asks the silent", "asks",
-     ("Transmit(tuple(silent), Phantom(", "Transmit(self._peers, Phantom(")),
+     ("Transmit(tuple(behind), Phantom(", "Transmit(self._peers, Phantom(")),
     ("questions are not questions", "asks the silent", "asks",
      ("Phantom(self._tagger.context(), asks=True)", "Phantom(self._tagger.context(), asks=False)")),
     ("questions are not answered", "answers", "answers",

@@ -166,6 +166,8 @@ class Model:
         members = [other.me for other in self.clients if other is not client]
         silent = [q for q in members if open_ and open_[0] not in client.known[q]]
         assert witness.silent() == silent, f"silent: {witness.silent()} instead of {silent}"
+        behind = [q for q in members if any(message not in client.known[q] for message in open_)]
+        assert witness.behind() == behind, f"silent: {witness.behind()} instead of {behind} are behind"
 
     def compare(self, me: int, pairs: int = 40) -> None:
         """Tags of one client, stable and forgotten ones too, compare as happens-before."""

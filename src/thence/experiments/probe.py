@@ -250,5 +250,8 @@ class _Witness:
     def words(self) -> int:
         return self._inner.words()
 
+    def behind(self) -> list[int]:
+        return self._inner.behind()
+
     def silent(self) -> list[int]:
         return self._inner.silent()

@@ -91,6 +91,10 @@ class Witness(Protocol):
         """Metadata kept, in words of eight bytes, as section 8.3.1 of the document counts it."""
         ...
 
+    def behind(self) -> list[int]:
+        """The members that are not known to have seen everything that is not stable."""
+        ...
+
     def silent(self) -> list[int]:
         """The members that hold the oldest unstable message back."""
         ...

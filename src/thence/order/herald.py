@@ -11,7 +11,7 @@ how long to put up with it. `_wake_at`: the outstanding wake-up.
 
 Invariants. A client that takes something speaks within twice `tell_every_us`; one that sends more often
 than that needs no phantoms. A phantom may be lost: whoever
-misses one asks the members that hold its oldest unstable message back, and they answer; the wait
+misses one asks the members that are not known to have seen everything, and they answer; the wait
 between two questions doubles. A node whose client has spoken and for which all is stable is silent.
 """
 

@@ -136,6 +136,11 @@ class Matrix:
         origin, seq = dot & ORIGIN_MASK, dot >> ORIGIN_BITS
         return sum(row[origin] >= seq for row in self._rows)
 
+    def behind(self) -> list[int]:
+        """The members that are not known to have seen everything that is not stable."""
+        open_ = [(dot & ORIGIN_MASK, dot >> ORIGIN_BITS) for dot in self._tags]
+        return [q for q, row in enumerate(self._rows) if any(row[origin] < seq for origin, seq in open_)]
+
     def words(self) -> int:
         """The matrix, two vectors, and per message its dot and its vector."""
         size = self._width

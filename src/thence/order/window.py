@@ -211,6 +211,12 @@ class Window:
             return [q for q in range(len(self._seen)) if q != self._me and not self._covers(q, tag)]
         return []
 
+    def behind(self) -> list[int]:
+        """The members that are not known to have seen everything that is not stable."""
+        newest_first = self._window[::-1]
+        others = [q for q in range(len(self._seen)) if q != self._me]
+        return [q for q in others if not all(self._covers(q, tag) for tag in newest_first)]
+
     def words(self) -> int:
         """Per message two words for its dot, two per predecessor and two per successor, one for its
         stage, and its bits, or its vector; and the rows."""

@@ -152,8 +152,8 @@ class Replica:
             tell, ask, again = self._herald.wake(now, idle)
             if tell and self._peers:
                 effects.append(Transmit(self._peers, Phantom(self._tagger.context(), asks=False)))
-            if ask and (silent := self._witness.silent()):
-                effects.append(Transmit(tuple(silent), Phantom(self._tagger.context(), asks=True)))
+            if ask and (behind := self._witness.behind()):
+                effects.append(Transmit(tuple(behind), Phantom(self._tagger.context(), asks=True)))
             if again != NEVER:
                 effects.append(Wake(again))
         return effects
