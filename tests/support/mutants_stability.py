@@ -250,7 +250,7 @@ REPLICA_STABILITY = of(
      ("        self._witness.heard(peer, phantom.context)\n", "")),
     ("phantoms do not count towards a sweep", "sweeps in batches", "late",
      ("        self._unswept += 1\n        if self._unswept >= self._batch:\n            self._sweep(now)\n\n"
-      "    def commit", "\n    def commit")),
+      "    def _sweep", "\n    def _sweep")),
     ("messages do not count towards a sweep", "sweeps in batches", "late",
      ("        self._unswept += 1\n        if self._unswept >= self._batch:\n            self._sweep(now)\n"
       "        return tag", "        return tag")),

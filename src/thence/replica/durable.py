@@ -44,9 +44,10 @@ class DurableReplica(Replica):
         log: OpLog,
         taken: int,
         now: int,
+        stability: bool = True,
     ) -> None:
         """From what the log holds, for an application that has taken everything up to `taken`."""
-        super().__init__(me, size, engine, spread, recorder)
+        super().__init__(me, size, engine, spread, recorder, stability)
         self._codec = Codec(size, engine.stamps_are_dots)
         self._log = log
         self._positions: deque[int] = deque()
@@ -88,6 +89,7 @@ class DurableReplica(Replica):
         return super().take(now)
 
     def commit(self, now: int) -> None:
+        """Write down what must not be forgotten; `syncs` says what is to be synced."""
         self.syncs += [effect for effect in self._log.commit(now) if isinstance(effect, Sync)]
 
     def _release(self, released: list[OrderEffect], effects: list[Effect], now: int) -> None:

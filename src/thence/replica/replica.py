@@ -189,9 +189,6 @@ class Replica:
         if self._unswept >= self._batch:
             self._sweep(now)
 
-    def commit(self, now: int) -> None:
-        """Whatever must not be forgotten is written down before anything that follows from it leaves."""
-
     def _sweep(self, now: int) -> Sequence[Tag]:
         assert self._witness is not None
         self._unswept = 0

@@ -42,7 +42,15 @@ class Stores:
         spread = build(settings.spread, node, settings.nodes, settings.batch_us)
         taken = before.taken if before else 0  # the application's own; it is somewhere else
         made = DurableReplica(
-            node, settings.nodes, self._engine, spread, self._recorders[node], log, taken, now
+            node,
+            settings.nodes,
+            self._engine,
+            spread,
+            self._recorders[node],
+            log,
+            taken,
+            now,
+            settings.stability,
         )
         self._logs[node], self._running[node] = log, made
         return made
