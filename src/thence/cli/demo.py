@@ -9,6 +9,7 @@ import shutil
 import time
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
@@ -18,6 +19,9 @@ from thence.core.errors import UsageError
 from thence.sim.run import TRACE_FILE, Outcome, simulate
 from thence.sim.scenarios import configure
 from thence.trace.schema import VERDICTS
+
+if TYPE_CHECKING:
+    from thence.pipeline.report import RunReport
 
 SCENARIO = "partition"
 MARK = ".thence-demo"
@@ -84,11 +88,11 @@ class Tour:
     def judge(self) -> None:
         out.print("[bold]2. Spark works out from the traces alone what caused what[/]")
         for order in ("graph", "vector"):
-            counts = self._verdicts(self.folder / order)
+            counts = self._judged(self.folder / order).violations
             self.claim(
                 f"order {order}: {_list(counts) or 'no violation of any kind'}", not any(counts.values())
             )
-        counts = self._verdicts(self.folder / "none")
+        counts = self._judged(self.folder / "none").violations
         alone = sum(counts.values()) == counts["order"]
         self.claim(
             f"no order: {counts['order']:,} effects came before their causes, which the others prevented",
@@ -98,25 +102,21 @@ class Tour:
     def sabotage(self) -> None:
         out.print("[bold]3. One fault of each kind, planted into the graph engine's trace[/]")
         planted = plant_all(self.folder / "graph" / TRACE_FILE, self.folder / "sabotaged")
-        counts = self._verdicts(self.folder / "sabotaged", keep=True)
+        judged = self._judged(self.folder / "sabotaged")
+        examples = {str(example["kind"]): example for example in judged.examples}
         for verdict in VERDICTS:
-            found = self._examples.get(verdict, "")
-            self.claim(f"{verdict}: {planted[verdict]}{found}", counts[verdict] == 1)
+            example = examples.get(verdict, {})
+            told = ", ".join(f"{key} {value}" for key, value in example.items() if key != "kind")
+            found = f"\n      found: {told}" if told else ""
+            self.claim(f"{verdict}: {planted[verdict]}{found}", judged.violations[verdict] == 1)
 
-    def _verdicts(self, trace: Path, keep: bool = False) -> dict[str, int]:
+    def _judged(self, trace: Path) -> "RunReport":
         with working("Spark starts and judges"):
             from thence.pipeline.session import session
             from thence.pipeline.verify import verify
 
-            report = verify(session(self.master), trace)
-        [run] = report.runs
-        if keep:
-            self._examples = {
-                str(example["kind"]): "\n      found: "
-                + ", ".join(f"{key} {value}" for key, value in example.items() if key != "kind")
-                for example in run.examples
-            }
-        return run.violations
+            [run] = verify(session(self.master), trace).runs
+        return run
 
     def summary(self) -> Table:
         table = Table("step", "claims", "held", box=None)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from time import thread_time_ns
 
-from thence.core.codec import put_counters, put_dots
+from thence.core.codec import PutStamp, put_counters, put_dots
 from thence.core.dots import ORIGIN_BITS
 from thence.core.machine import OrderEffect
 from thence.core.message import Message
@@ -74,7 +74,7 @@ def probed(engine: Engine, observed: Iterable[int], arrivals: int) -> tuple[Engi
     """The engine with observers at some nodes, each of which will see about `arrivals` messages."""
     notes, watched = Notes(), frozenset(observed)
     nodes: dict[int, _Node] = {me: _Node(notes, max(1, arrivals // LOOKS)) for me in watched}
-    put = put_dots if engine.stamps_are_dots else put_counters
+    put: PutStamp = put_dots if engine.stamps_are_dots else put_counters
 
     def tagger(me: int, size: int) -> Tagger:
         inner = engine.tagger(me, size)
@@ -134,10 +134,10 @@ def allocated(parts: object) -> int:
 
 
 class _Tagger:
-    def __init__(self, inner: Tagger, node: _Node, put: object) -> None:
+    def __init__(self, inner: Tagger, node: _Node, put: PutStamp) -> None:
         self._inner = inner
         self._notes = node.notes
-        self._put = put_dots if put is put_dots else put_counters
+        self._put = put
         node.parts.append(inner)
 
     def tag(self, payload: bytes, dest: tuple[int, ...] = ()) -> Message:

@@ -113,18 +113,17 @@ def _sweep(spark: SparkSession, points: list[tcb.Point], out: Path, watcher: Wat
     todo = [point for point in points if not (folder / "points" / f"{point.name}.json").exists()]
     todo.sort(key=lambda point: -point.cost)
 
-    def work(task: dict[str, Any]) -> dict[str, Any]:
-        point = todo[task["number"]]
+    def work(point: tcb.Point) -> dict[str, Any]:
         trace = folder / "traces" / point.name
         shutil.rmtree(trace, ignore_errors=True)
         result = tcb.measure(point, trace)
         partial = folder / "points" / f".{point.name}.json"
         partial.write_text(json.dumps(result))
         partial.replace(folder / "points" / f"{point.name}.json")
-        return {"name": point.name}
+        return result
 
     watcher("running points", len(points) - len(todo), len(points))
-    run_points(spark, [{"number": number} for number in range(len(todo))], work)
+    run_points(spark, todo, work)
     watcher("running points", len(points), len(points))
     return [json.loads((folder / "points" / f"{point.name}.json").read_text()) for point in points]
 

@@ -5,17 +5,18 @@ yields is small, so that the driver collects it.
 """
 
 import json
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udf
 
-Point = dict[str, Any]
-Work = Callable[[Point], Point]
+Point = TypeVar("Point")
 
 
-def run_points(spark: SparkSession, points: list[Point], work: Work) -> list[Point]:
+def run_points(
+    spark: SparkSession, points: Sequence[Point], work: Callable[[Point], dict[str, Any]]
+) -> list[dict[str, Any]]:
     """`work` done on every point, in parallel; the results in the order of the points."""
     if not points:
         return []
