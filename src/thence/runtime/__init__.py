@@ -1,0 +1,1 @@
+"""Live nodes: asyncio, sockets, disk and clocks around the machines; decides nothing about the protocols."""
