@@ -71,6 +71,13 @@ class Batched:
     def keep(self, dot: int, now: int) -> list[SpreadEffect]:
         return self._gather(self._inner.keep(dot, now), now)
 
+    def up(self, peer: int, now: int) -> list[SpreadEffect]:
+        return self._gather(self._inner.up(peer, now), now)
+
+    def down(self, peer: int, now: int) -> list[SpreadEffect]:
+        self._queued.pop(peer, None)
+        return self._gather(self._inner.down(peer, now), now)
+
     def resume(self, now: int) -> list[SpreadEffect]:
         self._asked.clear()
         effects = self._gather(self._inner.resume(now), now)

@@ -215,6 +215,14 @@ class Mesh:
         ]
         return Ack(tuple(self._kept), (*held, *self._early))
 
+    def up(self, peer: int, now: int) -> list[SpreadEffect]:  # noqa: ARG002
+        """Nothing: packets are lost one by one here, and repeated."""
+        return []
+
+    def down(self, peer: int, now: int) -> list[SpreadEffect]:  # noqa: ARG002
+        """Nothing either."""
+        return []
+
     def resume(self, now: int) -> list[SpreadEffect]:
         return [self._rest(now)] if self._wake_at is not None or self._log else []
 

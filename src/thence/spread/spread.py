@@ -34,6 +34,15 @@ class Spread(Protocol):
         """A durable node has written the message down."""
         ...
 
+    def up(self, peer: int, now: int) -> list[SpreadEffect]:
+        """A link to `peer` is there. Until it goes down, whatever is transmitted to it arrives, in order.
+        Spreads for links that lose packets singly are never told."""
+        ...
+
+    def down(self, peer: int, now: int) -> list[SpreadEffect]:
+        """The link to `peer` broke. What was on its way may be lost."""
+        ...
+
     def resume(self, now: int) -> list[SpreadEffect]:
         """The node is back from a crash: outstanding wake-ups were lost."""
         ...

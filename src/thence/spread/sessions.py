@@ -1,0 +1,261 @@
+"""Full mesh over sessions: links that deliver in order until they break, and say so when they do.
+
+What TCP gives. A sender streams its own messages to every peer; nothing is repeated by the clock, since
+nothing is lost while a link is up, and everything not acknowledged may be lost when it goes down. After
+that the two ends begin anew by saying what they have, and only what is missing travels.
+
+State. Per peer a `_Link`: down, greeting (up, its first acknowledgement not there yet) or streaming; up to
+where the peer has acknowledged, and up to where it was sent. `_recent`: the newest own messages, as many as a
+window; older ones are in the history, and are read from there. `_received`: per origin, up to where messages
+came in; `_kept`: up to where they are written down, which is what is acknowledged.
+
+Invariants. To a streaming peer own messages go in order, without a gap, from the first that it lacks; at most
+a window of them is unacknowledged. So a peer costs a window of memory, however slow it is and however long it
+stays away, and a receiver holds at most a window from each sender. A message is acknowledged only when it
+would survive a crash.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final, Literal, NamedTuple
+
+from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
+from thence.core.errors import PeerError, UsageError
+from thence.core.history import History
+from thence.core.machine import Ack, Packet, SpreadEffect, Transmit, Wake
+from thence.core.message import Message
+
+LinkState = Literal["down", "greeting", "streaming"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSettings:
+    ack_every_us: int = 20_000
+    """An acknowledgement only frees a window and tells how far a peer is behind: rare is good enough."""
+    window: int = 8192
+    """Messages under way to one peer. More than a fast link carries between two acknowledgements."""
+    window_bytes: int = 4 << 20
+    """The same in bytes, for large messages: what one peer may cost in memory."""
+
+    def __post_init__(self) -> None:
+        if self.ack_every_us < 1 or self.window < 4 or self.window_bytes < 4096:
+            raise UsageError("session settings: need ack_every > 0, window >= 4, window_bytes >= 4096")
+
+
+class Progress(NamedTuple):
+    """How far a peer has come with this node's own messages."""
+
+    state: LinkState
+    acked: int
+    sent: int
+
+
+class _Link:
+    __slots__ = ("acked", "acked_bytes", "marks", "sent", "sent_bytes", "state")
+
+    def __init__(self) -> None:
+        self.state: LinkState = "down"
+        self.acked = 0
+        self.sent = 0
+        self.acked_bytes = 0
+        self.sent_bytes = 0
+        self.marks: deque[tuple[int, int]] = deque()
+        """Now and then: up to this counter, so many bytes were sent."""
+
+    def begin(self, acked: int) -> None:
+        self.acked = self.sent = acked
+        self.acked_bytes = self.sent_bytes
+        self.marks.clear()
+
+    def sending(self, seq: int, size: int, mark_every: int) -> None:
+        self.sent = seq
+        self.sent_bytes += size
+        if self.sent_bytes - (self.marks[-1][1] if self.marks else self.acked_bytes) >= mark_every:
+            self.marks.append((seq, self.sent_bytes))
+
+    def acknowledged(self, count: int) -> None:
+        self.acked = count
+        while self.marks and self.marks[0][0] <= count:
+            self.acked_bytes = self.marks.popleft()[1]
+        if count == self.sent:
+            self.acked_bytes = self.sent_bytes
+
+
+OVERHEAD: Final = 64
+"""Bytes that a message takes up besides its payload, roughly."""
+
+
+class SessionMesh:
+    __slots__ = (
+        "_history", "_kept", "_links", "_me", "_owed", "_peers", "_received", "_recent", "_recent_bytes",
+        "_settings", "_top", "_wake_at",
+    )  # fmt: skip
+
+    def __init__(self, me: int, size: int, history: History, settings: SessionSettings | None = None) -> None:
+        if not 0 <= me < size:
+            raise ValueError(f"member {me} of {size}")
+        self._settings = settings or SessionSettings()
+        self._me = me
+        self._history = history
+        self._peers = tuple([peer for peer in range(size) if peer != me])
+        self._links = {peer: _Link() for peer in self._peers}
+        self._top = 0
+        self._recent: deque[Message] = deque()
+        self._recent_bytes = 0
+        self._received = [0] * size
+        self._kept = [0] * size
+        self._owed: dict[int, int] = {}
+        """Peers that were not told yet what came from them, and how many bytes that was."""
+        self._wake_at: int | None = None
+
+    @property
+    def drained(self) -> bool:
+        return not self._owed and all([link.acked == self._top for link in self._links.values()])
+
+    def progress(self, peer: int) -> Progress:
+        link = self._links[peer]
+        return Progress(link.state, link.acked, link.sent)
+
+    def recall(self, kept: tuple[int, ...], own: Sequence[Message], now: int) -> None:  # noqa: ARG002
+        """Own messages need not be recalled: they are in the history."""
+        self._received = list(kept)
+        self._kept = list(kept)
+        self._top = kept[self._me]
+
+    def resume(self, now: int) -> list[SpreadEffect]:  # noqa: ARG002
+        """All links are down, and whoever comes up is told everything."""
+        return []
+
+    def up(self, peer: int, now: int) -> list[SpreadEffect]:  # noqa: ARG002
+        self._links[peer].state = "greeting"
+        self._owed.pop(peer, None)
+        return [Transmit((peer,), self._ack())]
+
+    def down(self, peer: int, now: int) -> list[SpreadEffect]:  # noqa: ARG002
+        link = self._links[peer]
+        link.state = "down"
+        link.begin(link.acked)
+        self._owed.pop(peer, None)
+        return []
+
+    def broadcast(self, message: Message, now: int) -> list[SpreadEffect]:  # noqa: ARG002
+        before, self._top = self._top, message.dot >> ORIGIN_BITS
+        size = len(message.payload) + OVERHEAD
+        self._remember(message, size)
+        settings = self._settings
+        peers = []
+        for peer, link in self._links.items():
+            if link.sent == before and link.state == "streaming" and self._room(link):
+                link.sending(self._top, size, settings.window_bytes // 16)
+                peers.append(peer)
+        return [Transmit(tuple(peers), message)] if peers else []
+
+    def receive(self, peer: int, packet: Packet, now: int) -> list[SpreadEffect]:
+        link = self._links.get(peer)
+        if link is None or link.state == "down":
+            raise PeerError(f"a packet from {peer}, to whom there is no link")
+        if isinstance(packet, Message):
+            return self._message(peer, packet, now)
+        if type(packet) is Ack:
+            return self._acknowledged(peer, link, packet)
+        raise PeerError(f"a mesh has no use for a {type(packet).__name__}")
+
+    def _message(self, peer: int, message: Message, now: int) -> list[SpreadEffect]:
+        origin, seq = message.dot & ORIGIN_MASK, message.dot >> ORIGIN_BITS
+        if origin != peer:
+            raise PeerError(f"member {peer} speaks for member {origin}")
+        missing = self._received[origin] + 1
+        if seq > missing:
+            raise PeerError(f"member {peer} sends message {seq} where {missing} is due")
+        effects: list[SpreadEffect] = []
+        if seq == missing:
+            self._received[origin] = seq
+            effects.append(message)
+        # Above a quarter of the window the sender should not have to wait for the clock.
+        owed = self._owed.get(peer, 0) + len(message.payload) + OVERHEAD
+        self._owed[peer] = owed
+        if self._wake_at is None:
+            effects.append(self._rest(now))
+        if owed > self._settings.window_bytes // 4 or seq - self._kept[origin] > self._settings.window // 4:
+            del self._owed[peer]
+            effects.append(Transmit((peer,), self._ack()))
+        return effects
+
+    def _acknowledged(self, peer: int, link: _Link, ack: Ack) -> list[SpreadEffect]:
+        me = self._me
+        count = ack.received[me] if me < len(ack.received) else -1
+        if not 0 <= count <= self._top:
+            raise PeerError(f"member {peer} acknowledges message {count} of {self._top}")
+        if link.state == "greeting":
+            link.state = "streaming"
+            link.begin(count)
+        elif not link.acked <= count <= link.sent:
+            raise PeerError(f"member {peer} acknowledges {count} after {link.acked}, of {link.sent} sent")
+        else:
+            link.acknowledged(count)
+        return self._pump(peer, link)
+
+    def _pump(self, peer: int, link: _Link) -> list[SpreadEffect]:
+        """Send what there is room for, of what the peer lacks and was not sent."""
+        effects: list[SpreadEffect] = []
+        to, mark_every = (peer,), self._settings.window_bytes // 16
+        while link.sent < self._top and self._room(link):
+            before = link.sent
+            for message in self._from(before + 1):
+                link.sending(message.dot >> ORIGIN_BITS, len(message.payload) + OVERHEAD, mark_every)
+                effects.append(Transmit(to, message))
+                if not self._room(link):
+                    break
+            if link.sent == before:
+                break
+        return effects
+
+    def _from(self, seq: int) -> Sequence[Message] | "islice[Message]":
+        """Own messages from this counter on, some of them at least."""
+        first = self._top - len(self._recent) + 1
+        if seq >= first:
+            return islice(self._recent, seq - first, None)
+        vector = list(self._history.vector)
+        vector[self._me] = seq - 1
+        return islice(self._history.missing(vector), min(first - seq, self._settings.window))
+
+    def _room(self, link: _Link) -> bool:
+        settings = self._settings
+        return (
+            link.sent - link.acked < settings.window
+            and link.sent_bytes - link.acked_bytes < settings.window_bytes
+        )
+
+    def _remember(self, message: Message, size: int) -> None:
+        recent = self._recent
+        recent.append(message)
+        self._recent_bytes += size
+        while len(recent) > self._settings.window or self._recent_bytes > self._settings.window_bytes:
+            self._recent_bytes -= len(recent.popleft().payload) + OVERHEAD
+
+    def keep(self, dot: int, now: int) -> list[SpreadEffect]:
+        origin = dot & ORIGIN_MASK
+        self._kept[origin] = dot >> ORIGIN_BITS
+        if origin == self._me or self._links[origin].state == "down":
+            return []
+        self._owed.setdefault(origin, 0)  # it may have been received, and held, long ago
+        return [] if self._wake_at is not None else [self._rest(now)]
+
+    def wake(self, now: int) -> list[SpreadEffect]:
+        if self._wake_at is None or now + self._settings.ack_every_us // 2 < self._wake_at:
+            return []
+        self._wake_at = None
+        if not self._owed:
+            return []
+        peers = tuple(self._owed)
+        self._owed.clear()
+        return [Transmit(peers, self._ack())]
+
+    def _ack(self) -> Ack:
+        return Ack(tuple(self._kept), ())
+
+    def _rest(self, now: int) -> Wake:
+        self._wake_at = now + self._settings.ack_every_us
+        return Wake(self._wake_at)
