@@ -46,6 +46,10 @@ class Tagger(Protocol):
         """After a restart: this client had seen `message`, sent by itself or by another."""
         ...
 
+    def resume(self, own: int, context: tuple[int, ...]) -> None:
+        """After a restart: this client had sent so many messages, and had seen what `context` stands for."""
+        ...
+
     def context(self) -> tuple[int, ...]:
         """What this client has seen, as a stamp: what a phantom tells."""
         ...
@@ -73,6 +77,10 @@ class Witness(Protocol):
 
     def heard(self, member: int, context: tuple[int, ...]) -> None:
         """A phantom: `member` has seen everything that this stamp stands for."""
+        ...
+
+    def resume(self, counters: tuple[int, ...]) -> None:
+        """After a restart: everything up to these counters had been seen, and was stable."""
         ...
 
     def recall_stable(self, counters: tuple[int, ...]) -> None:
@@ -115,6 +123,14 @@ class Orderer(Protocol):
     def stamp(self, message: Message) -> Message:
         """A message of this node's own client is about to leave: what leaves. The same, unless the
         middleware keeps a stamp of its own."""
+        ...
+
+    def resume(self, counters: tuple[int, ...]) -> None:
+        """After a restart: everything up to these counters had been released."""
+        ...
+
+    def check(self, message: Message) -> None:
+        """`PeerError` if no correct member can have sent this: it would wait for ever, or worse."""
         ...
 
     def sent(self, message: Message, now: int) -> list[OrderEffect]:

@@ -16,7 +16,7 @@ which overflows the stack on the chain that a partition leaves behind; and the a
 context as the sender wrote it, where the document hands over the filtered rest.
 """
 
-from thence.core.dots import ORIGIN_MASK, STEP
+from thence.core.dots import ORIGIN_MASK, STEP, pack
 from thence.core.errors import PeerError
 from thence.core.machine import OrderEffect
 from thence.core.message import Message
@@ -52,6 +52,10 @@ class GraphTagger:
             self._dot = message.dot
         self.took(message)
 
+    def resume(self, own: int, context: tuple[int, ...]) -> None:
+        self._dot = pack(self._dot & ORIGIN_MASK, own)
+        self._context = set(context)
+
     def context(self) -> tuple[int, ...]:
         return tuple(sorted(self._context))
 
@@ -65,11 +69,12 @@ class GraphTagger:
 class GraphOrderer:
     """The middleware's half (algorithm 5): the part of the graph that is not delivered yet."""
 
-    __slots__ = ("_delivered", "_missing", "_successors")
+    __slots__ = ("_delivered", "_me", "_missing", "_successors")
 
     def __init__(self, me: int, size: int) -> None:
         if not 0 <= me < size:
             raise ValueError(f"member {me} of {size}")
+        self._me = me
         self._delivered = list(range(size))
         self._missing: dict[int, int] = {}
         self._successors: dict[int, list[Message]] = {}
@@ -84,6 +89,18 @@ class GraphOrderer:
 
     def stamp(self, message: Message) -> Message:
         return message
+
+    def resume(self, counters: tuple[int, ...]) -> None:
+        self._delivered = [pack(origin, seq) for origin, seq in enumerate(counters)]
+
+    def check(self, message: Message) -> None:
+        me, known = self._me, len(self._delivered)
+        for p in message.context:
+            origin = p & ORIGIN_MASK
+            if origin >= known:
+                raise PeerError(f"{message} names a member that is not known")
+            if origin == me and p > self._delivered[me]:
+                raise PeerError(f"{message} follows from a message that was never sent")
 
     def sent(self, message: Message, now: int) -> list[OrderEffect]:  # noqa: ARG002
         self._delivered[message.dot & ORIGIN_MASK] = message.dot

@@ -115,6 +115,13 @@ class Matrix:
         if waiting:
             self._pending[member] = waiting
 
+    def resume(self, counters: tuple[int, ...]) -> None:
+        """After a restart: everything up to these counters had been seen, and was stable."""
+        known = counters + (0,) * (self._width - len(counters))
+        self._seen[:] = known
+        self._stable[:] = known
+        self._rows = [self._seen if q == self._me else known for q in range(self._width)]
+
     def recall_stable(self, counters: tuple[int, ...]) -> None:
         """After a restart: of what was seen, everything up to these counters had been announced."""
         for dot in list(self._tags):

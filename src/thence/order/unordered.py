@@ -3,7 +3,7 @@
 The control of every experiment, and the engine of spreads that keep causal order by themselves.
 """
 
-from thence.core.dots import STEP
+from thence.core.dots import ORIGIN_MASK, STEP, pack
 from thence.core.errors import UsageError
 from thence.core.machine import OrderEffect
 from thence.core.message import Message
@@ -29,6 +29,9 @@ class CountingTagger:
 
     def recall(self, message: Message) -> None:  # noqa: ARG002
         raise UsageError("order none does not know what it has seen: a node cannot restart with it")
+
+    def resume(self, own: int, context: tuple[int, ...]) -> None:  # noqa: ARG002
+        self._dot = pack(self._dot & ORIGIN_MASK, own)
 
     def context(self) -> tuple[int, ...]:
         return ()
@@ -57,6 +60,12 @@ class PassingOrderer:
 
     def stamp(self, message: Message) -> Message:
         return message
+
+    def resume(self, counters: tuple[int, ...]) -> None:
+        """Nothing is kept per member."""
+
+    def check(self, message: Message) -> None:
+        """Anything goes."""
 
     def sent(self, message: Message, now: int) -> list[OrderEffect]:  # noqa: ARG002
         return []

@@ -46,6 +46,9 @@ class VectorTagger:
     def recall(self, message: Message) -> None:
         self.took(message)
 
+    def resume(self, own: int, context: tuple[int, ...]) -> None:  # noqa: ARG002
+        self._seen[: len(context)] = context
+
     def context(self) -> tuple[int, ...]:
         return tuple(self._seen)
 
@@ -61,7 +64,7 @@ class VectorTagger:
 class VectorOrderer:
     """The middleware's half (algorithm 3): the delivered vector and the delivery queue."""
 
-    __slots__ = ("_delivered", "_queue", "_queued")
+    __slots__ = ("_delivered", "_me", "_queue", "_queued")
 
     stamps: ClassVar = 1
     """How many vectors a message carries."""
@@ -69,6 +72,7 @@ class VectorOrderer:
     def __init__(self, me: int, size: int) -> None:
         if not 0 <= me < size:
             raise ValueError(f"member {me} of {size}")
+        self._me = me
         self._delivered = [0] * size
         self._queue: list[Message] = []
         self._queued: set[int] = set()
@@ -82,6 +86,16 @@ class VectorOrderer:
 
     def stamp(self, message: Message) -> Message:
         return message
+
+    def resume(self, counters: tuple[int, ...]) -> None:
+        self._delivered[: len(counters)] = counters
+
+    def check(self, message: Message) -> None:
+        size = len(self._delivered)
+        if len(message.context) != self.stamps * size:
+            raise PeerError(f"{message} has a vector for another group")
+        if message.context[-size:][self._me] > self._delivered[self._me]:
+            raise PeerError(f"{message} follows from a message that was never sent")
 
     def sent(self, message: Message, now: int) -> list[OrderEffect]:  # noqa: ARG002
         self._delivered[message.dot & ORIGIN_MASK] = message.dot >> ORIGIN_BITS

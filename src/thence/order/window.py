@@ -181,6 +181,11 @@ class Window:
             if p & ORIGIN_MASK == self._me and p > seen[self._me]:
                 raise PeerError(f"a phantom of member {member} names {p:#x}, which was never sent")
 
+    def resume(self, counters: tuple[int, ...]) -> None:
+        """After a restart: everything up to these counters had been seen, and was stable."""
+        for origin, seq in enumerate(counters):
+            self._seen[origin] = self._stable[origin] = seq << ORIGIN_BITS | origin
+
     def recall_stable(self, counters: tuple[int, ...]) -> None:
         """After a restart: of what was seen, everything up to these counters had been announced."""
         self._collect(

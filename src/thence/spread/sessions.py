@@ -90,7 +90,7 @@ OVERHEAD: Final = 64
 class SessionMesh:
     __slots__ = (
         "_history", "_kept", "_links", "_me", "_owed", "_peers", "_received", "_recent", "_recent_bytes",
-        "_settings", "_top", "_wake_at",
+        "_settings", "_share", "_top", "_wake_at",
     )  # fmt: skip
 
     def __init__(self, me: int, size: int, history: History, settings: SessionSettings | None = None) -> None:
@@ -107,12 +107,14 @@ class SessionMesh:
         self._received = [0] * size
         self._kept = [0] * size
         self._owed: dict[int, int] = {}
-        """Peers that were not told yet what came from them, and how many bytes that was."""
+        """Peers that were not told yet what came from them, and how much of a window that was, in bytes."""
+        self._share = self._settings.window_bytes // self._settings.window
+        """What a message counts at least: a window of small ones is a window too."""
         self._wake_at: int | None = None
 
     @property
     def drained(self) -> bool:
-        return not self._owed and all([link.acked == self._top for link in self._links.values()])
+        return not self._owed and all(link.acked == self._top for link in self._links.values())
 
     def progress(self, peer: int) -> Progress:
         link = self._links[peer]
@@ -173,12 +175,11 @@ class SessionMesh:
         if seq == missing:
             self._received[origin] = seq
             effects.append(message)
-        # Above a quarter of the window the sender should not have to wait for the clock.
-        owed = self._owed.get(peer, 0) + len(message.payload) + OVERHEAD
+        owed = self._owed.get(peer, 0) + max(len(message.payload) + OVERHEAD, self._share)
         self._owed[peer] = owed
         if self._wake_at is None:
             effects.append(self._rest(now))
-        if owed > self._settings.window_bytes // 4 or seq - self._kept[origin] > self._settings.window // 4:
+        if owed > self._settings.window_bytes // 4:  # the sender should not have to wait for the clock
             del self._owed[peer]
             effects.append(Transmit((peer,), self._ack()))
         return effects
