@@ -1,0 +1,250 @@
+"""Everything that can be chosen about a live node, with the reason for each default.
+
+`NodeSettings` is composed once, at the start (`runtime/sources.py` reads flags, environment and file), and
+checked once, when it is made: whatever holds one may rely on it. Numbers that depend on how far apart the
+members are come from a profile; all profiles derive from one base, the defaults below, which suit one site.
+
+Invariant: nothing of a node is reachable from, or sent to, another machine unless `insecure` says that this
+is wanted, and never without a secret.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, Literal
+
+from thence.core.errors import UsageError
+from thence.oplog.settings import Settings as LogSettings
+from thence.runtime.address import Address, is_loopback
+
+SECOND_US: Final = 1_000_000
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+"""A name is also a folder, a label of metrics and a word in `--members`; `~` is kept for incarnations."""
+
+ANY_PORT: Final = Address("127.0.0.1", 0)
+
+SECRET_BYTES_MIN: Final = 16
+"""Whoever can connect sees a proof made with the secret and may try guesses against it at leisure."""
+
+Order = Literal["graph", "vector", "vector-e2e", "none"]
+SpreadName = Literal["mesh"]
+LogLevel = Literal["debug", "info", "warn", "error"]
+LogFormat = Literal["text", "json"]
+ProfileName = Literal["local", "lan", "wan"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkSettings:
+    connect_timeout_us: int = 5 * SECOND_US
+    """TCP repeats its first packet after 1 and 3 seconds: two of them may be lost."""
+    handshake_timeout_us: int = 5 * SECOND_US
+    """A few packets and an HMAC, with room for a machine that is busy."""
+    silence_us: int = 10 * SECOND_US
+    """A ping goes out after a third of it, so two answers may be late. Shorter notices a cut sooner, but
+    takes a node that was stopped for a moment for one that is gone."""
+    backoff_first_us: int = 100_000
+    """A process that is started again listens after about that long."""
+    backoff_most_us: int = 5 * SECOND_US
+    """How long a peer that came back may go unnoticed; one connection attempt in that time costs nothing."""
+    frame_bytes_max: int = 16 << 20
+    """What one peer can make this node keep before it has seen a whole frame."""
+
+    def __post_init__(self) -> None:
+        _positive(self, "links")
+        if self.backoff_first_us > self.backoff_most_us:
+            raise UsageError("links.backoff_first_us must not be more than links.backoff_most_us")
+        if self.frame_bytes_max < 64 << 10:
+            raise UsageError("links.frame_bytes_max must be at least 65536: a handshake may need that much")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeshSettings:
+    ack_every_us: int = 20_000
+    """Long enough to acknowledge many messages at once, short against the time that a window takes."""
+    window: int = 8192
+    """Messages of its own that a node may be ahead of a peer's acknowledgements. At 100,000 a second this is
+    80 ms, several acknowledgements."""
+    window_bytes: int = 4 << 20
+    """The same in bytes, for large messages: what a slow peer can cost in memory."""
+
+    def __post_init__(self) -> None:
+        _positive(self, "mesh")
+        if self.window < 4 or self.window_bytes < 4096:
+            raise UsageError("mesh.window must be at least 4, mesh.window_bytes at least 4096")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StabilitySettings:
+    enabled: bool = True
+    """Find out what is causally stable. Without it nothing is ever collected from the log."""
+    tell_every_us: int = SECOND_US
+    """Long enough that a member which sends once a second needs no phantoms at all."""
+    ask_after_us: int = 3 * SECOND_US
+    """Several tellings: what is missing then was lost, not late."""
+    ask_max_us: int = 24 * SECOND_US
+    """How long a healed link may go unnoticed."""
+
+    def __post_init__(self) -> None:
+        _positive(self, "stability")
+        if not self.tell_every_us <= self.ask_after_us <= self.ask_max_us:
+            raise UsageError("stability: need tell_every_us <= ask_after_us <= ask_max_us")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplicationSettings:
+    inbox_max: int = 8192
+    """Messages that wait in memory for the application; the rest waits in the log and is read back."""
+
+    def __post_init__(self) -> None:
+        _positive(self, "application")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSettings:
+    name: str
+    listen: Address
+    data: Path
+    members: tuple[tuple[str, Address], ...] = ()
+    """The whole group, this node included, sorted by name; empty: see `join`."""
+    join: tuple[Address, ...] = ()
+    """Where to ask for a group. Neither members nor this: found a group of one, or resume."""
+    cluster: str = "thence"
+    """Told in every handshake, so that nodes of two groups that meet by mistake part at once."""
+    secret: bytes = field(default=b"", repr=False)
+    """Empty is allowed on loopback alone; other users of the machine could then pose as members."""
+    trace: Path | None = None
+    """None: rows cost time and disk, and nobody may want them."""
+    order: Order = "graph"
+    """Its metadata grows with concurrency, not with the size of the group."""
+    spread: SpreadName = "mesh"
+    http: Address | None = ANY_PORT
+    """Health, metrics and control; a port that is free, told in `control.json`. None: no HTTP at all."""
+    allow_faults: bool = False
+    """Cutting links on request is for trials."""
+    insecure: bool = False
+    """Links and HTTP are authenticated, but not encrypted: to leave the machine must be asked for."""
+    log_level: LogLevel = "info"
+    """A line for what changes (links, restarts, refusals), none for each message."""
+    log_format: LogFormat = "text"
+    """People read it first; `json` is for collectors."""
+    drain_us: int = 5 * SECOND_US
+    """At a stop: until peers have acknowledged what was sent. Nothing is lost by less, it comes later."""
+    profile: ProfileName = "lan"
+    links: LinkSettings = field(default_factory=LinkSettings)
+    mesh: MeshSettings = field(default_factory=MeshSettings)
+    stability: StabilitySettings = field(default_factory=StabilitySettings)
+    application: ApplicationSettings = field(default_factory=ApplicationSettings)
+    log: LogSettings = field(default_factory=LogSettings)
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        if not self.cluster or self.cluster != self.cluster.strip() or len(self.cluster.encode()) > 255:
+            raise UsageError("cluster must be 1 to 255 bytes with no white space around them")
+        if self.drain_us < 0:
+            raise UsageError("drain_us must not be negative")
+        self._check_group()
+        self._check_reach()
+
+    @property
+    def addresses(self) -> Iterable[Address]:
+        """Everywhere that bytes of this node can come from or go to."""
+        yield self.listen
+        yield from (address for _, address in self.members)
+        yield from self.join
+        if self.http is not None:
+            yield self.http
+
+    def _check_group(self) -> None:
+        if self.members and self.join:
+            raise UsageError("members names the whole group, join asks for it: give one of them")
+        names = [name for name, _ in self.members]
+        for name in names:
+            check_name(name)
+        if names and self.name not in names:
+            raise UsageError(f"members must name {self.name} as well: it names {', '.join(names)}")
+        if names != sorted(set(names)):
+            raise UsageError("members must be sorted by name, each name once")
+        where = [address for _, address in self.members]
+        for address in (*where, *self.join):
+            if address.port == 0:
+                raise UsageError(f"{address} cannot be reached: members and join need a port")
+            if where.count(address) > 1:
+                raise UsageError(f"two members cannot both be at {address}")
+        if self.listen.port == 0 and (self.members or self.join):
+            raise UsageError("listen needs a port that the other members can be told")
+
+    def _check_reach(self) -> None:
+        far = [address for address in self.addresses if not is_loopback(address)]
+        if not far:
+            return
+        if not self.insecure:
+            raise UsageError(
+                f"{far[0]} is beyond this machine and nothing is encrypted: --insecure says that you want it"
+            )
+        if len(self.secret) < SECRET_BYTES_MIN:
+            raise UsageError(
+                f"{far[0]} is beyond this machine: a secret of at least {SECRET_BYTES_MIN} bytes is needed "
+                "(--secret-file, THENCE_SECRET or the configuration file)"
+            )
+
+
+PROFILES: Final[Mapping[ProfileName, Mapping[str, object]]] = MappingProxyType(
+    {
+        "lan": {},
+        "local": {
+            # A connection attempt on loopback is answered at once or never.
+            "links.connect_timeout_us": SECOND_US,
+            # The kernel tells of a process that died; silence means one that was stopped.
+            "links.silence_us": 5 * SECOND_US,
+            # People restart nodes and watch.
+            "links.backoff_first_us": 50_000,
+            "links.backoff_most_us": SECOND_US,
+            # Acknowledgements cost no network here.
+            "mesh.ack_every_us": 10_000,
+            # Phantoms neither: what was sent is stable before one has looked.
+            "stability.tell_every_us": SECOND_US // 5,
+            "stability.ask_after_us": SECOND_US,
+            "stability.ask_max_us": 8 * SECOND_US,
+            # All nodes are stopped together: nobody is left to wait for.
+            "drain_us": 2 * SECOND_US,
+        },
+        "wan": {
+            # Three first packets of TCP may be lost (1, 3 and 7 seconds).
+            "links.connect_timeout_us": 10 * SECOND_US,
+            "links.handshake_timeout_us": 10 * SECOND_US,
+            # Routes change within tens of seconds; a new link costs round trips and all that was on its way.
+            "links.silence_us": 30 * SECOND_US,
+            # Above a round trip around the Earth.
+            "links.backoff_first_us": SECOND_US // 2,
+            "links.backoff_most_us": 30 * SECOND_US,
+            # Small against the round trip, which it adds to.
+            "mesh.ack_every_us": 50_000,
+            # 100,000 messages a second over a round trip of 300 ms, and 1 Gbit/s over the same.
+            "mesh.window": 65_536,
+            "mesh.window_bytes": 40 << 20,
+            # A phantom goes to every member: half as many over paid lines, and the round trip on top.
+            "stability.tell_every_us": 2 * SECOND_US,
+            "stability.ask_after_us": 6 * SECOND_US,
+            "stability.ask_max_us": 48 * SECOND_US,
+            # Several round trips on a bad day.
+            "drain_us": 10 * SECOND_US,
+        },
+    }
+)
+"""What each profile changes of the base, by key."""
+
+
+def check_name(name: str) -> None:
+    if not NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} is no name for a node: take up to 64 letters, digits, '.', '_' or '-', "
+            "a letter or digit first"
+        )
+
+
+def _positive(part: object, called: str) -> None:
+    for each in fields(part):  # type: ignore[arg-type]  # every part is a dataclass
+        if getattr(part, each.name) < (0 if each.type is bool else 1):
+            raise UsageError(f"{called}.{each.name} must be positive")
