@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import Final
 from zlib import crc32
 
+from thence.core.codec_overlay import FIRST, KIND_OF, put_body, take_body
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
 from thence.core.errors import PeerError
 from thence.core.machine import Ack, Batch, Packet, Phantom
@@ -162,6 +163,9 @@ class Codec:
             out[1] = ACK
             put_counters(out, packet.received, 0)
             put_dots_list(out, packet.early)
+        elif isinstance(packet, tuple):
+            out[1] = KIND_OF[type(packet)]
+            put_body(out, packet, self.put_message)
         else:
             out[1] = PHANTOM
             put(out, packet.asks)
@@ -210,6 +214,8 @@ class Codec:
             if asks > 1:
                 raise PeerError("a phantom that neither asks nor tells")
             return Phantom(self._take_stamp(reader, 0, self._size), asks == 1)
+        if kind >= FIRST:
+            return take_body(kind, reader, self._size, self._take_message)
         raise PeerError(f"a packet of kind {kind}")
 
     def _take_batch(self, reader: Reader) -> Batch:

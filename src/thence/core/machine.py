@@ -12,6 +12,7 @@ Times are integers: microseconds since whatever the driver chose.
 from typing import Final
 
 from thence.core.message import Message
+from thence.core.overlay import OverlayPacket
 
 
 class Ack:
@@ -45,7 +46,7 @@ class Batch:
         self.messages: Final = messages
 
 
-Packet = Message | Ack | Phantom | Batch
+Packet = Message | Ack | Phantom | Batch | OverlayPacket
 """What one node hands to another."""
 
 

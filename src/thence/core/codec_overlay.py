@@ -1,0 +1,188 @@
+"""The bodies of overlay packets as bytes; version, kind and checksum around them are `core.codec`'s.
+
+    clock    = count, then a counter per member, trailing zeros left out
+    messages = count, then each with its length in front
+    others   = their fields in order, as varints
+
+Whatever no correct peer sends raises `PeerError`, as everywhere.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from thence.core.errors import PeerError
+from thence.core.message import Message
+from thence.core.overlay import (
+    LEAVING,
+    Accept,
+    Announce,
+    Disconnect,
+    ForwardJoin,
+    Graft,
+    Join,
+    More,
+    Neighbour,
+    OverlayPacket,
+    Prune,
+    Pull,
+    Refuse,
+    Resync,
+    Shuffle,
+    ShuffleReply,
+    StatePiece,
+    Sync,
+    Tree,
+)
+from thence.core.varint import Reader, put
+
+FIRST: Final = 16
+"""Kinds below are `core.codec`'s own."""
+
+KINDS: Final[tuple[type, ...]] = (
+    Join, ForwardJoin, Neighbour, Accept, Refuse, Disconnect, Shuffle, ShuffleReply,
+    Tree, Announce, Graft, Prune, Resync, Sync, More, Pull, StatePiece,
+)  # fmt: skip
+"""By kind - FIRST. New ones go to the end."""
+
+KIND_OF: Final = {kind: FIRST + place for place, kind in enumerate(KINDS)}
+
+MOST_STEPS: Final = 64
+"""A walk that is longer is somebody's joke."""
+MAX_COUNTER: Final = 1 << 43
+
+PutMessage = Callable[[bytearray, Message], None]
+TakeMessage = Callable[[Reader], Message]
+
+
+def put_body(out: bytearray, packet: OverlayPacket, put_message: PutMessage) -> None:
+    """The fields of a packet; `packet` is one of `KINDS`."""
+    if isinstance(packet, Sync):
+        put(out, packet.last)
+        put(out, len(packet.messages))
+        for message in packet.messages:
+            body = bytearray()
+            put_message(body, message)
+            put(out, len(body))
+            out += body
+        return
+    for field in packet:
+        if isinstance(field, tuple):
+            _put_numbers(out, field, trim=isinstance(packet, Graft | Pull | StatePiece))
+        elif isinstance(field, bytes):
+            put(out, len(field))
+            out += field
+        else:
+            put(out, field)
+
+
+def _put_numbers(out: bytearray, numbers: tuple[int, ...], trim: bool) -> None:
+    count = len(numbers)
+    while trim and count and not numbers[count - 1]:
+        count -= 1
+    put(out, count)
+    for number in numbers[:count]:
+        put(out, number)
+
+
+def take_body(kind: int, reader: Reader, size: int, take_message: TakeMessage) -> OverlayPacket:
+    """A checked packet of one of the kinds from `FIRST` on, for a group of `size`."""
+    if not 0 <= kind - FIRST < len(KINDS):
+        raise PeerError(f"a packet of kind {kind}")
+    take = reader.take
+    cls = KINDS[kind - FIRST]
+    if cls is Sync:
+        last = _flag(take())
+        return Sync(_take_messages(reader, take_message), last)
+    if cls in (Tree, Announce):
+        made: OverlayPacket = cls(_member(take(), size), _counter(take()))
+    elif cls is Graft:
+        made = Graft(_counter(take()), _take_clock(reader, size))
+    elif cls is Prune:
+        made = Prune(_counter(take()))
+    elif cls is Pull:
+        made = Pull(_take_clock(reader, size))
+    elif cls is StatePiece:
+        made = _take_state(reader, size)
+    elif cls is ForwardJoin:
+        made = ForwardJoin(_member(take(), size), _steps(take()))
+    elif cls is Neighbour:
+        made = Neighbour(_flag(take()))
+    elif cls is Disconnect:
+        reason, instead = take(), _member(take(), size)
+        if reason > LEAVING:
+            raise PeerError(f"a farewell for reason {reason}")
+        made = Disconnect(reason, instead)
+    elif cls is Shuffle:
+        made = Shuffle(_member(take(), size), _steps(take()), _take_nodes(reader, size))
+    elif cls is ShuffleReply:
+        made = ShuffleReply(_take_nodes(reader, size))
+    else:
+        made = cls()
+    return made
+
+
+def _take_state(reader: Reader, size: int) -> StatePiece:
+    clock = _take_clock(reader, size)
+    place, pieces = reader.take(), reader.take()
+    if place >= pieces:
+        raise PeerError(f"piece {place} of {pieces} of a state")
+    return StatePiece(clock, place, pieces, reader.take_bytes(reader.take()))
+
+
+def _take_messages(reader: Reader, take_message: TakeMessage) -> tuple[Message, ...]:
+    count = reader.take()
+    if count > reader.end - reader.at:
+        raise PeerError(f"{count} messages in {reader.end - reader.at} bytes")
+    messages = []
+    for _ in range(count):
+        length = reader.take()
+        if length > reader.end - reader.at:
+            raise PeerError("a packet ends too early")
+        inner = Reader(reader.data, reader.at, reader.at + length)
+        messages.append(take_message(inner))
+        if inner.at != inner.end:
+            raise PeerError(f"{inner.end - inner.at} bytes too many in a message")
+        reader.at = inner.at
+    return tuple(messages)
+
+
+def _take_clock(reader: Reader, size: int) -> tuple[int, ...]:
+    """Filled up with zeros to a counter per member."""
+    count = reader.take()
+    if count > size:
+        raise PeerError(f"a clock of {count} members in a group of {size}")
+    clock = [reader.take() for _ in range(count)]
+    if clock and (not clock[-1] or max(clock) >= MAX_COUNTER):
+        raise PeerError("a clock that no correct peer writes like that")
+    return tuple(clock + [0] * (size - count))
+
+
+def _take_nodes(reader: Reader, size: int) -> tuple[int, ...]:
+    count = reader.take()
+    if count > reader.end - reader.at:
+        raise PeerError(f"{count} nodes in {reader.end - reader.at} bytes")
+    return tuple([_member(reader.take(), size) for _ in range(count)])
+
+
+def _member(index: int, size: int) -> int:
+    if index >= size:
+        raise PeerError(f"member {index} of {size}")
+    return index
+
+
+def _counter(number: int) -> int:
+    if not 0 < number < MAX_COUNTER:
+        raise PeerError(f"a counter of {number}")
+    return number
+
+
+def _steps(steps: int) -> int:
+    if steps > MOST_STEPS:
+        raise PeerError(f"a walk of {steps} steps")
+    return steps
+
+
+def _flag(value: int) -> bool:
+    if value > 1:
+        raise PeerError(f"a flag of {value}")
+    return value == 1

@@ -1,0 +1,124 @@
+"""What nodes of a partial-view overlay say to each other: membership, and synchronised streams.
+
+Only values, as `core.machine` has them for the full mesh; what they mean is told where they are used
+(docs/protocols/hyparview.md, sync-tree.md, eco-sync-tree.md).
+"""
+
+from typing import Final, NamedTuple
+
+from thence.core.message import Message
+
+
+class Join(NamedTuple):
+    """Take me in, and tell others of me."""
+
+
+class ForwardJoin(NamedTuple):
+    """`node` wants neighbours; a walk of `steps` more steps decides who becomes one."""
+
+    node: int
+    steps: int
+
+
+class Neighbour(NamedTuple):
+    """Be my neighbour. Whoever is `urgent` is not refused."""
+
+    urgent: bool
+
+
+class Accept(NamedTuple):
+    """You are my neighbour from here on."""
+
+
+class Refuse(NamedTuple):
+    """No room."""
+
+
+REPLACED, LEAVING = range(2)
+"""Why a neighbour is dropped: for another one, or because the sender goes for good."""
+
+
+class Disconnect(NamedTuple):
+    """You are not my neighbour any more. `instead` took your place, if it is not the receiver itself: a
+    node with a place to fill."""
+
+    reason: int
+    instead: int
+
+
+class Shuffle(NamedTuple):
+    """Some nodes that `origin` knows, on a walk of `steps` more steps."""
+
+    origin: int
+    steps: int
+    nodes: tuple[int, ...]
+
+
+class ShuffleReply(NamedTuple):
+    """As many in return."""
+
+    nodes: tuple[int, ...]
+
+
+class Tree(NamedTuple):
+    """The `number`th beat of the tree that `root` keeps, over a branch."""
+
+    root: int
+    number: int
+
+
+class Announce(NamedTuple):
+    """The same over a link that is no branch: the sender has had this beat."""
+
+    root: int
+    number: int
+
+
+class Graft(NamedTuple):
+    """Make this link a branch. Send me what this clock lacks, and then everything."""
+
+    version: int
+    clock: tuple[int, ...]
+
+
+class Prune(NamedTuple):
+    """Make this link no branch: send me nothing."""
+
+    version: int
+
+
+class Resync(NamedTuple):
+    """My stream to you has a gap (a state took the place of messages): graft again."""
+
+
+class Sync(NamedTuple):
+    """A piece of what a clock lacked, causes first. `last`: from here on the stream is live."""
+
+    messages: tuple[Message, ...]
+    last: bool
+
+
+class More(NamedTuple):
+    """A piece has arrived and is written down; there is room for the next."""
+
+
+class Pull(NamedTuple):
+    """Send me what this clock lacks, and nothing else."""
+
+    clock: tuple[int, ...]
+
+
+class StatePiece(NamedTuple):
+    """Piece `place` of `pieces` of a state that reflects everything up to `clock`."""
+
+    clock: tuple[int, ...]
+    place: int
+    pieces: int
+    data: bytes
+
+
+MembersPacket = Join | ForwardJoin | Neighbour | Accept | Refuse | Disconnect | Shuffle | ShuffleReply
+StreamPacket = Tree | Announce | Graft | Prune | Resync | Sync | More | Pull | StatePiece
+OverlayPacket = MembersPacket | StreamPacket
+
+MEMBERS_PACKETS: Final = (Join, ForwardJoin, Neighbour, Accept, Refuse, Disconnect, Shuffle, ShuffleReply)

@@ -1,0 +1,114 @@
+"""Format: packets of overlays as bytes, and what a receiver refuses."""
+
+from random import Random
+from zlib import crc32
+
+import pytest
+
+from thence.core.codec import Codec
+from thence.core.codec_overlay import FIRST, KINDS
+from thence.core.dots import pack
+from thence.core.errors import PeerError
+from thence.core.message import Message
+from thence.core.overlay import (
+    LEAVING,
+    REPLACED,
+    Accept,
+    Announce,
+    Disconnect,
+    ForwardJoin,
+    Graft,
+    Join,
+    More,
+    Neighbour,
+    OverlayPacket,
+    Prune,
+    Pull,
+    Refuse,
+    Resync,
+    Shuffle,
+    ShuffleReply,
+    StatePiece,
+    Sync,
+    Tree,
+)
+
+SIZE = 300
+CLOCK = (0, 7, 0, 1 << 30) + (0,) * (SIZE - 4)
+FULL = tuple(range(1, SIZE + 1))
+
+PACKETS: list[OverlayPacket] = [
+    Join(), ForwardJoin(299, 6), Neighbour(True), Neighbour(False), Accept(), Refuse(),
+    Disconnect(REPLACED, 4), Disconnect(LEAVING, 0), Shuffle(3, 2, (1, 2, 200)), Shuffle(3, 0, ()),
+    ShuffleReply((9,)), Tree(0, 1), Announce(299, 1 << 40), Graft(1, CLOCK), Graft(9, FULL), Prune(2),
+    Resync(), Sync((), True), More(), Pull((0,) * SIZE), StatePiece(CLOCK, 0, 1, b""),
+    StatePiece(FULL, 2, 3, b"state"),
+]  # fmt: skip
+
+
+def sealed(kind: int, body: bytes) -> bytes:
+    out = bytes((1, kind)) + body
+    return out + crc32(out).to_bytes(4, "little")
+
+
+@pytest.mark.parametrize("packet", PACKETS, ids=str)
+def test_a_packet_comes_back_as_it_was(packet: OverlayPacket) -> None:
+    codec = Codec(SIZE, stamps_are_dots=True)
+    again = codec.decode(codec.encode(packet))
+    assert again == packet
+    assert type(again) is type(packet)
+
+
+def test_every_kind_is_tried() -> None:
+    assert {type(packet) for packet in PACKETS} == set(KINDS)
+
+
+def test_messages_of_a_synchronisation_come_back_in_order() -> None:
+    codec = Codec(SIZE, stamps_are_dots=True)
+    sent = Sync((Message(pack(7, 2), (), b"x"), Message(pack(2, 9), (pack(7, 2),), b"")), False)
+    again = codec.decode(codec.encode(sent))
+    assert isinstance(again, Sync)
+    assert not again.last
+    assert [(m.dot, m.context, m.payload) for m in again.messages] == [
+        (m.dot, m.context, m.payload) for m in sent.messages
+    ]
+
+
+def test_a_clock_costs_nothing_for_members_that_have_sent_nothing() -> None:
+    codec = Codec(SIZE, stamps_are_dots=True)
+    assert len(codec.encode(Pull((0,) * SIZE))) == 7
+    assert len(codec.encode(Pull(CLOCK))) < 16
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (FIRST + len(KINDS), b""),
+        (FIRST + KINDS.index(Join), b"\0"),
+        (FIRST + KINDS.index(ForwardJoin), bytes((1, 65))),
+        (FIRST + KINDS.index(ForwardJoin), bytes((0xFF, 0x7F, 1))),
+        (FIRST + KINDS.index(Neighbour), b"\2"),
+        (FIRST + KINDS.index(Disconnect), b"\2\0"),
+        (FIRST + KINDS.index(Tree), b"\0\0"),
+        (FIRST + KINDS.index(Graft), b"\0\0"),
+        (FIRST + KINDS.index(Pull), b"\1\0"),
+        (FIRST + KINDS.index(Pull), bytes((0xAD, 0x02)) + b"\1" * 301),
+        (FIRST + KINDS.index(Shuffle), bytes((0, 1, 9, 1))),
+        (FIRST + KINDS.index(Sync), b"\0\5\0"),
+        (FIRST + KINDS.index(StatePiece), b"\0\1\1\0"),
+    ],
+)
+def test_what_no_correct_peer_sends_is_refused(kind: int, body: bytes) -> None:
+    with pytest.raises(PeerError):
+        Codec(SIZE, stamps_are_dots=True).decode(sealed(kind, body))
+
+
+def test_noise_raises_nothing_but_peer_errors() -> None:
+    random = Random(1)
+    codec = Codec(SIZE, stamps_are_dots=True)
+    for _ in range(20_000):
+        body = random.randbytes(random.randrange(12))
+        try:
+            codec.decode(sealed(FIRST + random.randrange(len(KINDS) + 1), body))
+        except PeerError:
+            continue
