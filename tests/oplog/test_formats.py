@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 from support.conformance_oplog_disk import a_small_log
-from support.disks import SMALL, RealFiles, a_disk, a_log, fill
+from support.disks import SMALL, a_disk, a_log, fill
 
 from thence.core.dots import pack
 from thence.core.storage import DamageError
@@ -18,6 +18,7 @@ from thence.oplog.index import Index
 from thence.oplog.log import OpLog
 from thence.oplog.segment import position_of
 from thence.oplog.settings import Settings
+from thence.runtime.files import DiskFiles
 from thence.sim.disk import Disk
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -153,7 +154,7 @@ def test_a_record_of_a_kind_from_the_future_is_not_cut_off(monkeypatch: pytest.M
 
 
 def test_real_files_are_written_and_read_alike(tmp_path: Path) -> None:
-    files = RealFiles(tmp_path)
+    files = DiskFiles(tmp_path)
     log = OpLog.open(files, SMALL, 0)
     log.boot(1, b"machine", 0)
     log.member("a")
@@ -166,6 +167,6 @@ def test_real_files_are_written_and_read_alike(tmp_path: Path) -> None:
     fill(log, {0: 5})
     told_before = told(log)
     files.close()
-    files = RealFiles(tmp_path)
+    files = DiskFiles(tmp_path)
     assert told(OpLog.open(files, SMALL, 0)) == told_before
     files.close()

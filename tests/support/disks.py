@@ -1,75 +1,13 @@
-"""Disks for tests of the log: real files in a folder, and short ways to a log on a fake one."""
+"""Short ways to a log on a fake disk."""
 
-import os
 from collections.abc import Callable
-from pathlib import Path
 from random import Random
 from typing import TypeVar
 
 from thence.core.dots import pack
-from thence.core.storage import DiskError
 from thence.oplog.log import OpLog
 from thence.oplog.settings import Settings
 from thence.sim.disk import Disk
-
-
-class RealFiles:
-    """`Files` over a folder, as plainly as can be."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._open: dict[str, int] = {}
-
-    def names(self) -> list[str]:
-        return sorted(os.listdir(self._folder))
-
-    def size(self, name: str) -> int:
-        return (self._folder / name).stat().st_size
-
-    def read(self, name: str, offset: int, count: int) -> bytes:
-        return os.pread(self._fd(name), count, offset)
-
-    def write(self, name: str, offset: int, data: bytes | bytearray) -> None:
-        try:
-            written = os.pwrite(self._fd(name), data, offset)
-        except OSError as error:
-            raise DiskError(str(error), file=name) from error
-        if written != len(data):
-            raise DiskError("a short write", file=name)
-
-    def truncate(self, name: str, size: int) -> None:
-        os.ftruncate(self._fd(name), size)
-
-    def sync(self, name: str) -> None:
-        os.fsync(self._fd(name))
-
-    def rename(self, old: str, new: str) -> None:
-        self._forget(old)
-        self._forget(new)
-        (self._folder / old).rename(self._folder / new)
-
-    def remove(self, name: str) -> None:
-        self._forget(name)
-        (self._folder / name).unlink()
-
-    def sync_folder(self) -> None:
-        fd = os.open(self._folder, os.O_RDONLY)
-        os.fsync(fd)
-        os.close(fd)
-
-    def close(self) -> None:
-        for name in list(self._open):
-            self._forget(name)
-
-    def _fd(self, name: str) -> int:
-        if name not in self._open:
-            self._open[name] = os.open(self._folder / name, os.O_RDWR | os.O_CREAT, 0o644)
-        return self._open[name]
-
-    def _forget(self, name: str) -> None:
-        if name in self._open:
-            os.close(self._open.pop(name))
-
 
 SMALL = Settings(sync="always", segment_bytes=400, spacing=3)
 """Segments of a handful of records: everything that happens at their borders happens soon."""
