@@ -13,6 +13,7 @@ from thence.core.dots import pack, seq_of
 from thence.core.machine import Ack, Transmit
 from thence.core.message import Message
 from thence.oplog.log import OpLog
+from thence.oplog.policy import Sync
 from thence.oplog.settings import Settings
 from thence.order.engines import ENGINES
 from thence.replica.durable import DurableReplica
@@ -48,11 +49,10 @@ class Machine:
         self.node = self.make(0, SIZE, self.engine, spread, self.rows, self.log, self.taken, now)
 
     def commit(self, now: int) -> None:
-        self.node.commit(now)
-        for sync in self.node.syncs:
-            self.disk.sync(sync.file)
-            self.log.synced(sync, now)
-        self.node.syncs.clear()
+        for effect in self.node.commit(now):
+            if isinstance(effect, Sync):
+                self.disk.sync(effect.file)
+                self.log.synced(effect, now)
 
     def take(self, now: int) -> Message:
         message = self.node.take(now).message

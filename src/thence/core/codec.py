@@ -150,8 +150,13 @@ class Codec:
     def encode(self, packet: Packet) -> bytes:
         out = bytearray((VERSION, MESSAGE))
         if isinstance(packet, Message):
+            if packet.wire is not None:
+                return packet.wire
             self.put_message(out, packet)
-        elif isinstance(packet, Batch):
+            out += crc32(out).to_bytes(4, "little")
+            packet.wire = bytes(out)
+            return packet.wire
+        if isinstance(packet, Batch):
             out[1] = BATCH
             put(out, len(packet.messages))
             for message in packet.messages:
@@ -197,6 +202,8 @@ class Codec:
         packet = self._body(data[1], reader)
         if reader.at != end:
             raise PeerError(f"{end - reader.at} bytes too many in a packet")
+        if isinstance(packet, Message):
+            packet.wire = data
         return packet
 
     def _body(self, kind: int, reader: Reader) -> Packet:

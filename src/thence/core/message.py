@@ -11,7 +11,7 @@ class Message:
     members that the message is addressed to; empty means everyone.
     """
 
-    __slots__ = ("context", "dest", "dot", "payload")
+    __slots__ = ("context", "dest", "dot", "payload", "wire")
 
     def __init__(
         self, dot: int, context: tuple[int, ...], payload: bytes, dest: tuple[int, ...] = ()
@@ -20,6 +20,9 @@ class Message:
         self.context: Final = context
         self.payload: Final = payload
         self.dest: Final = dest
+        self.wire: bytes | None = None
+        """The whole packet as bytes, once it was encoded or if it came like that: it is written to the log
+        and sent to several peers, and need not be made anew each time."""
 
     def __repr__(self) -> str:
         return f"Message({self.dot:#x}, {self.context}, {len(self.payload)} bytes, dest={self.dest})"

@@ -21,14 +21,20 @@ from thence.oplog.settings import Settings
 from thence.oplog.state import State, covers
 
 
-def removable(segments: list[Segment], state: State, settings: Settings, now: int) -> int:
-    """How many segments at the head may go."""
+def removable(
+    segments: list[Segment], state: State, settings: Settings, now: int, limit: int | None = None
+) -> int:
+    """How many segments at the head may go; none that ends after `limit`."""
     standing = min([kept.covers for kept in state.snapshots], default=None)
     total = sum([segment.size for segment in segments])
     count = 0
     for segment, following in pairwise(segments):
         upto = following.before
-        if upto > state.taken or (standing is not None and upto > standing):
+        if (
+            upto > state.taken
+            or (limit is not None and upto > limit)
+            or (standing is not None and upto > standing)
+        ):
             break
         too_much = settings.keep_bytes is not None and total > settings.keep_bytes
         too_old = settings.keep_us is not None and now - following.created_us > settings.keep_us

@@ -223,11 +223,11 @@ class OpLog(View):
 
     # Collection
 
-    def collect(self, now: int) -> Collected:
-        """Remove segments that may go."""
+    def collect(self, now: int, limit: int | None = None) -> Collected:
+        """Remove segments that may go, none of them beyond position `limit`."""
         if not self._writer.gathering and self._due_for_rotation(now):
             self._rotate(now)
-        count = removable(self._segments, self._writer.state, self._settings, now)
+        count = removable(self._segments, self._writer.state, self._settings, now, limit)
         if count:
             # The marks that allow it must not be forgotten after what they allowed was done.
             self._writer.sync()

@@ -74,6 +74,16 @@ class View:
         return self._segments[0].before
 
     @property
+    def start(self) -> tuple[int, ...]:
+        """Per member, the newest message at or before the head."""
+        return tuple(self._segments[0].start)
+
+    @property
+    def active(self) -> int:
+        """Position before the first record of the segment that is being written."""
+        return self._segments[-1].before
+
+    @property
     def size_bytes(self) -> int:
         return sum([segment.size for segment in self._segments])
 

@@ -5,34 +5,48 @@ Own messages are appended when the client submits them, others when the order re
 whatever another node or the application has seen of this one is in the log, and a message is acknowledged
 only when it is. What is held for its causes is not in the log, and is not acknowledged: it comes again.
 
-The application keeps the position of what it has taken together with its own state. After a restart it says
-so, and gets everything after it, once. What it had not taken, it had not seen: its next message does not
-follow from it.
+What the application has taken is marked in the log, between its own messages as it happened, and committed
+before it gets to see it. What it has not taken, it has not seen: its next message does not follow from it. A
+bounded number of messages waits for it in memory, the others are read from the log when it gets there.
 
 Recovery needs nothing but the log. Any order of replaying that respects causality gives the same context,
 the same pasts and the same rows, and the order of the log does. What others told by phantoms is forgotten,
-and asked for again.
+and asked for again. When the log's oldest messages are collected, what must be known of them is the frontier
+of everything up to some position: it is noted whenever a segment begins, and collection stops at the newest
+such position that the application has passed.
 """
 
 from collections import deque
 from collections.abc import Sequence
+from typing import Final
 
 from thence.core.codec import Codec
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
-from thence.core.errors import InvariantError
-from thence.core.machine import Effect, OrderEffect
+from thence.core.machine import Effect, OrderEffect, Wake
 from thence.core.message import Message
 from thence.core.tag import Tag
-from thence.oplog.log import OpLog
+from thence.core.varint import Reader, put
+from thence.oplog.log import Collected, OpLog
 from thence.oplog.policy import Sync
+from thence.oplog.record import Note, Stored
 from thence.order.engine import Engine
+from thence.replica.history import understood
 from thence.replica.replica import NOBODY, Delivered, Replica
 from thence.spread.spread import Spread
 from thence.trace.recorder import Recorder
 
+FRONTIER: Final = 1
+"""The key of the notes that hold a frontier."""
+
+INBOX_MAX: Final = 4096
+"""Messages that wait for the application in memory: enough that reading the log back costs little each."""
+
 
 class DurableReplica(Replica):
-    __slots__ = ("_codec", "_log", "_positions", "_stable", "syncs", "taken")
+    __slots__ = (
+        "_codec", "_frontier", "_inbox_max", "_log", "_marked", "_me", "_noted", "_positions", "_segment",
+        "_spilled", "_stable", "_uncommitted", "taken",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -45,59 +59,143 @@ class DurableReplica(Replica):
         taken: int,
         now: int,
         stability: bool = True,
+        inbox_max: int = INBOX_MAX,
     ) -> None:
         """From what the log holds, for an application that has taken everything up to `taken`."""
         super().__init__(me, size, engine, spread, recorder, stability)
+        self._me = me
         self._codec = Codec(size, engine.stamps_are_dots)
         self._log = log
         self._positions: deque[int] = deque()
+        self._inbox_max = inbox_max
+        self._spilled = True  # the log holds more for the application than the inbox does
+        self._uncommitted = False  # so does what was gathered for it
         self._stable = list(log.stable) + [0] * (size - len(log.stable))
+        self._frontier = engine.tagger(me, size)
+        """Sees every message of the log, in its order, whether the application has taken it or not."""
+        self._noted: list[int] = []
+        self._segment = log.active
         self.taken = taken
-        self.syncs: list[Sync] = []
-        """What the driver must sync before it carries out the effects of this step."""
-        self._recover(me, size, now)
+        self._marked = log.taken
+        self._recover(now)
+        self._refill()
 
-    def _recover(self, me: int, size: int, now: int) -> None:
-        kept, own = [0] * size, []
-        for stored in self._log.since(0):
-            message = self._codec.decode(stored.data)
-            if not isinstance(message, Message) or message.dot != stored.dot:
-                raise InvariantError(f"the log holds something else than message {stored.dot:#x}")
+    # Recovery
+
+    def _recover(self, now: int) -> None:
+        me, log = self._me, self._log
+        kept = list(log.start) + [0] * (len(self._stable) - len(log.start))
+        self._orderer.resume(tuple(kept))
+        if self._witness is not None:
+            self._witness.resume(tuple(kept))
+        own: list[Message] = []
+        for position, record in log.records(log.head):
+            if isinstance(record, Note) and record.key == FRONTIER:
+                self._resume(record.data)
+            if not isinstance(record, Stored):
+                continue
+            message = understood(self._codec, record)
             origin, seq = message.dot & ORIGIN_MASK, message.dot >> ORIGIN_BITS
             self._orderer.sent(message, now)
+            self._frontier.recall(message)
             kept[origin] = seq
             if origin == me and seq > self._stable[me]:
                 own.append(message)
-            if origin == me or stored.position <= self.taken:
+            if origin == me or position <= self.taken:
                 self._tagger.recall(message)
                 if self._witness is not None:
                     self._witness.see(message)
-            else:
-                self.inbox.append(message)
-                self._positions.append(stored.position)
         if self._witness is not None:
             self._witness.recall_stable(tuple(self._stable))
         self._spread.recall(tuple(kept), own, now)
 
-    def submit(self, payload: bytes, now: int) -> Delivered:
-        delivered = super().submit(payload, now)
-        self._log.append(delivered.message.dot, self._codec.encode(delivered.message))
-        return delivered
+    def _resume(self, note: bytes) -> None:
+        """What stood before this note may have been collected: begin with what it says."""
+        reader = Reader(note, 0, len(note))
+        position, own = reader.take(), reader.take()
+        context = tuple([reader.take() for _ in range(reader.take())])
+        self._frontier.resume(own, context)
+        self._noted.append(position)
+        if position <= self.taken:
+            self._tagger.resume(own, context)
+
+    def _note_frontier(self) -> None:
+        """The log has begun a segment: from here on it can be understood without the ones before."""
+        out = bytearray()
+        put(out, self._log.tail)
+        put(out, self._log.vector[self._me])
+        context = self._frontier.context()
+        put(out, len(context))
+        for entry in context:
+            put(out, entry)
+        self._log.note(FRONTIER, bytes(out))
+        self._noted.append(self._log.tail)
+
+    def collect(self, now: int) -> Collected:
+        """Remove from the log what nobody needs any more."""
+        passed = [position for position in self._noted if position <= self._log.taken]
+        collected = self._log.collect(now, passed[-1] if passed else 0)
+        self._noted = [position for position in self._noted if position >= self._log.head]
+        return collected
+
+    # Steps
 
     def take(self, now: int) -> Delivered:
         self.taken = self._positions.popleft()
-        return super().take(now)
+        delivered = super().take(now)
+        if self._spilled and not self.inbox:
+            self._refill()
+        return delivered
 
-    def commit(self, now: int) -> None:
-        """Write down what must not be forgotten; `syncs` says what is to be synced."""
-        self.syncs += [effect for effect in self._log.commit(now) if isinstance(effect, Sync)]
+    def commit(self, now: int) -> list[Sync | Wake]:
+        """Write down what must not be forgotten. What is to be synced, before anything that follows from
+        this step leaves the node, and when to wake the log."""
+        self._mark_taken()
+        effects = self._log.commit(now)
+        self._uncommitted = False
+        if self._segment != self._log.active:
+            self._segment = self._log.active
+            self._note_frontier()
+        return effects
+
+    def _mark_taken(self) -> None:
+        if self.taken > self._marked:
+            self._log.mark_taken(self.taken)
+            self._marked = self.taken
+
+    def _sent(self, message: Message) -> None:
+        self._mark_taken()
+        self._log.append(message.dot, self._codec.encode(message))
+        self._frontier.recall(message)
 
     def _release(self, released: list[OrderEffect], effects: list[Effect], now: int) -> None:
+        rest: list[OrderEffect] = []
         for effect in released:
-            if isinstance(effect, Message):
-                self._positions.append(self._log.append(effect.dot, self._codec.encode(effect)))
-                self._route(self._spread.keep(effect.dot, now), NOBODY, effects, now)
-        super()._release(released, effects, now)
+            if not isinstance(effect, Message):
+                rest.append(effect)
+                continue
+            position = self._log.append(effect.dot, self._codec.encode(effect))
+            self._frontier.took(effect)
+            self._uncommitted = True
+            if self._spilled or len(self.inbox) >= self._inbox_max:
+                self._spilled = True
+            else:
+                self.inbox.append(effect)
+                self._positions.append(position)
+            for asked in self._spread.keep(effect.dot, now):
+                self._route([asked], NOBODY, effects, now)
+        super()._release(rest, effects, now)
+
+    def _refill(self) -> None:
+        """Read on where the inbox ends."""
+        inbox, positions = self.inbox, self._positions
+        for stored in self._log.since(max(self.taken, self._log.head)):
+            if stored.dot & ORIGIN_MASK != self._me:
+                inbox.append(understood(self._codec, stored))
+                positions.append(stored.position)
+                if len(inbox) >= self._inbox_max:
+                    return
+        self._spilled = self._uncommitted
 
     def _sweep(self, now: int) -> Sequence[Tag]:
         found = super()._sweep(now)

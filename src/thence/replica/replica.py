@@ -15,8 +15,8 @@ it likes: nothing waits for that.
 from collections import deque
 from collections.abc import Sequence
 
-from thence.core.errors import PeerError
 from thence.core.machine import (
+    Batch,
     Effect,
     Forward,
     OrderEffect,
@@ -113,8 +113,12 @@ class Replica:
             self._recorder.record(SEND, message.dot, now)
         else:
             self._recorder.record_deps(SEND, message.dot, deps, now)
+        self._sent(message)
         self.outbox.append(message)
         return Delivered(message, self._saw(message, True, now))
+
+    def _sent(self, message: Message) -> None:
+        """The client has sent this; a node that must not forget it writes it down."""
 
     def flush(self, now: int) -> list[Effect]:
         """The middleware takes up what the client has queued."""
@@ -137,9 +141,27 @@ class Replica:
         if type(packet) is Phantom:
             self._heard(peer, packet, effects, now)
             return effects
+        # Before anybody takes note of it: what is refused must be able to come again as it should be.
+        if isinstance(packet, Message):
+            self._orderer.check(packet)
+        elif isinstance(packet, Batch):
+            for message in packet.messages:
+                self._orderer.check(message)
         fresh = self._route(self._spread.receive(peer, packet, now), peer, effects, now)
         if not fresh and type(packet) is Message:
             self._recorder.record(DUPLICATE, packet.dot, now)
+        return effects
+
+    def up(self, peer: int, now: int) -> list[Effect]:
+        """A link to `peer` is there."""
+        effects: list[Effect] = []
+        self._route(self._spread.up(peer, now), NOBODY, effects, now)
+        return effects
+
+    def down(self, peer: int, now: int) -> list[Effect]:
+        """The link to `peer` broke."""
+        effects: list[Effect] = []
+        self._route(self._spread.down(peer, now), NOBODY, effects, now)
         return effects
 
     def wake(self, now: int) -> list[Effect]:
@@ -211,12 +233,7 @@ class Replica:
         for effect in asked:
             if isinstance(effect, Message):
                 fresh = True
-                try:
-                    released = self._orderer.receive(effect, via, now)
-                except PeerError:
-                    # The spread has taken note of it, and what else it asks for (its next wake-up, most
-                    # of all) would be lost if this were raised: the message is dropped, no more.
-                    continue
+                released = self._orderer.receive(effect, via, now)
                 if released:
                     self._release(released, effects, now)
                     self._expect(effects, now)

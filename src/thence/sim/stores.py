@@ -3,6 +3,7 @@
 from random import Random
 
 from thence.oplog.log import OpLog
+from thence.oplog.policy import Sync
 from thence.oplog.settings import Settings as LogSettings
 from thence.order.engine import Engine
 from thence.replica.durable import DurableReplica
@@ -58,11 +59,10 @@ class Stores:
     def commit(self, node: int, now: int) -> None:
         """Write down what the last step must not forget, and sync it."""
         replica, log = self._running[node], self._logs[node]
-        replica.commit(now)
-        while replica.syncs:
-            sync = replica.syncs.pop()
-            self._disks[node].sync(sync.file)
-            log.synced(sync, now)
+        for effect in replica.commit(now):
+            if isinstance(effect, Sync):
+                self._disks[node].sync(effect.file)
+                log.synced(effect, now)
 
     def crash(self, node: int) -> None:
         """The process dies, or the whole machine, which forgets what was not synced."""
