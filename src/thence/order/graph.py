@@ -93,6 +93,12 @@ class GraphOrderer:
     def resume(self, counters: tuple[int, ...]) -> None:
         self._delivered = [pack(origin, seq) for origin, seq in enumerate(counters)]
 
+    def forget(self, counters: tuple[int, ...]) -> None:
+        """Everything that waits is dropped, and so is what was released above these counters."""
+        self.resume(counters)
+        self._missing.clear()
+        self._successors.clear()
+
     def check(self, message: Message) -> None:
         me, known = self._me, len(self._delivered)
         for p in message.context:

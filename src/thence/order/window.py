@@ -86,8 +86,8 @@ class Window:
     """
 
     __slots__ = (
-        "_base", "_bits", "_floors", "_kept", "_live", "_me", "_pending", "_seen", "_spelled", "_stable",
-        "_window",
+        "_aside", "_base", "_bits", "_floors", "_kept", "_live", "_me", "_pending", "_seen", "_spelled",
+        "_stable", "_window",
     )  # fmt: skip
 
     wide: ClassVar[int] = 4096
@@ -107,6 +107,7 @@ class Window:
         self._bits = [0] * size
         self._spelled: list[tuple[int, ...]] | None = None  # the rows of a wide window
         self._pending: dict[int, list[tuple[int, ...]]] = {}
+        self._aside = {me}  # nobody waits for what these have seen (order/roster.py adds and removes)
 
     def __len__(self) -> int:
         # Not the window's length: what is stable stays in it while something older is not.
@@ -208,18 +209,18 @@ class Window:
         tag = self._live.get(dot)
         if tag is None:
             return len(self._seen)
-        return 1 + sum(self._covers(q, tag) for q in range(len(self._seen)) if q != self._me)
+        return 1 + sum(self._covers(q, tag) for q in range(len(self._seen)) if q not in self._aside)
 
     def silent(self) -> list[int]:
         """The members that hold the oldest unstable message back."""
         for tag in self._window:
-            return [q for q in range(len(self._seen)) if q != self._me and not self._covers(q, tag)]
+            return [q for q in range(len(self._seen)) if q not in self._aside and not self._covers(q, tag)]
         return []
 
     def behind(self) -> list[int]:
         """The members that are not known to have seen everything that is not stable."""
         newest_first = self._window[::-1]
-        others = [q for q in range(len(self._seen)) if q != self._me]
+        others = [q for q in range(len(self._seen)) if q not in self._aside]
         return [q for q in others if not all(self._covers(q, tag) for tag in newest_first)]
 
     def words(self) -> int:
@@ -268,7 +269,7 @@ class Window:
 
     def _stable_of_places(self) -> list[GraphTag]:
         rows = zip(self._floors, self._bits, strict=True)
-        others = [row for q, row in enumerate(rows) if q != self._me]
+        others = [row for q, row in enumerate(rows) if q not in self._aside]
         end = self._base + len(self._window)
         low = min([floor for floor, _ in others], default=end)
         low = max(low, self._base)
@@ -287,7 +288,7 @@ class Window:
         return [tag for tag in found if tag.dot > announced[tag.dot & ORIGIN_MASK]]
 
     def _stable_of_vectors(self, rows: list[tuple[int, ...]]) -> list[GraphTag]:
-        others = [row for q, row in enumerate(rows) if q != self._me]
+        others = [row for q, row in enumerate(rows) if q not in self._aside]
         reached = list(map(min, self._seen, self._seen, *others))
         found = []
         for origin, newest in enumerate(reached):
