@@ -25,6 +25,17 @@ def test_after_the_storm_all_is_well(seed: int, order: str) -> None:
     assert verdict.stables == settings.nodes * verdict.sends
 
 
+@pytest.mark.parametrize("order", ["graph", "vector"])
+@pytest.mark.parametrize("seed", [1, 4, 13, 14, 35])
+def test_storms_over_lossy_links_that_once_found_a_bug(seed: int, order: str) -> None:
+    """Drawn as they were then: datagrams and large segments."""
+    settings = configure("storm", order=order, seed=seed, links="datagram", segment_bytes=1 << 16)
+    outcome, events = simulated(settings)
+    assert outcome.complete, outcome.why
+    [verdict] = judge(events)
+    assert not any(verdict.violations.values()), verdict
+
+
 @pytest.mark.parametrize("order", EXACT)
 @pytest.mark.parametrize("seed", [0, 17, 39])
 def test_a_storm_is_the_same_to_the_byte_each_time(seed: int, order: str) -> None:
@@ -43,3 +54,4 @@ def test_storms_differ() -> None:
     plans = [Run(one).plan for one in drawn]
     kinds = {type(fault).__name__ for plan in plans for fault in plan.faults}
     assert kinds == {"Cut", "Pause", "Crash"}
+    assert {one.links for one in drawn} == {"datagram", "session"}

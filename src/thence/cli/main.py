@@ -87,6 +87,10 @@ def sim(
     durable: Annotated[
         bool | None, typer.Option("--durable/--no-durable", help="Nodes restart from a simulated disk.")
     ] = None,
+    links: Annotated[
+        str | None,
+        typer.Option(help="datagram: packets are lost singly; session: in order until a link breaks."),
+    ] = None,
     payload_bytes: Annotated[int | None, typer.Option(help="Size of a payload.")] = None,
     seed: Annotated[int | None, typer.Option(help="The one seed of everything random.")] = None,
     trace: Annotated[
@@ -107,7 +111,7 @@ def sim(
         "latency_matrix": latency_matrix, "weibull_scale": weibull_scale, "weibull_shape": weibull_shape,
         "slow_factor": slow_factor, "loss": loss, "duplicate": duplicate, "reorder": reorder,
         "take_ms": take_ms, "batch_ms": batch_ms, "stability": stability,
-        "durable": durable,
+        "durable": durable, "links": links,
         "payload_bytes": payload_bytes, "seed": seed,
     }  # fmt: skip
     raise typer.Exit(command.run(scenario, given, trace, as_json))

@@ -84,6 +84,10 @@ class View:
         return self._segments[-1].before
 
     @property
+    def segments(self) -> int:
+        return len(self._segments)
+
+    @property
     def size_bytes(self) -> int:
         return sum([segment.size for segment in self._segments])
 

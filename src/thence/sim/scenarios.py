@@ -128,7 +128,7 @@ def flaky(settings: Settings, random: Random) -> Plan:
 
 def draw_storm(random: Random) -> dict[str, object]:
     """A group, a load and a network, none of them kind."""
-    return {
+    drawn: dict[str, object] = {
         "nodes": random.choice((2, 3, 3, 4, 5, 6, 8)),
         "messages": random.randint(5, 40),
         "interval_ms": random.choice((2.0, 20.0, 100.0, 500.0)),
@@ -143,6 +143,10 @@ def draw_storm(random: Random) -> dict[str, object]:
         "batch_ms": random.choice((0.0, 0.0, 5.0)),
         "durable": random.random() < 0.7,
     }
+    if drawn["durable"]:
+        drawn["links"] = random.choice(("datagram", "session", "session"))
+        drawn["segment_bytes"] = random.choice((512, 2048, 1 << 16))
+    return drawn
 
 
 @scenario("storm", "everything at once, drawn from the seed; then calm, and all must come right", draw_storm)

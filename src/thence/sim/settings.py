@@ -45,6 +45,9 @@ class Settings:
     durable: bool = False
     """Whether nodes keep a log on a simulated disk and restart from it; else a crash forgets nothing.
     (The double-tagged baseline stamps messages on their way out, and keeps them in memory.)"""
+    links: str = "datagram"
+    """`datagram`: packets are lost, repeated and reordered one by one. `session`: they arrive in order, until
+    the link breaks (as TCP does); needs durable nodes."""
     segment_bytes: int = 1 << 16
     """Size of a segment of that log: small, so that short runs have several."""
     payload_bytes: int = 64
@@ -68,6 +71,8 @@ class Settings:
         need(self.payload_bytes >= 0, f"--payload-bytes must not be negative: {self.payload_bytes}")
         need(self.interval in ("fixed", "poisson"), f"--interval is fixed or poisson, not {self.interval!r}")
         need(self.latency in ("fixed", "weibull"), f"--latency is fixed or weibull, not {self.latency!r}")
+        need(self.links in ("datagram", "session"), f"--links is datagram or session, not {self.links!r}")
+        need(self.links == "datagram" or self.durable, "--links session needs --durable")
         for name in ("loss", "duplicate", "reorder"):
             share = getattr(self, name)
             need(0 <= share <= 1, f"--{name} is a share between 0 and 1, not {share}")

@@ -2,17 +2,24 @@
 
 from random import Random
 
+from thence.core.codec import Codec
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
 from thence.oplog.settings import Settings as LogSettings
 from thence.order.engine import Engine
 from thence.replica.durable import DurableReplica
+from thence.replica.history import LogHistory
 from thence.sim.disk import Disk
 from thence.sim.settings import Settings
+from thence.spread.sessions import SessionMesh, SessionSettings
+from thence.spread.spread import Spread
 from thence.spread.spreads import build
 from thence.trace.recorder import Recorder
 
 MACHINE = b"simulated"
+
+KEEP_SEGMENTS = 3
+"""Above that, what nobody needs is collected: soon, so that short runs restart from what is left."""
 
 
 class Stores:
@@ -29,6 +36,10 @@ class Stores:
         # Always: a node never tells what it could forget, so that it comes back as the same member.
         self._log_settings = LogSettings(sync="always", segment_bytes=settings.segment_bytes)
         self._disks = [Disk(Random(f"{settings.seed}/disk/{name}")) for name in names]
+        # Small as well as large ones: what does not fit must come from the log.
+        small = Random(f"{settings.seed}/small")
+        self._inbox_max = small.choice((1, 3, 4096))
+        self._sessions = SessionSettings(window=small.choice((4, 16, 8192)))
         self._logs: dict[int, OpLog] = {}
         self._running: dict[int, DurableReplica] = {}
 
@@ -40,7 +51,7 @@ class Stores:
             log.member(name)
         log.sync(now)
         settings, before = self._settings, self._running.get(node)
-        spread = build(settings.spread, node, settings.nodes, settings.batch_us)
+        spread = self._spread(node, log)
         taken = before.taken if before else 0  # the application's own; it is somewhere else
         made = DurableReplica(
             node,
@@ -52,9 +63,17 @@ class Stores:
             taken,
             now,
             settings.stability,
+            self._inbox_max,
         )
         self._logs[node], self._running[node] = log, made
         return made
+
+    def _spread(self, node: int, log: OpLog) -> Spread:
+        settings = self._settings
+        if settings.links == "datagram":
+            return build(settings.spread, node, settings.nodes, settings.batch_us)
+        history = LogHistory(log, Codec(settings.nodes, self._engine.stamps_are_dots))
+        return SessionMesh(node, settings.nodes, history, self._sessions)
 
     def commit(self, node: int, now: int) -> None:
         """Write down what the last step must not forget, and sync it."""
@@ -63,6 +82,8 @@ class Stores:
             if isinstance(effect, Sync):
                 self._disks[node].sync(effect.file)
                 log.synced(effect, now)
+        if log.segments > KEEP_SEGMENTS:
+            replica.collect(now)
 
     def crash(self, node: int) -> None:
         """The process dies, or the whole machine, which forgets what was not synced."""

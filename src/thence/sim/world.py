@@ -17,16 +17,23 @@ from thence.core.message import Message
 from thence.replica.replica import Replica
 from thence.sim.faults import Crash, Cut, Fault, Pause, Plan
 from thence.sim.network import latency
+from thence.sim.sessions import Carried, Change, Sessions
 from thence.sim.settings import Settings
 from thence.sim.stores import Stores
 from thence.sim.workload import intervals
 
-PACKET, WAKE, SEND, TAKE, BEGIN, END = range(6)
+PACKET, WAKE, SEND, TAKE, LINK, BEGIN, END, CONNECT = range(8)
 
-Event = tuple[int, int, int, int, int, Packet | Fault | None]
+What = Packet | Fault | Carried | Change | None
+
+Event = tuple[int, int, int, int, int, What]
 """When, tie-breaker, what, which node, which peer (of a wake-up: which life of the node), with what."""
 
 NAMES: dict[type, str] = {Message: "messages", Batch: "batches", Ack: "acks", Phantom: "phantoms"}
+
+
+BREAKS = 0.1
+"""Of packets that a lossy network loses, the share that costs the whole link."""
 
 
 class Progress(Enum):
@@ -72,6 +79,11 @@ class World:
         self._lives = [0] * settings.nodes
         self._to_send = [settings.messages] * settings.nodes
         self._payload = bytes(settings.payload_bytes)
+        self._sessions: Sessions | None = None
+        if settings.links == "session":
+            self._sessions = Sessions(
+                settings.nodes, stream("sessions"), self._plan_change, self._plan_connect
+            )
         self._prepare(plan)
 
     def _prepare(self, plan: Plan) -> None:
@@ -84,9 +96,13 @@ class World:
             self._push(fault.at_us, BEGIN, node, what=fault)
             self._push(fault.until_us, END, node, what=fault)
 
-    def _push(
-        self, at: int, kind: int, node: int, peer: int = -1, what: Packet | Fault | None = None
-    ) -> None:
+    def _plan_change(self, at: int, node: int, peer: int, change: Change) -> None:
+        self._push(at, LINK, node, peer, change)
+
+    def _plan_connect(self, at: int, one: int, other: int) -> None:
+        self._push(at, CONNECT, one, other)
+
+    def _push(self, at: int, kind: int, node: int, peer: int = -1, what: What = None) -> None:
         self._planned += 1
         heappush(self._heap, (at, self._planned, kind, node, peer, what))
 
@@ -107,6 +123,11 @@ class World:
                 continue
             replica = replicas[node]
             if kind == PACKET:
+                if type(what) is Carried:
+                    assert self._sessions
+                    if not self._sessions.arrives(node, peer, what):
+                        continue
+                    what = what.packet
                 effects = replica.receive(peer, what, now)  # type: ignore[arg-type]  # packets carry one
                 if replica.inbox:
                     self._delivered(node, now)
@@ -118,6 +139,11 @@ class World:
                 effects = self._send(node, now)
             elif kind == TAKE:
                 self._take(node, now)
+                continue
+            elif kind == LINK:
+                effects = self._link(node, peer, what, now)  # type: ignore[arg-type]  # links change
+            elif kind == CONNECT:
+                self._try_to_connect(node, peer, now)
                 continue
             else:
                 assert isinstance(what, Cut | Pause | Crash)
@@ -161,11 +187,15 @@ class World:
     def _begin(self, fault: Fault) -> list[Effect]:
         if isinstance(fault, Cut):
             self._cut.update(fault.links)
+            if self._sessions:
+                self._sessions.snap(self.now, fault.links)
         else:
             self._away.setdefault(fault.node, [])
             if isinstance(fault, Crash):
                 self._down.add(fault.node)
                 self._lives[fault.node] += 1
+                if self._sessions:
+                    self._sessions.crashed(self.now, fault.node, len(self._replicas))
                 if self._stores:
                     self._stores.crash(fault.node)
         return []
@@ -183,6 +213,19 @@ class World:
             return self._replicas[fault.node].restart(self.now)
         return []
 
+    def _link(self, node: int, peer: int, change: Change, now: int) -> list[Effect]:
+        assert self._sessions
+        if not self._sessions.changed(node, peer, change):
+            return []
+        replica = self._replicas[node]
+        return replica.up(peer, now) if change.up else replica.down(peer, now)
+
+    def _try_to_connect(self, one: int, other: int, now: int) -> None:
+        assert self._sessions
+        away = one in self._away or other in self._away
+        cut = (one, other) in self._cut or (other, one) in self._cut
+        self._sessions.connecting(now, one, other, not (away or cut), self._latency(one, other))
+
     def _carry_out(self, node: int, effects: list[Effect], now: int) -> None:
         for effect in effects:
             if type(effect) is Transmit:
@@ -194,6 +237,9 @@ class World:
         packet, name = effect.packet, NAMES[type(effect.packet)]
         self.packets[name] += len(effect.peers)
         self.bytes[name] += len(effect.peers) * len(self._encode(packet))
+        if self._sessions:
+            self._transmit_in_order(self._sessions, node, effect, now)
+            return
         heap, latency, cut, planned = self._heap, self._latency, self._cut, self._planned
         if self._faulty or cut:
             self._transmit_badly(node, effect, now)
@@ -202,6 +248,18 @@ class World:
             planned += 1
             heappush(heap, (now + latency(node, peer), planned, PACKET, peer, node, packet))
         self._planned = planned
+
+    def _transmit_in_order(self, sessions: Sessions, node: int, effect: Transmit, now: int) -> None:
+        for peer in effect.peers:
+            if self._chance() < self._settings.loss * BREAKS:
+                self.packets["broke a link"] += 1
+                sessions.snap(now, [(node, peer)])
+            sent = sessions.sending(node, peer, effect.packet, now + self._latency(node, peer))
+            if sent is None:
+                self.packets["lost"] += 1
+            else:
+                at, carried = sent
+                self._push(at, PACKET, peer, node, carried)
 
     def _transmit_badly(self, node: int, effect: Transmit, now: int) -> None:
         settings, chance = self._settings, self._chance

@@ -16,7 +16,7 @@ would survive a crash.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Literal, NamedTuple
@@ -213,7 +213,7 @@ class SessionMesh:
                 break
         return effects
 
-    def _from(self, seq: int) -> Sequence[Message] | "islice[Message]":
+    def _from(self, seq: int) -> Iterator[Message]:
         """Own messages from this counter on, some of them at least."""
         first = self._top - len(self._recent) + 1
         if seq >= first:
