@@ -1,0 +1,204 @@
+"""A node's own HTTP routes: looking at it, and telling it what to do.
+
+Whoever reaches the port may look (`GET`); only who can read `control.json` in the data folder may tell it to
+do anything (`POST` with its token). The port is on the loopback unless the settings say otherwise. Faults are
+for trials: a node takes them only if it was started so.
+
+| route | answers |
+| --- | --- |
+| `GET /health` | 200 `ok`, or 503 and the reason |
+| `GET /metrics` | the text format of Prometheus |
+| `GET /status` | `status.Status` as JSON |
+| `POST /broadcast` | the body is the payload: `{"origin", "seq"}` |
+| `POST /load` | `load.Load` as JSON: 202, and it runs; the status tells how far it is |
+| `POST /fault` | `Fault` as JSON: 200; 403 unless faults are allowed |
+| `POST /stop` | 202, and the node stops cleanly |
+
+The client's side is `remote.Control`.
+"""
+
+import hmac
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, Literal, Protocol, TypeVar
+
+import msgspec
+
+from thence.core.errors import StorageError, UsageError
+from thence.runtime import control_file, metrics, process
+from thence.runtime.address import Address
+from thence.runtime.control_file import ControlFile
+from thence.runtime.http import Handler, HttpServer, Limits, Refused, Request, Response, Routes, text
+from thence.runtime.load import Load
+from thence.runtime.logs import Log
+from thence.runtime.remote import Control as Control
+from thence.runtime.status import Status
+
+Asked = TypeVar("Asked", bound=msgspec.Struct)
+
+ANYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Where a node that listens everywhere can be reached from its own machine."""
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    what: Literal["cut", "mend", "slow", "pause"]
+    """`pause` changes nothing in the node: whoever asks sends the signals, if the node has nothing against
+    it. Only so does it stop in the middle of whatever it was doing, as a machine does that stalls."""
+    peer: str | None = None
+    """The link with this member; for `mend`, None means all of them."""
+    delay_ms: float = 0.0
+    """For `slow`: how much later everything leaves on the link."""
+
+    def checked(self) -> "Fault":
+        if self.what in ("cut", "slow") and self.peer is None:
+            raise UsageError(f"{self.what} which link? peer is missing")
+        if not 0 <= self.delay_ms <= 3_600_000:
+            raise UsageError(f"a link is slowed by up to an hour, not {self.delay_ms} ms")
+        return self
+
+
+class Controlled(Protocol):
+    """The node, as its routes see it. `UsageError` is answered with 400, `StorageError` with 503."""
+
+    def status(self) -> Status | Mapping[str, object]: ...
+
+    def metrics(self) -> str: ...
+
+    def health(self) -> str | None:
+        """What is wrong, in words; None: nothing."""
+        ...
+
+    async def broadcast(self, payload: bytes) -> tuple[str, int]:
+        """The message's origin, by name, and its number there."""
+        ...
+
+    async def load(self, load: Load) -> None:
+        """Begin with it (`load.Loader` does the work)."""
+        ...
+
+    def fault(self, what: str, peer: str | None, delay_us: int) -> None:
+        """`cut`, `mend` or `slow` the link with a peer; `mend` without a peer: all links."""
+        ...
+
+    def stop(self) -> None:
+        """Begin to stop; returns at once."""
+        ...
+
+
+class ControlServer:
+    """Listens for a node, and says in its data folder where."""
+
+    __slots__ = ("_cluster", "_folder", "_http", "_log", "_name", "_token")
+
+    def __init__(
+        self,
+        node: Controlled,
+        folder: Path,
+        name: str,
+        cluster: str,
+        allow_faults: bool,
+        log: Log,
+        limits: Limits | None = None,
+    ) -> None:
+        self._folder: Final = folder
+        self._name: Final = name
+        self._cluster: Final = cluster
+        self._log: Final = log
+        self._token: Final = secrets.token_urlsafe(32)
+        self._http: Final = HttpServer(routes(node, self._token, allow_faults, log), self._failed, limits)
+
+    async def start(self, address: Address) -> Address:
+        """Returns where it listens; the system chooses a port if none (0) is given."""
+        port = await self._http.start(address.host, address.port)
+        seen = process.look(os.getpid())
+        try:
+            file = ControlFile(
+                name=self._name, cluster=self._cluster, host=ANYWHERE.get(address.host, address.host),
+                port=port, pid=os.getpid(), started=seen.start if seen else "", token=self._token,
+            )  # fmt: skip
+            control_file.write(self._folder, file)
+        except BaseException:
+            await self._http.close(grace_s=0)
+            raise
+        return Address(address.host, port)
+
+    async def close(self) -> None:
+        control_file.remove(self._folder)
+        await self._http.close()
+
+    def _failed(self, request: Request, error: Exception) -> None:
+        self._log.warn("control_failed", method=request.method, path=request.path, error=repr(error))
+
+
+def routes(node: Controlled, token: str, allow_faults: bool, log: Log) -> Routes:
+    async def health(_: Request) -> Response:
+        why = node.health()
+        return text(200, "ok") if why is None else text(503, why)
+
+    async def show_metrics(_: Request) -> Response:
+        return Response(200, node.metrics().encode(), metrics.CONTENT_TYPE)
+
+    async def status(_: Request) -> Response:
+        return answer(200, node.status())
+
+    async def broadcast(request: Request) -> Response:
+        origin, seq = await node.broadcast(request.body)
+        return answer(200, {"origin": origin, "seq": seq})
+
+    async def load(request: Request) -> Response:
+        wanted = asked(request, Load).checked()
+        await node.load(wanted)
+        return answer(202, {"load": wanted})
+
+    async def fault(request: Request) -> Response:
+        if not allow_faults:
+            return text(403, "this node takes no faults: start it with --allow-faults")
+        wanted = asked(request, Fault).checked()
+        log.warn("fault", what=wanted.what, peer=wanted.peer, delay_ms=wanted.delay_ms)
+        if wanted.what != "pause":
+            node.fault(wanted.what, wanted.peer, round(wanted.delay_ms * 1000))
+        return answer(200, {"fault": wanted})
+
+    async def stop(_: Request) -> Response:
+        log.info("asked_to_stop")
+        node.stop()
+        return answer(202, {"stopping": True})
+
+    def owners(handler: Handler) -> Handler:
+        """Only for those who know the token."""
+        expected = f"Bearer {token}".encode()
+
+        async def guarded(request: Request) -> Response:
+            given = request.headers.get("authorization", "").encode("latin-1")
+            if not hmac.compare_digest(given, expected):
+                why = "this needs the token that stands in control.json in the node's data folder"
+                raise Refused(401, why, ("WWW-Authenticate", "Bearer"))
+            try:
+                return await handler(request)
+            except StorageError as error:
+                return text(503, str(error))
+
+        return guarded
+
+    return {
+        ("GET", "/health"): health,
+        ("GET", "/metrics"): show_metrics,
+        ("GET", "/status"): status,
+        ("POST", "/broadcast"): owners(broadcast),
+        ("POST", "/load"): owners(load),
+        ("POST", "/fault"): owners(fault),
+        ("POST", "/stop"): owners(stop),
+    }
+
+
+def asked(request: Request, form: type[Asked]) -> Asked:
+    try:
+        return msgspec.json.decode(request.body, type=form)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read this as a {form.__name__.lower()}: {error}") from None
+
+
+def answer(status: int, value: object) -> Response:
+    return Response(status, msgspec.json.encode(value) + b"\n", "application/json")

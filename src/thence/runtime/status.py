@@ -1,0 +1,95 @@
+"""What a node tells about itself: the answer to `GET /status`, typed for both ends.
+
+The node makes a `Status`, the client reads one back; between them it is JSON that people and scripts read
+too, so fields are only ever added, with defaults, and a reader passes over those that it does not know.
+"""
+
+from typing import Literal
+
+from msgspec import Struct, field
+
+
+class MemberStatus(Struct, frozen=True, kw_only=True):
+    """One member of the group as this node sees it."""
+
+    name: str
+    address: str
+    link: Literal["me", "up", "down", "cut"]
+    """`cut`: down because a fault was asked for."""
+    since_s: float = 0.0
+    """For how long the link has been like that."""
+    lag: int = 0
+    """Own messages that this member has not acknowledged."""
+    queued_bytes: int = 0
+    reconnects: int = 0
+    cut_offs: int = 0
+    """How often this member sent what no correct peer sends."""
+    refusals: int = 0
+    received_bytes: int = 0
+    sent_bytes: int = 0
+
+
+class LogStatus(Struct, frozen=True, kw_only=True):
+    bytes: int
+    """On disk."""
+    head: int
+    """Position of the oldest record, tail: of the newest, durable: of the newest that is synced."""
+    tail: int
+    durable: int
+    sync: str
+    """The policy."""
+    trouble: str | None = None
+    """Why nothing more is written, if so."""
+    appended_bytes: int = 0
+    """Since this start."""
+    syncs: int = 0
+
+
+class Faults(Struct, frozen=True, kw_only=True):
+    """What was asked for with `thence fault`, and still holds."""
+
+    allowed: bool = False
+    cut: list[str] = field(default_factory=list)
+    slow_ms: dict[str, float] = field(default_factory=dict)
+
+
+class LoadStatus(Struct, frozen=True, kw_only=True):
+    """The latest load that the node was asked for."""
+
+    running: bool
+    sent: int
+    seconds: float
+    """For how long it ran, or has been running."""
+    rate: float
+    """What was asked for; 0: as fast as it goes."""
+    count: int | None = None
+    limit_s: float | None = None
+    failed: str | None = None
+
+
+class Status(Struct, frozen=True, kw_only=True):
+    name: str
+    cluster: str
+    pid: int
+    uptime_s: float
+    state: str
+    """starting, running, draining or broken."""
+    boot: int
+    members: list[MemberStatus]
+    sent: int
+    """Own messages since this start, as `delivered` counts those of others."""
+    delivered: int
+    inbox: int
+    """Released, and not taken by the application."""
+    held: int
+    """Received, and waiting for their causes."""
+    unstable: int
+    oldest_unstable_s: float | None
+    """How long the oldest of them has been known here."""
+    holding_stability_back: list[str]
+    """Members that the oldest unstable message waits for."""
+    log: LogStatus
+    refusals: int = 0
+    """Connections that were refused here, strangers' among them."""
+    faults: Faults = field(default_factory=Faults)
+    load: LoadStatus | None = None
