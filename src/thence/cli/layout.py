@@ -1,0 +1,211 @@
+"""The folder of a local cluster: who is in it, at which addresses, with which secret.
+
+    DIR/cluster.toml    what must stay the same when the cluster is started again
+    DIR/secret          made once, readable by its owner alone
+    DIR/lock            held while a cluster runs from this folder
+    DIR/NAME/           data of a node
+    DIR/NAME/log.txt    what the node printed
+
+Invariant: a folder with anything else in it is left alone.
+"""
+
+import fcntl
+import os
+import secrets
+import socket
+import time
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from thence.core.errors import UsageError
+from thence.runtime.address import Address
+
+HOST: Final = "127.0.0.1"
+MOST_NODES: Final = 256
+"""Each is a process of tens of megabytes; more is a matter for the simulator."""
+
+PORTS: Final = range(7_000, 32_000)
+"""Below those that systems hand out to outgoing connections, which would take one away during a restart."""
+
+FILE: Final = "cluster.toml"
+SECRET: Final = "secret"
+LOCK: Final = "lock"
+LEFTOVERS: Final = {SECRET, LOCK, f"{FILE}.new"}
+"""What a making that was cut short leaves behind."""
+
+VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    folder: Path
+    cluster: str
+    base_port: int
+    http_base: int | None
+    """None: every node takes a port that is free when it starts."""
+    names: tuple[str, ...]
+
+    def address(self, name: str) -> Address:
+        return Address(HOST, self.base_port + self.names.index(name))
+
+    def http(self, name: str) -> Address:
+        return Address(HOST, self.http_base + self.names.index(name) if self.http_base else 0)
+
+    def data(self, name: str) -> Path:
+        return self.folder / name
+
+    def log(self, name: str) -> Path:
+        return self.folder / name / "log.txt"
+
+    @property
+    def secret(self) -> Path:
+        return self.folder / SECRET
+
+    @property
+    def members(self) -> str:
+        return ",".join(f"{name}={self.address(name)}" for name in self.names)
+
+
+def names(count: int) -> tuple[str, ...]:
+    """a … z, a1 … z1, a2 …"""
+    return tuple(f"{chr(ord('a') + k % 26)}{k // 26 or ''}" for k in range(count))
+
+
+def open_layout(
+    folder: Path, nodes: int | None = None, base_port: int | None = None, http_base: int | None = None
+) -> Layout:
+    """The cluster in `folder`, made if there is none. What is given must be what it was made with."""
+    try:
+        if (folder / FILE).exists():
+            layout = _read(folder)
+            _compare(layout, nodes, base_port)
+            if http_base is not None and http_base != layout.http_base:
+                layout = _write(folder, layout.cluster, len(layout.names), layout.base_port, http_base)
+            return layout
+        return _make(folder, 3 if nodes is None else nodes, base_port, http_base)
+    except OSError as error:
+        raise UsageError(f"cannot use {folder} for a cluster: {error.strerror}") from error
+
+
+class Hold:
+    """The right to run a cluster from this folder; gone with the process that has it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = (folder / LOCK).open("a+")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._file.seek(0)
+            holder = self._file.read().strip()
+            self._file.close()
+            raise UsageError(f"the cluster in {folder} is already run by process {holder}") from None
+        self._file.truncate(0)
+        self._file.write(f"{os.getpid()}\n")
+        self._file.flush()
+
+    def release(self) -> None:
+        self._file.close()
+
+
+def taken(ports: Iterable[int]) -> int | None:
+    """One of these ports that nobody can listen on now."""
+    for port in ports:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
+            try:
+                probe.bind((HOST, port))
+            except (OSError, OverflowError):
+                return port
+    return None
+
+
+def need_ports(layout: Layout, patience_s: float = 3.0) -> None:
+    """The cluster's ports are free. Nodes of a cluster that was just killed may take a moment to be gone."""
+    until = time.monotonic() + patience_s
+    count = len(layout.names)
+    starts = [layout.base_port, *([layout.http_base] if layout.http_base else [])]
+    wanted = [port for start in starts for port in range(start, start + count)]
+    while (port := taken(wanted)) is not None:
+        if time.monotonic() > until:
+            raise UsageError(f"port {port} of the cluster in {layout.folder} is in use by another program")
+        time.sleep(0.05)
+
+
+def _make(folder: Path, nodes: int, base_port: int | None, http_base: int | None) -> Layout:
+    if not 1 <= nodes <= MOST_NODES:
+        raise UsageError(f"--nodes must be between 1 and {MOST_NODES}, not {nodes}")
+    if folder.exists() and {path.name for path in folder.iterdir()} - LEFTOVERS:
+        raise UsageError(f"{folder} holds something else: give --data a folder of its own")
+    folder.mkdir(parents=True, exist_ok=True)
+    secret = os.open(folder / SECRET, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(secret, "w") as file:
+        file.write(f"{secrets.token_hex(32)}\n")
+    return _write(
+        folder,
+        f"up-{secrets.token_hex(4)}",
+        nodes,
+        _free(nodes, http_base) if base_port is None else base_port,
+        http_base,
+    )
+
+
+def _free(count: int, http_base: int | None) -> int:
+    """The start of a free range, drawn by chance: others may look for one at the same time."""
+    random = Random(secrets.randbits(64))
+    for _ in range(1000):
+        start = random.randrange(PORTS.start, PORTS.stop - count)
+        if not _overlap(start, http_base, count) and taken(range(start, start + count)) is None:
+            return start
+    raise UsageError(f"found no {count} free ports in a row: give --base-port")
+
+
+def _overlap(base_port: int, http_base: int | None, count: int) -> bool:
+    return http_base is not None and abs(base_port - http_base) < count
+
+
+def _write(folder: Path, cluster: str, nodes: int, base_port: int, http_base: int | None) -> Layout:
+    for base, flag in ((base_port, "--base-port"), (http_base, "--http-base")):
+        if base is not None and not 1 <= base <= 65_536 - nodes:
+            raise UsageError(f"{flag} must leave room for {nodes} ports below 65536, not {base}")
+    if _overlap(base_port, http_base, nodes):
+        raise UsageError("--base-port and --http-base are too close: their ports overlap")
+    lines = [
+        "# A local cluster of `thence up`: what stays the same when it is started again.",
+        f"version = {VERSION}",
+        f'cluster = "{cluster}"',
+        f"nodes = {nodes}",
+        f"base_port = {base_port}",
+        *([f"http_base = {http_base}"] if http_base else []),
+    ]
+    (folder / f"{FILE}.new").write_text("\n".join(lines) + "\n")
+    (folder / f"{FILE}.new").replace(folder / FILE)
+    return Layout(folder, cluster, base_port, http_base, names(nodes))
+
+
+def _read(folder: Path) -> Layout:
+    path = folder / FILE
+    try:
+        read = tomllib.loads(path.read_text())
+        cluster, nodes, base_port = read["cluster"], read["nodes"], read["base_port"]
+        http_base = read.get("http_base")
+        sound = isinstance(cluster, str) and all(
+            isinstance(number, int) and 0 < number < 65_536 for number in (nodes, base_port, http_base or 1)
+        )
+        sound = sound and nodes <= min(MOST_NODES, 65_536 - base_port) and read["version"] == VERSION
+    except (ValueError, KeyError) as error:
+        raise UsageError(f"{path} cannot be understood: {error}") from error
+    if not sound:
+        raise UsageError(f"{path} cannot be understood: was it changed by hand, or made by a later version?")
+    return Layout(folder, cluster, base_port, http_base, names(nodes))
+
+
+def _compare(layout: Layout, nodes: int | None, base_port: int | None) -> None:
+    there = len(layout.names)
+    if nodes is not None and nodes != there:
+        raise UsageError(f"the cluster in {layout.folder} has {there} nodes, not {nodes}")
+    if base_port is not None and base_port != layout.base_port:
+        raise UsageError(f"the cluster in {layout.folder} has base port {layout.base_port}, not {base_port}")

@@ -1,0 +1,35 @@
+"""A program that stands in for a node: takes the flags of `thence node`, and lives as its folder says.
+
+`behave` in the data folder: absent, to run until SIGTERM; `deaf`, to pass over SIGTERM; `exit N`, to say why
+and exit at once. It writes its pid to `pid` once it is up, and adds a line to `starts` at each start.
+"""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+
+def main() -> int:
+    folder = Path(sys.argv[sys.argv.index("--data") + 1])
+    told = folder / "behave"
+    behave = told.read_text() if told.exists() else ""
+    with (folder / "starts").open("a") as starts:
+        starts.write(" ".join(sys.argv[1:]) + "\n")
+    if behave.startswith("exit"):
+        print("line one\nthe reason why", flush=True)
+        return int(behave.split()[1])
+    signals = {signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    new = folder / "pid.new"
+    new.write_text(str(os.getpid()))
+    new.rename(folder / "pid")
+    print("up", flush=True)
+    while True:
+        signal.sigwait(signals)
+        if behave != "deaf":
+            return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
