@@ -34,6 +34,12 @@ def _metadata(quick: bool) -> Iterator[Record]:
     return bench(quick)
 
 
+def _oplog(quick: bool) -> Iterator[Record]:
+    from thence.cli.bench.oplog import bench
+
+    return bench(quick)
+
+
 def _verify(quick: bool) -> Iterator[Record]:
     from thence.cli.bench.verify import bench
 
@@ -45,6 +51,7 @@ BENCHES: dict[str, Callable[[bool], Iterator[Record]]] = {
     "tags": _tags,
     "metadata": _metadata,
     "sim": _sim,
+    "oplog": _oplog,
     "verify": _verify,
 }
 
