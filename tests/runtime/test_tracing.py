@@ -341,3 +341,19 @@ def test_a_short_write_is_continued(tmp_path: Path) -> None:
     trace.close()
     os.close(reader)
     os.close(writer)
+
+
+def test_what_the_log_has_forgotten_and_the_trace_has_not_is_left_to_the_restart_row(tmp_path: Path) -> None:
+    """The machine went down: the file of the trace had been written back, the end of the log had not."""
+    cuts = Cuts("graph", 0, SETTINGS["whole"], tmp_path)
+    before, after = cuts.crashes[0], cuts.crashes[-1]
+    found: list[Row] = []
+
+    def keep(rows: list[Row]) -> Iterable[Row]:
+        found.extend(rows)
+        return rows
+
+    last = [row for row in decode(after.rows) if row.kind == "deliver"][-1]
+    assert (last.origin, last.seq) not in [(row.origin, row.seq) for row in decode(before.rows)]
+    cuts.restarted(Crash(before.disk, after.rows), len(after.rows), keep)
+    assert found == []
