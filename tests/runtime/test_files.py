@@ -90,12 +90,13 @@ def test_a_truncation_cuts_and_never_grows(files: DiskFiles) -> None:
     assert files.read("f", 0, 10) == b"ab"
 
 
-def test_a_renamed_file_is_what_its_new_name_stands_for(files: DiskFiles) -> None:
+def test_a_renamed_file_is_what_its_new_name_stands_for(files: DiskFiles, tmp_path: Path) -> None:
     files.write("old", 0, b"old")
     files.write("new", 0, b"replaced")
     assert files.read("new", 0, 3) == b"rep"
     files.rename("old", "new")
     assert files.names() == ["new"]
+    assert descriptors(tmp_path) == [f"{tmp_path}/new"]
     assert files.read("new", 0, 100) == b"old"
     files.write("new", 3, b"er")
     files.write("old", 0, b"another")
@@ -173,7 +174,7 @@ def test_what_was_used_last_is_kept_open(files: DiskFiles, tmp_path: Path) -> No
 
 def test_what_was_written_and_not_synced_is_closed_last(files: DiskFiles, tmp_path: Path) -> None:
     files.write("dirty", 0, b"x")
-    for name in "abcdefgh":
+    for name in "pqrstuvw":
         files.write(name, 0, b"x")
         files.sync(name)
         assert f"{tmp_path}/dirty" in descriptors(tmp_path)
@@ -259,7 +260,7 @@ def test_a_sync_that_failed_once_fails_from_then_on(
         with pytest.raises(DiskError, match="Input/output") as caught:
             files.sync("stuck")
         assert not caught.value.definite
-    for name in "abcdefgh":  # closed and opened again meanwhile, and renamed
+    for name in "pqrstuvw":  # closed and opened again meanwhile, and renamed
         files.write(name, 0, b"x")
         files.sync(name)
     files.rename("stuck", "renamed")
@@ -305,7 +306,7 @@ def test_whatever_the_owner_does_during_a_sync_the_right_file_is_synced(
         elif what == "close":
             files.close()
         if what != "close":
-            for name in "abcdefgh":
+            for name in "pqrstuvw":
                 files.write(name, 0, b"x")
                 files.sync(name)
         synced.append(os.fstat(fd).st_ino)
@@ -314,6 +315,23 @@ def test_whatever_the_owner_does_during_a_sync_the_right_file_is_synced(
     monkeypatch.setattr(os, "fsync", meanwhile)
     files.sync("f")
     assert synced == [inode]
+
+
+def test_nothing_is_closed_while_a_sync_takes_its_copy(
+    files: DiskFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A moment that threads hardly ever meet in, and the only one that they could."""
+    held: list[bool] = []
+    dup = os.dup
+
+    def watched(fd: int) -> int:
+        held.append(files._lock.locked())
+        return dup(fd)
+
+    files.write("f", 0, b"x")
+    monkeypatch.setattr(os, "dup", watched)
+    files.sync("f")
+    assert held == [True]
 
 
 def test_what_is_written_during_a_sync_is_still_unsynced_after_it(
@@ -326,7 +344,7 @@ def test_what_is_written_during_a_sync_is_still_unsynced_after_it(
     files.write("f", 0, b"x")
     monkeypatch.setattr(os, "fsync", meanwhile)
     files.sync("f")
-    for name in "abcdefgh":
+    for name in "pqrstuvw":
         files.write(name, 0, b"x")
         files.sync(name)
     assert f"{tmp_path}/f" in descriptors(tmp_path), "closed, though something in it is unsynced"

@@ -64,6 +64,12 @@ def test_a_killed_process_leaves_no_lock_behind(tmp_path: Path) -> None:
         assert (tmp_path / "lock").read_text() == f"{os.getpid()}\n"
 
 
+def test_a_lock_tells_of_its_holder_alone(tmp_path: Path) -> None:
+    (tmp_path / "lock").write_text("123456789012345\n")
+    with DataFolder(tmp_path):
+        assert (tmp_path / "lock").read_text() == f"{os.getpid()}\n"
+
+
 def test_removing_the_lock_file_does_not_let_a_second_process_in(tmp_path: Path) -> None:
     with another_process(tmp_path) as process:
         (tmp_path / "lock").unlink()
