@@ -1,0 +1,273 @@
+"""The handshake, both sides in memory: who gets in, who learns what, and what cannot be forged."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from thence.core.errors import PeerError, UsageError
+from thence.runtime.frames import ANSWER, HELLO, READY, WELCOME, link_frame
+from thence.runtime.handshake import NOT_TOLD, Acceptor, Judge, Opener, read_refusal, refusal
+from thence.runtime.introductions import Aim, Identity, Introduction, RefusalError
+
+SECRET = b"a secret of some length"
+A = Identity("test", "a", b"log-a", 3)
+B = Identity("test", "b", b"log-b", 5)
+HELLO_OF_A = Introduction(A, "b", Aim.LINK, b"instance", bytes(32))
+
+
+@dataclass
+class Node:
+    """What a judge says, and what it was asked."""
+
+    refuses_claim: str | None = None
+    refuses_proven: str | None = None
+    asked: list[str] = field(default_factory=list)
+
+    def judge(self) -> Judge:
+        return Judge(self.expects, self.admit, lambda _: b"the group")
+
+    def expects(self, hello: Introduction) -> str | None:
+        self.asked.append(f"claimed {hello.identity.name}")
+        return self.refuses_claim
+
+    def admit(self, hello: Introduction) -> str | None:
+        self.asked.append(f"proven {hello.identity.name}")
+        return self.refuses_proven
+
+
+def opener(
+    hello: Introduction = HELLO_OF_A,
+    secret: bytes = SECRET,
+    admit: Callable[[Introduction], str | None] | None = None,
+) -> Opener:
+    return Opener(hello, secret, admit or (lambda _: None))
+
+
+def acceptor(
+    me: Identity = B, secret: bytes = SECRET, node: Node | None = None, nonce: bytes = b"n" * 32
+) -> Acceptor:
+    return Acceptor(me, b"instanc2", nonce, secret, (node or Node()).judge())
+
+
+def shake(one: Opener, other: Acceptor) -> None:
+    """Frames back and forth until nobody has anything to say. Raises what either side raises."""
+    to_acceptor = one.start()
+    while to_acceptor:
+        to_opener = [answer for frame in to_acceptor for answer in other.take(frame)]
+        to_acceptor = [answer for frame in to_opener for answer in one.take(frame)]
+
+
+def test_both_learn_who_the_other_is() -> None:
+    one, other = opener(), acceptor()
+    shake(one, other)
+    assert one.done
+    assert other.done
+    assert one.peer is not None
+    assert other.peer is not None
+    assert (one.peer.identity, other.peer.identity) == (B, A)
+    assert (one.peer.instance, other.peer.instance) == (b"instanc2", b"instance")
+
+
+def test_an_empty_secret_works_too() -> None:
+    one, other = opener(secret=b""), acceptor(secret=b"")
+    shake(one, other)
+    assert one.done
+
+
+def test_nobody_is_admitted_before_it_has_proven_itself() -> None:
+    node = Node()
+    one, other = opener(), acceptor(node=node)
+    welcome = other.take(one.start()[0])[0]
+    assert node.asked == ["claimed a"]
+    assert other.peer is None
+    other.take(one.take(welcome)[0])
+    assert node.asked == ["claimed a", "proven a"]
+
+
+@pytest.mark.parametrize(
+    ("hello", "me", "why"),
+    [
+        (
+            replace(HELLO_OF_A, identity=replace(A, cluster="other")),
+            B,
+            "a belongs to cluster other, b to test",
+        ),
+        (HELLO_OF_A, replace(B, name="c"), "this is c, not b"),
+    ],
+)
+def test_a_wrong_cluster_or_target_is_refused_in_words(hello: Introduction, me: Identity, why: str) -> None:
+    with pytest.raises(RefusalError, match=why) as refused:
+        shake(opener(hello), acceptor(me))
+    assert refused.value.told == why
+    assert not refused.value.by_peer
+
+
+def test_the_other_side_reads_the_reason() -> None:
+    with pytest.raises(RefusalError, match="refused by the other side: this is c, not b") as refused:
+        opener().take(refusal("this is c, not b"))
+    assert refused.value.by_peer
+    assert refused.value.told is None
+
+
+@pytest.mark.parametrize(
+    ("node", "asked"),
+    [
+        (Node(refuses_claim="no such member"), ["claimed a"]),
+        (Node(refuses_proven="no such member"), ["claimed a", "proven a"]),
+    ],
+)
+def test_what_the_node_says_is_told(node: Node, asked: list[str]) -> None:
+    other = acceptor(node=node)
+    with pytest.raises(RefusalError, match="no such member") as refused:
+        shake(opener(), other)
+    assert refused.value.told == "no such member"
+    assert node.asked == asked
+    assert other.peer is None
+
+
+def test_the_opener_is_asked_as_well() -> None:
+    one = opener(admit=lambda theirs: f"{theirs.identity.name} lost its data")
+    with pytest.raises(RefusalError, match="b lost its data") as refused:
+        shake(one, acceptor())
+    assert refused.value.told == "b lost its data"
+    assert one.peer is None
+
+
+def test_who_does_not_know_the_secret_is_not_told_what_is_wrong() -> None:
+    node = Node()
+    with pytest.raises(RefusalError, match="secret") as by_opener:
+        shake(opener(secret=b"wrong"), acceptor(node=node))
+    assert by_opener.value.told == NOT_TOLD
+    assert node.asked == ["claimed a"]
+
+    # An opener that does not care whether the acceptor knows it, and lies.
+    other = acceptor(node=node)
+    other.take(opener().start()[0])
+    with pytest.raises(RefusalError, match="wrong proof") as by_acceptor:
+        other.take(link_frame(130, bytes(32)))
+    assert by_acceptor.value.told == NOT_TOLD
+    assert node.asked == ["claimed a", "claimed a"]
+
+
+def test_another_version_is_refused_in_words_whatever_follows_it() -> None:
+    with pytest.raises(RefusalError, match="protocol version 2, where this is version 1") as refused:
+        acceptor().take(link_frame(HELLO, b"\x02anything"))
+    assert refused.value.told is not None
+    with pytest.raises(RefusalError, match="frames of version 9") as refused:
+        acceptor().take(bytes((9, HELLO)) + b"anything")
+    assert refused.value.told is not None
+
+
+def test_a_recorded_exchange_is_worth_nothing_later() -> None:
+    one, other = opener(), acceptor()
+    hello = one.start()[0]
+    proof = one.take(other.take(hello)[0])[0]
+    other.take(proof)
+
+    later = acceptor(nonce=b"m" * 32)
+    later.take(hello)
+    with pytest.raises(RefusalError, match="wrong proof"):
+        later.take(proof)
+
+
+def test_a_welcome_for_somebody_else_proves_nothing() -> None:
+    """Somebody between the two relays the hello under another name."""
+    honest = opener()
+    forged = opener(replace(HELLO_OF_A, identity=replace(A, name="aa")))
+    welcome = acceptor().take(forged.start()[0])[0]
+    with pytest.raises(RefusalError, match="secret"):
+        honest.take(welcome)
+
+
+def test_a_proof_cannot_be_sent_back_to_its_maker() -> None:
+    """The roles are part of what is proven: a welcome's proof is no opener's proof."""
+    other = acceptor()
+    welcome = other.take(opener().start()[0])[0]
+    with pytest.raises(RefusalError, match="wrong proof"):
+        other.take(link_frame(130, welcome[-32:]))
+
+
+@given(st.integers(0, 1 << 16), st.integers(1, 255))
+def test_no_bit_of_the_exchange_can_be_changed(place: int, flip: int) -> None:
+    def flipped(frame: bytes) -> bytes:
+        at = place % len(frame)
+        return frame[:at] + bytes([frame[at] ^ flip]) + frame[at + 1 :]
+
+    def exchange(one: Opener, other: Acceptor, which: int) -> None:
+        frame = one.start()[0]
+        for step in range(4):
+            sent = flipped(frame) if step == which else frame
+            answers = (other if step % 2 == 0 else one).take(sent)
+            frame = answers[0] if answers else b""
+
+    for which in range(3):
+        one, other = opener(), acceptor()
+        with pytest.raises(PeerError):
+            exchange(one, other, which)
+        assert other.peer is None
+    one, other = opener(), acceptor()
+    exchange(one, other, -1)
+    assert other.peer is not None
+
+
+def test_frames_in_the_wrong_order_are_refused() -> None:
+    one, other = opener(), acceptor()
+    with pytest.raises(PeerError, match="kind"):
+        other.take(link_frame(READY))
+    with pytest.raises(PeerError, match="kind"):
+        one.take(one.start()[0])
+    shake(one, acceptor())
+    with pytest.raises(PeerError, match="after its end"):
+        one.take(link_frame(READY))
+
+
+def test_a_link_is_not_got_by_asking_nor_an_answer_by_linking() -> None:
+    one, other = opener(), acceptor()
+    one.take(other.take(one.start()[0])[0])
+    with pytest.raises(PeerError, match="kind"):
+        one.take(link_frame(ANSWER, b"the group"))
+
+
+def test_one_that_asks_may_leave_open_whom_and_gets_an_answer() -> None:
+    newcomer = Introduction(Identity("test", "n", b"", 0), "", Aim.ASK, b"instance", bytes(32))
+    one, other = opener(newcomer), acceptor()
+    shake(one, other)
+    assert one.done
+    assert one.answer == b"the group"
+    assert one.peer is not None
+    assert one.peer.identity == B
+
+
+def test_a_link_must_say_whom_it_means() -> None:
+    with pytest.raises(PeerError, match="nobody in particular"):
+        shake(opener(replace(HELLO_OF_A, target="")), acceptor())
+
+
+@pytest.mark.parametrize("name", ["", "x" * 256, "a\nb", "\x1b[2J"])
+def test_a_name_that_cannot_be_shown_is_refused(name: str) -> None:
+    with pytest.raises(PeerError, match="name"):
+        shake(opener(replace(HELLO_OF_A, identity=replace(A, name=name))), acceptor())
+    with pytest.raises(UsageError, match="name"):
+        replace(A, name=name).check()
+
+
+def test_bytes_left_over_are_refused() -> None:
+    with pytest.raises(PeerError, match="too many"):
+        acceptor().take(opener().start()[0] + b"\x00")
+    one = opener()
+    with pytest.raises(PeerError, match="too many"):
+        one.take(acceptor().take(one.start()[0])[0] + b"\x00")
+
+
+def test_a_reason_cannot_act_on_a_terminal_and_is_not_endless() -> None:
+    text = str(read_refusal(refusal("bad \x1b[2J\n" + "x" * 10_000)))
+    assert text.isprintable()
+    assert len(text) < 1100
+
+
+def test_welcome_is_the_only_thing_an_opener_takes_first() -> None:
+    with pytest.raises(PeerError, match=f"where {WELCOME} was due"):
+        opener().take(link_frame(READY))
