@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from thence import __version__
+from thence.cli import operate
 from thence.core.errors import ThenceError, UsageError
 
 app = typer.Typer(
@@ -204,6 +205,9 @@ def demo(
     from thence.cli import demo as command
 
     raise typer.Exit(command.run(out, master))
+
+
+app.add_typer(operate.app)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -4,6 +4,8 @@ A process is known by its number and the moment of its start. Whoever wants to s
 that may be old compares both first.
 """
 
+import os
+import signal
 import subprocess
 from pathlib import Path
 from typing import NamedTuple
@@ -29,6 +31,34 @@ def look(pid: int) -> Seen | None:
     if fields[0] in "ZX":
         return None
     return Seen(fields[19], fields[0] in "Tt")
+
+
+def tell(pid: int, start: str, what: signal.Signals) -> bool:
+    """Send a signal to the process that had this number at its start; False if that one is gone."""
+    if not hasattr(os, "pidfd_open"):  # macOS: the process can end between the look and the signal
+        known = _is(pid, start)
+        if known:
+            os.kill(pid, what)
+        return known
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return False
+    try:
+        # Looked at while the descriptor is held: whoever gets the number next is not whom it means.
+        if not _is(pid, start):
+            return False
+        signal.pidfd_send_signal(descriptor, what)
+    except ProcessLookupError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _is(pid: int, start: str) -> bool:
+    seen = look(pid)
+    return seen is not None and seen.start == start
 
 
 def _ask_ps(pid: int) -> Seen | None:

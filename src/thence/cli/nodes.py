@@ -1,0 +1,50 @@
+"""Which nodes a folder is about: its own, or those of a cluster that keeps each in a folder of its name."""
+
+from pathlib import Path
+from typing import Final
+
+from thence.core.errors import UsageError
+from thence.runtime.control_file import NAME as CONTROL
+from thence.runtime.folder import IDENTITY
+from thence.runtime.remote import Control
+
+PRINTED: Final = "log.txt"
+"""All that there is of a node that never got far enough to have an identity."""
+
+
+def node_folders(folder: Path) -> list[Path]:
+    """The data folders that this one is or holds; at least one."""
+    if not folder.is_dir():
+        raise UsageError(
+            f"there is no folder {folder}: `thence up` makes one, or say where the data of your nodes is"
+        )
+    if _holds(folder, CONTROL, IDENTITY):
+        return [folder]
+    found = sorted(child for child in folder.iterdir() if _holds(child, CONTROL, IDENTITY, PRINTED))
+    if not found:
+        raise UsageError(f"no node keeps its data in {folder}")
+    return found
+
+
+def node_folder(folder: Path, name: str) -> Path:
+    """The data folder of the node of this name."""
+    found = node_folders(folder)
+    for candidate in found:
+        if candidate.resolve().name == name:
+            return candidate
+    for candidate in found:
+        # A single node may keep its data under any name; while it runs, its file says who it is.
+        if _holds(candidate, CONTROL) and Control.of(candidate).name == name:
+            return candidate
+    there = ", ".join(candidate.resolve().name for candidate in found)
+    raise UsageError(f"there is no node {name!r} in {folder}: there is {there}")
+
+
+def chosen(folder: Path, names: list[str]) -> list[Control]:
+    """Clients of these nodes; of all in the folder if none is named."""
+    folders = [node_folder(folder, name) for name in dict.fromkeys(names)] or node_folders(folder)
+    return [Control.of(one) for one in folders]
+
+
+def _holds(folder: Path, *names: str) -> bool:
+    return any((folder / name).is_file() for name in names)

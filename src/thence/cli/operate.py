@@ -1,0 +1,128 @@
+"""Flags of the commands for nodes that run: look at them, load them, break their links.
+
+As in `main`: what a command does is imported when it is called.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer()
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
+Data = Annotated[Path, typer.Option("--data", help="Data folder of a node, or of a cluster.", metavar="DIR")]
+Nodes = Annotated[
+    list[str] | None, typer.Option("--node", help="Which node; may be repeated.", metavar="NAME")
+]
+DATA = Path("thence-data")
+"""Where `thence up` keeps a cluster unless told otherwise, seen from the current folder."""
+
+
+@app.command()
+def status(
+    folder: Annotated[Path, typer.Argument(help="Data folder of a node, or of a cluster.")] = DATA,
+    as_json: Json = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")] = False,
+    every: Annotated[float, typer.Option(help="Seconds between looks.", min=0.1, max=3600)] = 1.0,
+) -> None:
+    """Show the nodes of a folder, and who holds stability back.
+
+    Exit 0 when all of them answer and are well, 1 otherwise.
+    """
+    from thence.cli import status as command
+
+    raise typer.Exit(command.run(folder, as_json, watch, every))
+
+
+@app.command()
+def load(
+    data: Data = DATA,
+    node: Nodes = None,
+    rate: Annotated[float, typer.Option(help="Messages a second of each node; 0: as fast as it goes.")] = 0.0,
+    seconds: Annotated[float | None, typer.Option(help="For how long.")] = None,
+    count: Annotated[int | None, typer.Option(help="How many messages of each node.")] = None,
+    size: Annotated[int, typer.Option("--bytes", help="Size of a message.")] = 64,
+    as_json: Json = False,
+) -> None:
+    """Let nodes that run broadcast messages.
+
+    All nodes of the folder unless some are named. Exit 0 when all went well, 1 when a node failed.
+    """
+    from thence.cli import load as command
+    from thence.runtime.load import Load
+
+    wanted = Load(rate=rate, seconds=seconds, count=count, bytes=size)
+    raise typer.Exit(command.run(data, node or [], wanted, as_json))
+
+
+@app.command()
+def broadcast(
+    words: Annotated[str, typer.Argument(metavar="TEXT", help="The message; - reads standard input.")],
+    data: Data = DATA,
+    node: Nodes = None,
+    as_json: Json = False,
+) -> None:
+    """Let a node that runs broadcast one message."""
+    from thence.cli import load as command
+
+    raise typer.Exit(command.broadcast(data, node or [], words, as_json))
+
+
+faults = typer.Typer(help="Break links and pause nodes of a cluster that allows it (--allow-faults).")
+app.add_typer(faults, name="fault")
+
+
+@faults.command("cut")
+def fault_cut(one: str, other: str, data: Data = DATA) -> None:
+    """Cut the link between two nodes."""
+    from thence.cli import fault as command
+
+    raise typer.Exit(command.cut(data, one, other))
+
+
+@faults.command("slow")
+def fault_slow(
+    one: str,
+    other: str,
+    delay_ms: Annotated[float, typer.Option("--ms", help="How much later; 0: not any more.", min=0)],
+    data: Data = DATA,
+) -> None:
+    """Delay what two nodes send each other."""
+    from thence.cli import fault as command
+
+    raise typer.Exit(command.slow(data, one, other, delay_ms))
+
+
+@faults.command("mend")
+def fault_mend(
+    one: Annotated[str | None, typer.Argument(help="Without any: all links.")] = None,
+    other: Annotated[str | None, typer.Argument(help="Without it: all links of the one.")] = None,
+    data: Data = DATA,
+) -> None:
+    """Undo cut and slow: for one link, all of a node, or all."""
+    from thence.cli import fault as command
+
+    raise typer.Exit(command.mend(data, one, other))
+
+
+@faults.command("pause")
+def fault_pause(
+    name: str,
+    seconds: Annotated[
+        float | None, typer.Option(help="Then it goes on; without: until resumed.", min=0)
+    ] = None,
+    data: Data = DATA,
+) -> None:
+    """Stop the process of a node (SIGSTOP), as when its machine stalls."""
+    from thence.cli import fault as command
+
+    raise typer.Exit(command.pause(data, name, seconds))
+
+
+@faults.command("resume")
+def fault_resume(name: str, data: Data = DATA) -> None:
+    """Let a paused node go on."""
+    from thence.cli import fault as command
+
+    raise typer.Exit(command.resume(data, name))

@@ -1,0 +1,50 @@
+"""Nodes as they are found from outside. All are asked at once: ten that do not answer cost one short wait."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from thence.core.errors import ThenceError
+from thence.runtime.control_file import NAME as CONTROL
+from thence.runtime.remote import Control, NoAnswer
+from thence.runtime.status import Status
+
+STATES: Final = {"gone": "crashed", "paused": "paused", "silent": "silent", "stranger": "down"}
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A node as it was found."""
+
+    folder: Path
+    name: str
+    state: str
+    """running and the like as the node says; else down, crashed, paused or silent."""
+    status: Status | None = None
+    why: str = ""
+    """What is wrong, if anything is."""
+
+    @property
+    def well(self) -> bool:
+        return self.status is not None and not self.why
+
+
+def look(folders: list[Path]) -> list[Seen]:
+    with ThreadPoolExecutor(min(32, len(folders))) as pool:
+        return list(pool.map(_look, folders))
+
+
+def _look(folder: Path) -> Seen:
+    name = folder.resolve().name
+    if not (folder / CONTROL).is_file():
+        return Seen(folder, name, "down", why="it was stopped, or never started")
+    try:
+        control = Control.of(folder)
+        name = control.name
+        status = control.status()
+    except NoAnswer as absence:
+        return Seen(folder, name, STATES[absence.absence], why=str(absence))
+    except ThenceError as error:
+        return Seen(folder, name, "down", why=str(error))
+    return Seen(folder, status.name, status.state, status, status.log.trouble or "")

@@ -1,0 +1,150 @@
+"""How the state of nodes is shown to people: tables and sentences, from what `thence status` found."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from thence.cli.seen import Seen
+from thence.runtime.status import MemberStatus, Status
+
+COLOURS: Final = {
+    "running": "green", "starting": "yellow", "draining": "yellow", "paused": "yellow",
+    "up": "green", "me": "dim", "cut": "yellow",
+}  # fmt: skip
+"""Everything else is red."""
+
+
+def nodes_table(seen: list[Seen], before: list[Seen], passed_s: float) -> Table:
+    """One row per node; with rates, if there is an earlier look to compare with."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    table.add_column("node")
+    table.add_column("state")
+    for title in ("up for", "links", "sent", "delivered", "inbox", "held", "unstable", "most lag", "log"):
+        table.add_column(title, justify="right", no_wrap=True)
+    earlier = {node.name: node.status for node in before if node.status is not None}
+    for node in seen:
+        head = (Text(node.name, "bold"), coloured(node.state))
+        if node.status is None:
+            table.add_row(*head, *[Text("–", "dim")] * 9)
+        else:
+            table.add_row(*head, *_cells(node.status, earlier.get(node.name), passed_s))
+    return table
+
+
+def _cells(status: Status, before: Status | None, passed_s: float) -> Iterable[Text]:
+    peers = [member for member in status.members if member.link != "me"]
+    up = sum(member.link == "up" for member in peers)
+    lagging = max(peers, key=lambda member: member.lag, default=None)
+    same_run = before if before is not None and before.pid == status.pid and passed_s > 0 else None
+    yield Text(duration(status.uptime_s))
+    yield Text(f"{up}/{len(peers)}", "" if up == len(peers) else "red")
+    yield _total(status.sent, same_run.sent if same_run else None, passed_s)
+    yield _total(status.delivered, same_run.delivered if same_run else None, passed_s)
+    yield Text(f"{status.inbox:,}")
+    yield Text(f"{status.held:,}")
+    yield Text(f"{status.unstable:,}")
+    yield Text(f"{lagging.lag:,} {lagging.name}" if lagging is not None and lagging.lag else "0")
+    yield Text(size(status.log.bytes), "red" if status.log.trouble else "")
+
+
+def _total(now: int, before: int | None, passed_s: float) -> Text:
+    if before is None:
+        return Text(f"{now:,}")
+    return Text.assemble(f"{now:,} ", (f"{max(0, now - before) / passed_s:,.0f}/s", "cyan"))
+
+
+def links_table(status: Status) -> Table:
+    """The members as one node sees them."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    table.add_column("member")
+    table.add_column("address")
+    table.add_column("link")
+    for title in ("for", "lag", "queued", "reconnects", "cut off"):
+        table.add_column(title, justify="right")
+    for member in status.members:
+        table.add_row(Text(member.name, "bold"), Text(member.address), *_link(member))
+    return table
+
+
+def _link(member: MemberStatus) -> Iterable[Text]:
+    yield coloured(member.link)
+    if member.link == "me":
+        return
+    yield Text(duration(member.since_s))
+    yield Text(f"{member.lag:,}")
+    yield Text(size(member.queued_bytes))
+    yield Text(f"{member.reconnects:,}")
+    yield Text(f"{member.cut_offs:,}", "red" if member.cut_offs else "")
+
+
+def held_back(seen: list[Seen]) -> list[tuple[str, float, list[str]]]:
+    """Who keeps messages from becoming stable, since when at least, and who says so; the longest first."""
+    found: dict[str, tuple[float, list[str]]] = {}
+    for node in seen:
+        if node.status is not None and node.status.oldest_unstable_s is not None:
+            for name in node.status.holding_stability_back:
+                since_s, witnesses = found.get(name, (0.0, []))
+                found[name] = max(since_s, node.status.oldest_unstable_s), [*witnesses, node.name]
+    return sorted(((name, *told) for name, told in found.items()), key=lambda one: (-one[1], one[0]))
+
+
+def notes(seen: list[Seen]) -> Iterable[Text]:
+    """What the tables do not say."""
+    answering = [node.status for node in seen if node.status is not None]
+    if answering:
+        yield from _stability(seen, sum(status.unstable for status in answering))
+    for node in seen:
+        if node.status is not None:
+            yield from _faults(node.status)
+    for node in seen:
+        if node.why:
+            colour = COLOURS.get(node.state, "red") if node.status is None else "red"
+            yield Text.assemble((f"{node.name}: ", "bold"), (node.why, colour))
+
+
+def _stability(seen: list[Seen], unstable: int) -> Iterable[Text]:
+    holding = held_back(seen)
+    for name, since_s, witnesses in holding:
+        yield Text.assemble(
+            "stability is held back by ", (name, "bold yellow"),
+            f": the oldest message has waited for {duration(since_s)} (says {', '.join(witnesses)})",
+        )  # fmt: skip
+    if not unstable:
+        yield Text("everything is stable", "green")
+    elif not holding:
+        yield Text(f"{unstable:,} deliveries are not stable yet, nobody in particular holds them back")
+
+
+def _faults(status: Status) -> Iterable[Text]:
+    for peer in status.faults.cut:
+        yield Text(f"fault: {status.name} has cut its link with {peer}", "yellow")
+    for peer, delay_ms in status.faults.slow_ms.items():
+        yield Text(f"fault: {status.name} sends to {peer} {delay_ms:g} ms late", "yellow")
+
+
+def coloured(word: str) -> Text:
+    return Text(word, COLOURS.get(word, "red"))
+
+
+def duration(seconds: float) -> str:
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days} d {hours} h"
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def size(count: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:,.0f} {unit}" if unit == "B" or count >= 100 else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"
