@@ -18,10 +18,11 @@ such position that the application has passed.
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from thence.core.codec import Codec
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
+from thence.core.errors import StorageError
 from thence.core.machine import Effect, OrderEffect, Wake
 from thence.core.message import Message
 from thence.core.tag import Tag
@@ -30,6 +31,7 @@ from thence.oplog.log import Collected, OpLog
 from thence.oplog.policy import Sync
 from thence.oplog.record import Note, Stored
 from thence.order.engine import Engine
+from thence.order.herald import HeraldSettings
 from thence.replica.history import understood
 from thence.replica.replica import NOBODY, Delivered, Replica
 from thence.spread.spread import Spread
@@ -42,10 +44,16 @@ INBOX_MAX: Final = 4096
 """Messages that wait for the application in memory: enough that reading the log back costs little each."""
 
 
+class Published(NamedTuple):
+    delivered: list[Delivered]
+    effects: list[Effect]
+    log_effects: list[Sync | Wake]
+
+
 class DurableReplica(Replica):
     __slots__ = (
-        "_codec", "_frontier", "_inbox_max", "_log", "_marked", "_me", "_noted", "_positions", "_segment",
-        "_spilled", "_stable", "_uncommitted", "taken",
+        "_codec", "_frontier", "_gathered", "_inbox_max", "_log", "_make_orderer", "_marked", "_me", "_noted",
+        "_positions", "_segment", "_spilled", "_stable", "taken",
     )  # fmt: skip
 
     def __init__(
@@ -60,16 +68,18 @@ class DurableReplica(Replica):
         now: int,
         stability: bool = True,
         inbox_max: int = INBOX_MAX,
+        herald: HeraldSettings | None = None,
     ) -> None:
         """From what the log holds, for an application that has taken everything up to `taken`."""
-        super().__init__(me, size, engine, spread, recorder, stability)
+        super().__init__(me, size, engine, spread, recorder, stability, herald)
         self._me = me
+        self._make_orderer = engine.orderer
         self._codec = Codec(size, engine.stamps_are_dots)
         self._log = log
         self._positions: deque[int] = deque()
         self._inbox_max = inbox_max
         self._spilled = True  # the log holds more for the application than the inbox does
-        self._uncommitted = False  # so does what was gathered for it
+        self._gathered: list[Message] = []  # appended and not committed
         self._stable = list(log.stable) + [0] * (size - len(log.stable))
         self._frontier = engine.tagger(me, size)
         """Sees every message of the log, in its order, whether the application has taken it or not."""
@@ -140,6 +150,11 @@ class DurableReplica(Replica):
 
     # Steps
 
+    @property
+    def next_position(self) -> int:
+        """Of the message that the application would take next; there must be one."""
+        return self._positions[0]
+
     def take(self, now: int) -> Delivered:
         self.taken = self._positions.popleft()
         delivered = super().take(now)
@@ -152,21 +167,53 @@ class DurableReplica(Replica):
         this step leaves the node, and when to wake the log."""
         self._mark_taken()
         effects = self._log.commit(now)
-        self._uncommitted = False
+        for message in self._gathered:
+            self._frontier.recall(message)
+        self._gathered.clear()
         if self._segment != self._log.active:
             self._segment = self._log.active
             self._note_frontier()
         return effects
+
+    def roll_back(self, now: int) -> None:
+        """A commit failed: of what the others sent, only what is in the log ever came. Links must begin
+        anew. The client has seen none of the rest."""
+        self._gathered.clear()
+        tail, size = self._log.tail, len(self._stable)
+        while self._positions and self._positions[-1] > tail:
+            self._positions.pop()
+            self.inbox.pop()
+        kept = self._log.vector + (0,) * (size - len(self._log.vector))
+        self._orderer = self._make_orderer(self._me, size)
+        self._orderer.resume(kept)
+        self._spread.recall(kept, (), now)
+        self._marked = self._log.taken
 
     def _mark_taken(self) -> None:
         if self.taken > self._marked:
             self._log.mark_taken(self.taken)
             self._marked = self.taken
 
-    def _sent(self, message: Message) -> None:
+    def publish(self, payloads: Sequence[bytes], now: int) -> Published:
+        """Broadcast these, committed before anything else follows from them. If they cannot be written
+        down they were never sent: nothing has changed."""
+        tagger, before = self._tagger, (self._log.vector[self._me], self._tagger.context())
+        messages = [tagger.tag(payload) for payload in payloads]
+        try:
+            for message in messages:
+                self._write_down(message)
+            log_effects = self.commit(now)
+        except StorageError:
+            tagger.resume(*before)
+            self._gathered.clear()
+            raise
+        delivered = [self._sent(message, now) for message in messages]
+        return Published(delivered, self.flush(now), log_effects)
+
+    def _write_down(self, message: Message) -> None:
         self._mark_taken()
         self._log.append(message.dot, self._codec.encode(message))
-        self._frontier.recall(message)
+        self._gathered.append(message)
 
     def _release(self, released: list[OrderEffect], effects: list[Effect], now: int) -> None:
         rest: list[OrderEffect] = []
@@ -175,8 +222,7 @@ class DurableReplica(Replica):
                 rest.append(effect)
                 continue
             position = self._log.append(effect.dot, self._codec.encode(effect))
-            self._frontier.took(effect)
-            self._uncommitted = True
+            self._gathered.append(effect)
             if self._spilled or len(self.inbox) >= self._inbox_max:
                 self._spilled = True
             else:
@@ -195,7 +241,7 @@ class DurableReplica(Replica):
                 positions.append(stored.position)
                 if len(inbox) >= self._inbox_max:
                     return
-        self._spilled = self._uncommitted
+        self._spilled = any(message.dot & ORIGIN_MASK != self._me for message in self._gathered)
 
     def _sweep(self, now: int) -> Sequence[Tag]:
         found = super()._sweep(now)

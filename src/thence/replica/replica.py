@@ -29,7 +29,7 @@ from thence.core.machine import (
 from thence.core.message import Message
 from thence.core.tag import Tag
 from thence.order.engine import Engine
-from thence.order.herald import NEVER, Herald
+from thence.order.herald import NEVER, Herald, HeraldSettings
 from thence.spread.spread import Spread
 from thence.trace.recorder import DELIVER, DOUBT, DUPLICATE, HOLD, RESTART, SEND, STABLE, START, Recorder
 
@@ -61,12 +61,13 @@ class Replica:
         spread: Spread,
         recorder: Recorder,
         stability: bool = True,
+        herald: HeraldSettings | None = None,
     ) -> None:
         self._tagger = engine.tagger(me, size)
         self._orderer = engine.orderer(me, size)
         self._predecessors = engine.predecessors
         self._witness = engine.witness(me, size) if stability and engine.witness else None
-        self._herald = Herald()
+        self._herald = Herald(herald)
         self._peers = tuple([peer for peer in range(size) if peer != me])
         self._batch = max(1, size // 2)
         self._unswept = 0
@@ -108,17 +109,20 @@ class Replica:
     def submit(self, payload: bytes, now: int) -> Delivered:
         """The client sends: tagged and delivered here and now, queued for the others."""
         message = self._tagger.tag(payload)
+        self._write_down(message)
+        return self._sent(message, now)
+
+    def _write_down(self, message: Message) -> None:
+        """The client is about to send this; a node that must not forget it sees to that."""
+
+    def _sent(self, message: Message, now: int) -> Delivered:
         deps = self._predecessors(message)
         if deps is None:
             self._recorder.record(SEND, message.dot, now)
         else:
             self._recorder.record_deps(SEND, message.dot, deps, now)
-        self._sent(message)
         self.outbox.append(message)
         return Delivered(message, self._saw(message, True, now))
-
-    def _sent(self, message: Message) -> None:
-        """The client has sent this; a node that must not forget it writes it down."""
 
     def flush(self, now: int) -> list[Effect]:
         """The middleware takes up what the client has queued."""

@@ -121,7 +121,13 @@ class SessionMesh:
         return Progress(link.state, link.acked, link.sent)
 
     def recall(self, kept: tuple[int, ...], own: Sequence[Message], now: int) -> None:  # noqa: ARG002
-        """Own messages need not be recalled: they are in the history."""
+        """Own messages need not be recalled: they are in the history. All links are down."""
+        self._recent.clear()
+        self._recent_bytes = 0
+        self._owed.clear()
+        for link in self._links.values():
+            link.state = "down"
+            link.begin(min(link.acked, kept[self._me]))
         self._received = list(kept)
         self._kept = list(kept)
         self._top = kept[self._me]
