@@ -55,6 +55,12 @@ class Bare:
     def keep(self, dot: int, now: int) -> list[SpreadEffect]:
         return []
 
+    def up(self, peer: int, now: int) -> list[SpreadEffect]:
+        return []
+
+    def down(self, peer: int, now: int) -> list[SpreadEffect]:
+        return []
+
     def resume(self, now: int) -> list[SpreadEffect]:
         return []
 

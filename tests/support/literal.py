@@ -61,6 +61,9 @@ class VectorClient:
     def recall(self, message: Message) -> None:
         raise NotImplementedError("restarts are not a part of the algorithm")
 
+    def resume(self, own: int, context: tuple[int, ...]) -> None:
+        raise NotImplementedError("restarts are not a part of the algorithm")
+
     def context(self) -> tuple[int, ...]:
         return tuple(self.v.values())
 
@@ -88,6 +91,12 @@ class VectorMiddleware:
 
     def words(self) -> int:
         return 0  # not a part of the algorithm
+
+    def resume(self, counters: tuple[int, ...]) -> None:
+        raise NotImplementedError("restarts are not a part of the algorithm")
+
+    def check(self, message: Message) -> None:
+        """Nor is distrust."""
 
     def stamp(self, message: Message) -> Message:
         return message
@@ -174,6 +183,9 @@ class GraphClient:
     def recall(self, message: Message) -> None:
         raise NotImplementedError("restarts are not a part of the algorithm")
 
+    def resume(self, own: int, context: tuple[int, ...]) -> None:
+        raise NotImplementedError("restarts are not a part of the algorithm")
+
     def context(self) -> tuple[int, ...]:
         return to_dots(self.ctxt)
 
@@ -211,6 +223,12 @@ class GraphMiddleware:
 
     def words(self) -> int:
         return 0  # not a part of the algorithm
+
+    def resume(self, counters: tuple[int, ...]) -> None:
+        raise NotImplementedError("restarts are not a part of the algorithm")
+
+    def check(self, message: Message) -> None:
+        """Nor is distrust."""
 
     def stamp(self, message: Message) -> Message:
         return message

@@ -85,6 +85,9 @@ class WalkWitness:
     def reached(self, dot: int) -> int:
         return len(self.walk.v) - len(self.missing(dot))
 
+    def resume(self, counters: tuple[int, ...]) -> None:
+        raise NotImplementedError("restarts are not a part of the algorithm")
+
     def recall_stable(self, counters: tuple[int, ...]) -> None:
         raise NotImplementedError("restarts are not a part of the algorithm")
 
@@ -132,6 +135,9 @@ class MatrixWitness:
     def reached(self, dot: int) -> int:
         j, n = to_pair(dot)
         return sum(row[j] >= n for row in self.matrix.m)
+
+    def resume(self, counters: tuple[int, ...]) -> None:
+        raise NotImplementedError("restarts are not a part of the algorithm")
 
     def recall_stable(self, counters: tuple[int, ...]) -> None:
         raise NotImplementedError("restarts are not a part of the algorithm")

@@ -156,6 +156,9 @@ class _Tagger:
     def recall(self, message: Message) -> None:
         self._inner.recall(message)
 
+    def resume(self, own: int, context: tuple[int, ...]) -> None:
+        self._inner.resume(own, context)
+
     def context(self) -> tuple[int, ...]:
         return self._inner.context()
 
@@ -181,6 +184,12 @@ class OrdererAround:
 
     def stamp(self, message: Message) -> Message:
         return self._inner.stamp(message)
+
+    def resume(self, counters: tuple[int, ...]) -> None:
+        self._inner.resume(counters)
+
+    def check(self, message: Message) -> None:
+        self._inner.check(message)
 
     def sent(self, message: Message, now: int) -> list[OrderEffect]:
         return self._inner.sent(message, now)
@@ -233,6 +242,9 @@ class _Witness:
         started = thread_time_ns()
         self._inner.heard(member, context)
         self._notes.stability_ns += thread_time_ns() - started
+
+    def resume(self, counters: tuple[int, ...]) -> None:
+        self._inner.resume(counters)
 
     def recall_stable(self, counters: tuple[int, ...]) -> None:
         self._inner.recall_stable(counters)

@@ -1,0 +1,363 @@
+"""Runs one replica: each step's effects, in the order that keeps its promises.
+
+Input, commit, trace, packets: docs/protocols/live.md says why. Nothing about the protocol is decided here, and
+no link or file is touched but through what was handed in.
+
+Invariants. Nothing leaves (packets, answers, events) before it is committed; under `always` not before it is
+synced: `_held` keeps it until then, in order. If a commit or the trace fails, what was about to leave is
+dropped, the replica goes back to what its log says and every link is made to begin anew, so that nobody has
+seen what was forgotten; the driver is in `trouble` until a write succeeds. If a sync fails there is no way to
+know what the disk holds: `broken`, and the node must end.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from heapq import heappop, heappush
+from typing import Final, NamedTuple, Protocol
+
+from thence.core.errors import PeerError, StorageError
+from thence.core.machine import Effect, Transmit, Wake
+from thence.core.storage import Files
+from thence.oplog.log import OpLog
+from thence.oplog.policy import Sync
+from thence.replica.live import Live
+from thence.replica.replica import Delivered
+from thence.runtime.tracing import LiveTrace
+from thence.trace.lines import Lines
+
+Clock = Callable[[], int]
+
+PROBE_EVERY_S: Final = 1.0
+"""How often a full disk is tried again."""
+
+COLLECT_EVERY_US: Final = 5_000_000
+"""Segments come and go in minutes."""
+
+PROBE_NOTE: Final = 2
+"""The key of the note that a driver in trouble tries to write."""
+
+
+class Outlet(Protocol):
+    """Where packets go, by the index of a peer."""
+
+    def send(self, peer: int, packets: Sequence[bytes]) -> None: ...
+
+    def begin_anew(self, why: str) -> None:
+        """Drop every link, and make none while the driver is in trouble."""
+        ...
+
+
+class Sink(Protocol):
+    """The application's side."""
+
+    def ready(self) -> None:
+        """There is something to take, or to announce as stable."""
+        ...
+
+
+Answer = tuple["asyncio.Future[list[Delivered]]", list[Delivered]]
+"""Whoever asked for a broadcast, and what became of it."""
+
+
+class _Leaving(NamedTuple):
+    """What may leave once the log is durable up to a position."""
+
+    position: int
+    packets: dict[int, list[bytes]]
+    answers: Sequence["Answer"]
+
+
+class Driver:
+    def __init__(
+        self,
+        live: Live,
+        log: OpLog,
+        files: Files,
+        outlet: Outlet,
+        sink: Sink,
+        clock: Clock,
+        syncer: Executor,
+        lines: Lines | None = None,
+        trace: LiveTrace | None = None,
+        always: bool = False,
+    ) -> None:
+        self.replica: Final = live.replica
+        self.mesh: Final = live.mesh
+        self._codec: Final = live.codec
+        self._log: Final = log
+        self._files: Final = files
+        self._outlet: Final = outlet
+        self._sink: Final = sink
+        self._clock: Final = clock
+        self._syncer: Final = syncer
+        self._lines: Final = lines
+        self._trace: Final = trace
+        self._always: Final = always
+        self._loop: Final = asyncio.get_running_loop()
+        self._held: deque[_Leaving] = deque()
+        self._wakes: list[int] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0
+        self._settling = False
+        self._batch: list[tuple[Sequence[bytes], asyncio.Future[list[Delivered]]]] = []
+        self._collected_at = clock()
+        self._syncing: set[asyncio.Task[None]] = set()
+        self.trouble: StorageError | None = None
+        """Why nothing is written at present."""
+        self.broken: asyncio.Future[StorageError] = self._loop.create_future()
+        """Done when nothing ever will be."""
+        self.syncs = 0
+        self.sent = 0
+        self.delivered = 0
+
+    # Steps
+
+    def up(self, peer: int) -> None:
+        now = self._clock()
+        self._finish(self.replica.up(peer, now), now)
+
+    def down(self, peer: int) -> None:
+        now = self._clock()
+        self._finish(self.replica.down(peer, now), now)
+
+    def packets(self, peer: int, packets: list[bytes], now: int) -> None:
+        """All packets of one read. What came before garbage counts; then `PeerError`."""
+        if self.trouble is not None:
+            return  # the link is about to go down, and all of this comes again
+        effects: list[Effect] = []
+        decode, receive = self._codec.decode, self.replica.receive
+        garbage: PeerError | None = None
+        try:
+            for data in packets:
+                effects += receive(peer, decode(data), now)
+        except PeerError as error:
+            garbage = error
+        self._finish(effects, now)
+        if garbage is not None:
+            raise garbage
+
+    def publish(self, payloads: Sequence[bytes]) -> "asyncio.Future[list[Delivered]]":
+        """Broadcast these. All that is asked for before the loop comes round goes into one commit."""
+        future: asyncio.Future[list[Delivered]] = self._loop.create_future()
+        if self.trouble is not None:
+            future.set_exception(refused(self.trouble))
+            return future
+        self._batch.append((payloads, future))
+        self._settle_soon()
+        return future
+
+    def take(self) -> Delivered:
+        """The application takes the next message. What it does with it is written down when it sends
+        something, or when the loop comes round."""
+        self._settle_soon()
+        self.delivered += 1
+        return self.replica.take(self._clock())
+
+    @property
+    def takeable(self) -> bool:
+        replica = self.replica
+        return bool(replica.inbox) and (not self._always or replica.next_position <= self._log.durable)
+
+    def start(self, effects: list[Effect]) -> None:
+        """What the replica asked for when it was made."""
+        self._finish(effects, self._clock())
+
+    def _settle_soon(self) -> None:
+        if not self._settling:
+            self._settling = True
+            self._loop.call_soon(self._settle)
+
+    def _settle(self) -> None:
+        """Everything that was put off until the loop came round."""
+        self._settling = False
+        if self.trouble is not None:
+            return
+        now = self._clock()
+        batch, self._batch = self._batch, []
+        effects: list[Effect] = []
+        answers: list[Answer] = []
+        if batch:
+            payloads = [payload for asked, _ in batch for payload in asked]
+            try:
+                published = self.replica.publish(payloads, now)
+            except StorageError as error:
+                for _, future in batch:
+                    if not future.done():
+                        future.set_exception(refused(error))
+                self._in_trouble(error)
+                return
+            effects = published.effects
+            self._log_effects(published.log_effects)
+            self.sent += len(payloads)
+            first = 0
+            for asked, future in batch:
+                answers.append((future, published.delivered[first : first + len(asked)]))
+                first += len(asked)
+        self._finish(effects, now, answers)
+
+    def _finish(
+        self,
+        effects: list[Effect],
+        now: int,
+        answers: Sequence[Answer] = (),
+    ) -> None:
+        """A step has been taken: write it down, then let it have its consequences."""
+        if self.trouble is not None:
+            return
+        try:
+            self._log_effects(self.replica.commit(now))
+            if self._lines is not None and len(self._lines):
+                self._trace.write(self._lines.take_bytes())  # type: ignore[union-attr]  # they come together
+        except StorageError as error:
+            self._in_trouble(error)
+            for future, _ in answers:
+                if not future.done():
+                    future.set_exception(refused(error))
+            return
+        packets: dict[int, list[bytes]] = {}
+        encode = self._codec.encode
+        for effect in effects:
+            if isinstance(effect, Transmit):
+                data = encode(effect.packet)
+                for peer in effect.peers:
+                    if peer in packets:
+                        packets[peer].append(data)
+                    else:
+                        packets[peer] = [data]
+            else:
+                self._wake_at(effect.at)
+        leaving = _Leaving(self._log.tail, packets, answers)
+        if self._always and (packets or answers) and self._log.durable < leaving.position:
+            self._held.append(leaving)
+        else:
+            self._leave(leaving)
+        self._tell_sink()
+        if now - self._collected_at > COLLECT_EVERY_US:
+            self._collect(now)
+
+    def _leave(self, leaving: _Leaving) -> None:
+        for peer, packets in leaving.packets.items():
+            self._outlet.send(peer, packets)
+        for future, delivered in leaving.answers:
+            if not future.done():
+                future.set_result(delivered)
+
+    def _tell_sink(self) -> None:
+        if self.replica.stable or self.takeable:
+            self._sink.ready()
+
+    # Timers
+
+    def _wake_at(self, at: int) -> None:
+        heappush(self._wakes, at)
+        if self._timer is None or at < self._timer_at:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer_at = at
+            delay_s = max(0, at - self._clock()) / 1e6
+            self._timer = self._loop.call_later(delay_s, self._wake)
+
+    def _wake(self) -> None:
+        self._timer = None
+        now = self._clock()
+        while self._wakes and self._wakes[0] <= now:
+            heappop(self._wakes)
+        self._log_effects(self._log.wake(now))
+        self._finish(self.replica.wake(now), now)
+        if self._wakes and self._timer is None:
+            at = heappop(self._wakes)
+            self._wake_at(at)
+
+    # The log
+
+    def _log_effects(self, effects: Sequence[Sync | Wake]) -> None:
+        for effect in effects:
+            if isinstance(effect, Sync):
+                task = self._loop.create_task(self._sync(effect))
+                self._syncing.add(task)
+                task.add_done_callback(self._syncing.discard)
+            else:
+                self._wake_at(effect.at)
+
+    async def _sync(self, sync: Sync) -> None:
+        try:
+            await self._loop.run_in_executor(self._syncer, self._files.sync, sync.file)
+        except StorageError as error:
+            self._log.sync_failed(sync, error, self._clock())
+            if self._log.durable < sync.position:
+                self._break(error)
+            return
+        self.syncs += 1
+        now = self._clock()
+        self._log_effects(self._log.synced(sync, now))
+        while self._held and self._held[0].position <= self._log.durable:
+            self._leave(self._held.popleft())
+        self._tell_sink()
+
+    def _collect(self, now: int) -> None:
+        self._collected_at = now
+        try:
+            self.replica.collect(now)
+        except StorageError as error:
+            self._in_trouble(error)
+
+    # Trouble
+
+    def _in_trouble(self, error: StorageError) -> None:
+        now = self._clock()
+        self.trouble = error
+        self.replica.roll_back(now)
+        for leaving in self._held:  # committed and not synced: the peers get it when the links are back
+            for future, delivered in leaving.answers:
+                if not future.done():
+                    future.set_result(delivered)
+        self._held.clear()
+        self._outlet.begin_anew(str(error))
+        self._loop.call_later(PROBE_EVERY_S, self._probe)
+
+    def _probe(self) -> None:
+        """Is there room again?"""
+        if self.broken.done():
+            return
+        now = self._clock()
+        try:
+            self._log.note(PROBE_NOTE, b"")
+            effects = self.replica.commit(now)
+            if self._trace is not None:
+                self._trace.write(b"")
+        except StorageError as error:
+            self.trouble = error
+            self._loop.call_later(PROBE_EVERY_S, self._probe)
+            return
+        self.trouble = None
+        self._log_effects(effects)
+        self._settle_soon()
+
+    def _break(self, error: StorageError) -> None:
+        self.trouble = error
+        for leaving in self._held:
+            for future, _ in leaving.answers:
+                if not future.done():
+                    future.set_exception(refused(error))
+        self._held.clear()
+        self._outlet.begin_anew(str(error))
+        if not self.broken.done():
+            self.broken.set_result(error)
+
+    async def close(self) -> None:
+        """Everything committed and synced that can be; no timer or task is left."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._syncing:
+            await asyncio.wait(list(self._syncing))
+        if self.trouble is None:
+            self._settle()
+            if self._syncing:
+                await asyncio.wait(list(self._syncing))
+            self._log.close(self._clock())
+
+
+def refused(error: StorageError) -> StorageError:
+    return StorageError(f"nothing is written at present: {error}")
