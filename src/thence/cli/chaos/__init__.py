@@ -1,0 +1,1 @@
+"""`thence chaos`: real processes, everything that may go wrong with them, and a verdict."""

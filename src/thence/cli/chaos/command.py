@@ -1,0 +1,139 @@
+"""`thence chaos`: storms on real processes, one round after another, each judged by Spark.
+
+A round has a seed, from which settings, load and plan are drawn. It holds if nothing happened that the plan
+does not explain, if everything reached everyone and became stable once the trouble was over, if all nodes
+stopped in order and left no process behind, none of them grew out of bounds, and Spark finds nothing wrong
+with the trace.
+"""
+
+import shutil
+import time
+from pathlib import Path
+from typing import Final
+
+from thence.cli.chaos.plan import draw_plan, draw_setup
+from thence.cli.chaos.rest import await_rest, grown, left_over, memories, tracebacks
+from thence.cli.chaos.storm import STOP_S, Storm
+from thence.cli.cluster import Cluster
+from thence.cli.console import out, working
+from thence.cli.layout import open_layout
+from thence.cli.node import as_arguments
+from thence.core.errors import ThenceError, UsageError
+
+ROUND_S: Final = 40.0
+"""Long enough for every kind of trouble to come about three times, short enough to meet many settings."""
+
+REST_S: Final = 90.0
+"""Most that a group may take to come to rest: the longest time between two questions about what is not
+stable, several times over, on a machine that has other things to do."""
+
+GROWTH_BYTES: Final = 64 << 20
+"""More than windows, inboxes and what is not stable can take with the loads that are drawn."""
+
+MARK: Final = ".thence-chaos"
+
+
+def run(minutes: float, nodes: int, seed: int, folder: Path, keep: bool, master: str | None) -> int:
+    if not 2 <= nodes <= 9:
+        raise UsageError(f"a trial takes 2 to 9 nodes, not {nodes}")
+    if minutes <= 0:
+        raise UsageError("--minutes must be positive")
+    _clear(folder)
+    until = time.monotonic() + 60 * minutes
+    seconds = min(ROUND_S, 60 * minutes)
+    number = seed
+    while number == seed or time.monotonic() < until:
+        trial = folder / f"seed-{number}"
+        out.print(f"[bold]seed {number}[/]: {nodes} nodes, {seconds:.0f} s of trouble")
+        try:
+            Round(number, nodes, seconds, trial).run(master)
+        except ThenceError as error:
+            out.print(f"[red]{error}[/]", markup=True)
+            out.print(
+                f"Seed {number} did not hold. Its data, logs and traces are in {trial}; to try it again:"
+            )
+            out.print(f"thence chaos --seed {number} --nodes {nodes} --minutes {seconds / 60:g}")
+            return 1
+        if not keep:
+            shutil.rmtree(trial)
+        number += 1
+    if not keep:
+        shutil.rmtree(folder)
+    out.print(f"[green]{number - seed} rounds, seeds {seed} to {number - 1}: everything held.[/]")
+    return 0
+
+
+def _clear(folder: Path) -> None:
+    """An earlier trial's folder is replaced; anything else that is not empty is refused."""
+    try:
+        if folder.exists():
+            if any(folder.iterdir()) and not (folder / MARK).exists():
+                raise UsageError(f"{folder} holds something else: give --out a folder of its own")
+            shutil.rmtree(folder)
+        folder.mkdir(parents=True)
+        (folder / MARK).touch()
+    except OSError as error:
+        raise UsageError(f"cannot write to {folder}: {error.strerror}") from error
+
+
+class Round:
+    """One cluster, from its start to the verdict on its trace."""
+
+    def __init__(self, seed: int, nodes: int, seconds: float, folder: Path) -> None:
+        self._setup: Final = draw_setup(seed, nodes)
+        self._seconds: Final = seconds
+        self._trace: Final = folder / "trace"
+        folder.mkdir()
+        layout = open_layout(folder / "data", nodes)
+        self._plan: Final = draw_plan(seed, layout.names, seconds)
+        flags = {"profile": "local", "allow_faults": True, "trace": self._trace.absolute()}
+        self._cluster: Final = Cluster(layout, flags=as_arguments({**flags, **self._setup.flags()}))
+
+    def run(self, master: str | None) -> None:
+        """Nothing if all held, else an error that says what did not."""
+        out.print(f"  {self._setup}")
+        with self._cluster:
+            self._storm()
+            self._stop()
+        self._judge(master)
+
+    def _storm(self) -> None:
+        storm = Storm(self._cluster, self._setup, self._plan, lambda line: out.print(f"  {line}"))
+        storm.start()
+        before = memories(self._cluster)
+        storm.run(self._seconds)
+        storm.calm()
+        took_s = await_rest(self._cluster, REST_S)
+        after = memories(self._cluster)
+        out.print(
+            f"  all delivered and stable everywhere {took_s:.1f} s after the last trouble; "
+            f"up to {max(after.values(), default=0) >> 20} MiB per node"
+        )
+        if told := grown(before, after, GROWTH_BYTES):
+            raise ThenceError(told)
+
+    def _stop(self) -> None:
+        codes = self._cluster.stop(grace_s=STOP_S)
+        if bad := [f"{name} (exit code {code})" for name, code in codes.items() if code != 0]:
+            raise ThenceError(f"did not stop in order: {', '.join(bad)}")
+        if pids := left_over(self._cluster.layout.folder.absolute()):
+            raise ThenceError(f"processes were left behind: {', '.join(map(str, pids))}")
+        if told := tracebacks(self._cluster):
+            raise ThenceError(f"a traceback in the log of {'; '.join(told)}")
+
+    def _judge(self, master: str | None) -> None:
+        with working("Spark starts and judges"):
+            from thence.pipeline.session import session
+            from thence.pipeline.verify import verify
+
+            report = verify(session(master), self._trace)
+        [judged] = report.runs
+        counts = {verdict: count for verdict, count in judged.violations.items() if count}
+        out.print(
+            f"  Spark: {judged.sends:,} messages, {judged.deliveries:,} deliveries, {judged.stables:,} told "
+            f"as stable, {report.torn} torn lines: {counts or 'no violation of any kind'}"
+        )
+        if counts:
+            raise ThenceError(
+                "; ".join([", ".join(f"{k} {v}" for k, v in e.items()) for e in judged.examples[:5]])
+            )

@@ -1,0 +1,117 @@
+"""After the storm: has everything reached everyone, and is nothing left behind?
+
+A group has come to rest when all its nodes say: all links are up, the application has taken everything,
+nothing waits for its causes, every peer has acknowledged every message, and everything is stable.
+Acknowledged means that it is in the peer's log, so together this says that all have delivered the same.
+"""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from thence.cli.cluster import Cluster
+from thence.core.errors import ThenceError
+from thence.runtime.status import Status
+
+LOOK_EVERY_S: Final = 0.2
+
+
+class RestlessError(ThenceError):
+    """A group that did not come to rest: who lacks what."""
+
+
+def await_rest(cluster: Cluster, patience_s: float, watch: Callable[[], None] = lambda: None) -> float:
+    """Wait for it; how long it took."""
+    begun = time.monotonic()
+    while accounts := {name: what for name in cluster.names if (what := _restless(cluster, name))}:
+        watch()
+        if time.monotonic() - begun > patience_s:
+            told = "; ".join([f"{name}: {what}" for name, what in accounts.items()])
+            raise RestlessError(f"not at rest after {patience_s:.0f} s: {told}")
+        time.sleep(LOOK_EVERY_S)
+    return time.monotonic() - begun
+
+
+def _restless(cluster: Cluster, name: str) -> str:
+    try:
+        return account(cluster.control(name).status())
+    except ThenceError as error:
+        return str(error)
+
+
+def account(status: Status) -> str:
+    """What keeps a node from being at rest; nothing if it is."""
+    told = []
+    if status.state != "running":
+        told.append(f"it is {status.state}")
+    if status.load is not None and status.load.running:
+        told.append("its load still runs")
+    for member in status.members:
+        if member.link not in ("me", "up"):
+            told.append(f"link to {member.name} {member.link} for {member.since_s:.1f} s")
+        if member.lag:
+            told.append(f"{member.name} has not acknowledged {member.lag:,} of its messages")
+    for count, what in (
+        (status.inbox, "released and not taken"),
+        (status.held, "held for their causes"),
+        (status.unstable, f"not stable, for want of {', '.join(status.holding_stability_back) or 'nobody'}"),
+    ):
+        if count:
+            told.append(f"{count:,} {what}")
+    if status.log.trouble:
+        told.append(f"log: {status.log.trouble}")
+    return ", ".join(told)
+
+
+def memory_bytes(pid: int | None) -> int:
+    """What a process keeps in memory; 0 where that cannot be told."""
+    try:
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 0
+
+
+def memories(cluster: Cluster) -> dict[int, int]:
+    """By process, so that one that was started again is not compared with the one before."""
+    return {node.pid: memory_bytes(node.pid) for node in cluster.nodes.values() if node.pid is not None}
+
+
+def grown(before: Mapping[int, int], after: Mapping[int, int], most_bytes: int) -> str:
+    """Which process has grown by too much."""
+    told = [
+        f"process {pid} grew from {before[pid] >> 20} to {size >> 20} MiB"
+        for pid, size in after.items()
+        if pid in before and size - before[pid] > most_bytes
+    ]
+    return ", ".join(told)
+
+
+def left_over(folder: Path) -> list[int]:
+    """Processes that still run from this folder."""
+    needle, found = os.fsencode(folder), []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and int(entry.name) != os.getpid():
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+                if any(word.startswith(needle) for word in words):
+                    found.append(int(entry.name))
+        except OSError:
+            continue  # it ended while we looked
+    return found
+
+
+def tracebacks(cluster: Cluster) -> list[str]:
+    """The first line of each traceback that a node wrote, and the last: a bug, whatever came of it."""
+    found = []
+    for node in cluster.nodes.values():
+        lines = node.log.read_text(errors="replace").splitlines() if node.log.exists() else []
+        for number, line in enumerate(lines):
+            if line.startswith("Traceback"):
+                ends = [later for later in lines[number + 1 :] if later and not later.startswith(" ")]
+                found.append(f"{node.name}: {ends[0] if ends else line}")
+    return found

@@ -1,0 +1,218 @@
+"""Carries out a plan on a cluster of real processes, and keeps it under load while it does.
+
+A node that comes back has forgotten the faults of its links and its load: both are given to it again once it
+is well. A node that dies without being told to, refuses to run, does not come up or does not stop in order
+ends the storm; so does one that does not do what it is asked.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from heapq import heapify, heappop, heappush
+from typing import Final, Literal
+
+from thence.cli.chaos.plan import Act, Setup
+from thence.cli.cluster import Cluster
+from thence.core.errors import ThenceError, UsageError
+from thence.runtime.load import MOST_SECONDS, Load
+
+TICK_S: Final = 0.01
+TRIES: Final = 3
+"""An answer may be late where everything else is."""
+
+START_S: Final = 30.0
+"""A node that is not well by then will not be: two cores, and all nodes starting at once."""
+
+STOP_S: Final = 20.0
+"""The time that a node takes to drain, with room."""
+
+Phase = Literal["down", "starting", "up", "paused"]
+
+
+class StormError(ThenceError):
+    """Something happened that no trouble of the plan explains."""
+
+
+class Storm:
+    def __init__(
+        self, cluster: Cluster, setup: Setup, acts: Sequence[Act], tell: Callable[[str], None]
+    ) -> None:
+        self._cluster: Final = cluster
+        self._setup: Final = setup
+        self._tell: Final = tell
+        self._begun = time.monotonic()
+        self._phases: dict[str, Phase] = dict.fromkeys(cluster.names, "down")
+        self._late_at = dict.fromkeys(cluster.names, 0.0)
+        self._acts: Final = acts
+        self._on: list[Act] = []
+        self._applied: dict[str, dict[str, tuple[bool, float]]] = {name: {} for name in cluster.names}
+        """By node and peer: is the link cut, and by how much is it slowed."""
+        self._todo: list[tuple[float, int, Callable[[], None]]] = []
+        self.kills = 0
+
+    @property
+    def elapsed_s(self) -> float:
+        return time.monotonic() - self._begun
+
+    def start(self) -> None:
+        """All nodes, until they are well and under load."""
+        for name in self._cluster.names:
+            self._start(name)
+        self._wait_until_up()
+
+    def run(self, seconds: float) -> None:
+        """The whole plan; afterwards all nodes run and all links are whole."""
+        self._begun = time.monotonic()
+        for act in self._acts:
+            self._plan(act)
+        heapify(self._todo)
+        while self._todo or self.elapsed_s < seconds:
+            while self._todo and self._todo[0][0] <= self.elapsed_s:
+                heappop(self._todo)[2]()
+            self._look()
+            time.sleep(TICK_S)
+        self._wait_until_up()
+
+    def calm(self) -> None:
+        """No more load."""
+        for name in self._cluster.names:
+            self._ask(name, lambda name: self._cluster.control(name).load(Load(count=0)))
+
+    # Plan
+
+    def _plan(self, act: Act) -> None:
+        self._at(act.at_s, lambda: self._begin(act))
+        for number, at in enumerate(act.starts_s):
+            happens = self._start if number % 2 == 0 else self._kill
+            self._at(at, lambda happens=happens: happens(act.nodes[0]))  # type: ignore[misc]
+        self._at(act.until_s, lambda: self._end(act))
+
+    def _at(self, at_s: float, happens: Callable[[], None]) -> None:
+        heappush(self._todo, (at_s, len(self._todo), happens))
+
+    def _begin(self, act: Act) -> None:
+        self._tell(f"{self.elapsed_s:6.1f} s  {act}")
+        if act.links:
+            self._on.append(act)
+            self._adjust_all()
+        elif act.kind == "stop":
+            self._stop(act.nodes[0])
+        elif act.kind == "pause":
+            self._cluster.pause(act.nodes[0])
+            self._phases[act.nodes[0]] = "paused"
+        else:
+            for name in act.nodes:
+                self._kill(name)
+
+    def _end(self, act: Act) -> None:
+        if act.links:
+            self._on.remove(act)
+            self._adjust_all()
+        elif act.kind == "pause":
+            self._cluster.resume(act.nodes[0])
+            self._phases[act.nodes[0]] = "up"
+            self._adjust(act.nodes[0])
+        else:
+            for name in act.nodes:
+                self._start(name)
+
+    # Nodes
+
+    def _start(self, name: str) -> None:
+        self._cluster.start(name)
+        self._phases[name] = "starting"
+        self._late_at[name] = time.monotonic() + START_S
+
+    def _kill(self, name: str) -> None:
+        self._look()  # had it died by itself, nobody would know any more
+        self._cluster.kill(name)
+        self._phases[name] = "down"
+        self.kills += 1
+
+    def _stop(self, name: str) -> None:
+        self._look()
+        self._phases[name] = "down"
+        code = self._cluster.stop(name, grace_s=STOP_S)[name]
+        if code != 0:
+            raise StormError(f"{name} did not stop in order: {_how(code)}; {self._said(name)}")
+
+    def _look(self) -> None:
+        for event in self._cluster.watch():
+            raise StormError(f"{event.name} {event.text}; {self._said(event.name)}")
+        for name, phase in self._phases.items():
+            if phase == "starting":
+                self._welcome(name)
+
+    def _welcome(self, name: str) -> None:
+        """A node that has come up gets what it should have."""
+        trouble: str | None
+        try:
+            trouble = self._cluster.control(name).health()
+        except UsageError as error:
+            trouble = str(error)
+        if trouble is None:
+            self._phases[name] = "up"
+            self._applied[name] = {}
+            self._adjust(name)
+            rate = self._setup.rates[self._cluster.names.index(name)]
+            load = Load(rate=rate, seconds=MOST_SECONDS, bytes=self._setup.message_bytes)
+            self._ask(name, lambda name: self._cluster.control(name).load(load))
+        elif time.monotonic() > self._late_at[name]:
+            raise StormError(f"{name} does not come up: {trouble}; {self._said(name)}")
+
+    def _wait_until_up(self) -> None:
+        while any(phase != "up" for phase in self._phases.values()):
+            self._look()
+            time.sleep(TICK_S)
+
+    # Links
+
+    def _adjust_all(self) -> None:
+        for name in self._cluster.names:
+            self._adjust(name)
+
+    def _adjust(self, name: str) -> None:
+        """Make the faults of its links what they should be, if it can hear us."""
+        if self._phases[name] != "up":
+            return
+        control, applied = self._cluster.control(name), self._applied[name]
+        for peer in self._cluster.names:
+            if peer == name:
+                continue
+            wanted = self._wanted(name, peer)
+            for fault in changes(applied.get(peer, (False, 0.0)), wanted):
+                self._ask(name, lambda _, peer=peer, fault=fault: control.fault(fault[0], peer, fault[1]))  # type: ignore[misc]
+            applied[peer] = wanted
+
+    def _wanted(self, name: str, peer: str) -> tuple[bool, float]:
+        on = [act for act in self._on if (name, peer) in act.links or (peer, name) in act.links]
+        return any(act.kind != "slow" for act in on), max([act.delay_ms for act in on], default=0.0)
+
+    def _ask(self, name: str, what: Callable[[str], None]) -> None:
+        for left in reversed(range(TRIES)):
+            try:
+                what(name)
+                return
+            except ThenceError as error:
+                self._look()  # if it died, that is the better account
+                if not left:
+                    raise StormError(f"{name} does not do as it is told: {error}") from error
+
+    def _said(self, name: str) -> str:
+        return f"it said: {' | '.join(self._cluster.nodes[name].last_lines(4)) or 'nothing'}"
+
+
+def changes(was: tuple[bool, float], wanted: tuple[bool, float]) -> list[tuple[str, float]]:
+    """What to ask for so that a link is cut or not, and slowed by so much. A mended one may have lost its
+    delay."""
+    asked = []
+    if was[0] != wanted[0]:
+        asked.append(("cut" if wanted[0] else "mend", 0.0))
+    if was[1] != wanted[1] or (was[0] and not wanted[0] and wanted[1]):
+        asked.append(("slow", wanted[1]))
+    return asked
+
+
+def _how(code: int | None) -> str:
+    if code is None:
+        return "it did not run"
+    return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
