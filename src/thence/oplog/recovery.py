@@ -53,6 +53,15 @@ class Report:
     removed: list[str] = field(default_factory=list)
     rebuilt: list[str] = field(default_factory=list)
 
+    def lines(self) -> list[str]:
+        """For people: what was not as it should be."""
+        cut = f"{self.cut_file}: a torn end of {self.cut_bytes} bytes was cut off at byte {self.cut_at}"
+        return [
+            *([cut] if self.cut_bytes else []),
+            *[f"{name}: left over, removed" for name in self.removed],
+            *[f"{name}: index made again" for name in self.rebuilt],
+        ]
+
 
 @dataclass(slots=True)
 class Recovered:

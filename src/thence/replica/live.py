@@ -15,6 +15,8 @@ from thence.replica.history import LogHistory
 from thence.spread.sessions import SessionMesh, SessionSettings
 from thence.trace.recorder import Recorder
 
+__all__ = ["DURABLE", "HeraldSettings", "Live", "LiveSettings", "SessionSettings", "live"]
+
 DURABLE = tuple([name for name, kind in ENGINES.items() if kind.prompt and kind.witness is not None])
 """Engines whose messages are written down as they were tagged."""
 

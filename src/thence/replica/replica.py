@@ -191,6 +191,10 @@ class Replica:
         self._recorder.record(DELIVER, message.dot, now)
         return Delivered(message, self._saw(message, False, now))
 
+    def silent(self) -> list[int]:
+        """The members that hold the oldest unstable message back."""
+        return [] if self._witness is None else self._witness.silent()
+
     def reached(self, dot: int) -> int:
         """At how many members a message of this client's past is known to have been delivered."""
         return 1 if self._witness is None else self._witness.reached(dot)

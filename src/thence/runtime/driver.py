@@ -1,7 +1,7 @@
 """Runs one replica: each step's effects, in the order that keeps its promises.
 
-Input, commit, trace, packets: docs/protocols/live.md says why. Nothing about the protocol is decided here, and
-no link or file is touched but through what was handed in.
+Input, commit, trace, packets: docs/protocols/live.md says why. Nothing about the protocol is decided here,
+and no link or file is touched but through what was handed in.
 
 Invariants. Nothing leaves (packets, answers, events) before it is committed; under `always` not before it is
 synced: `_held` keeps it until then, in order. If a commit or the trace fails, what was about to leave is
@@ -52,8 +52,8 @@ class Outlet(Protocol):
 class Sink(Protocol):
     """The application's side."""
 
-    def ready(self) -> None:
-        """There is something to take, or to announce as stable."""
+    def stepped(self, now: int) -> None:
+        """A step is over: there may be something to take, or to announce as stable."""
         ...
 
 
@@ -155,6 +155,15 @@ class Driver:
         self.delivered += 1
         return self.replica.take(self._clock())
 
+    def drain(self, now: int) -> None:
+        """An application that wants nothing but to be up to date takes everything."""
+        before = self.delivered
+        while self.takeable:
+            self.replica.take(now)
+            self.delivered += 1
+        if self.delivered > before:
+            self._settle_soon()
+
     @property
     def takeable(self) -> bool:
         replica = self.replica
@@ -233,7 +242,7 @@ class Driver:
             self._held.append(leaving)
         else:
             self._leave(leaving)
-        self._tell_sink()
+        self._sink.stepped(now)
         if now - self._collected_at > COLLECT_EVERY_US:
             self._collect(now)
 
@@ -243,10 +252,6 @@ class Driver:
         for future, delivered in leaving.answers:
             if not future.done():
                 future.set_result(delivered)
-
-    def _tell_sink(self) -> None:
-        if self.replica.stable or self.takeable:
-            self._sink.ready()
 
     # Timers
 
@@ -294,7 +299,7 @@ class Driver:
         self._log_effects(self._log.synced(sync, now))
         while self._held and self._held[0].position <= self._log.durable:
             self._leave(self._held.popleft())
-        self._tell_sink()
+        self._sink.stepped(now)
 
     def _collect(self, now: int) -> None:
         self._collected_at = now

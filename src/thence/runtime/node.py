@@ -1,0 +1,364 @@
+"""A live node: folder, log, trace, replica, links and control put together, started and stopped.
+
+It decides nothing about the protocol and does no step itself (`driver.py`); what it adds is the way from
+settings to a running node, and what people see of it. What the application does with messages is its
+`Application`'s business.
+"""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from random import Random
+from typing import Final, Protocol
+
+from thence.core.dots import ORIGIN_MASK, seq_of
+from thence.core.errors import StorageError, UsageError
+from thence.oplog.log import OpLog
+from thence.oplog.record import BOOT_BITS
+from thence.replica.live import HeraldSettings, Live, LiveSettings, SessionSettings, live
+from thence.replica.replica import Delivered
+from thence.runtime import roster as rosters
+from thence.runtime.control import ControlServer
+from thence.runtime.driver import Driver
+from thence.runtime.folder import DataFolder
+from thence.runtime.instruments import Instruments
+from thence.runtime.links import Identity, Links
+from thence.runtime.load import Load, Loader
+from thence.runtime.logs import StructuredLog
+from thence.runtime.pacing import Clock
+from thence.runtime.roster import Roster
+from thence.runtime.settings import NodeSettings
+from thence.runtime.status import Faults, LogStatus, MemberStatus, Status
+from thence.runtime.tracing import LiveTrace, complete, earlier_rows, missing_rows
+from thence.trace.lines import Lines
+from thence.trace.recorder import NoRecorder
+
+SECOND: Final = 1_000_000
+DRAIN_LOOK_S: Final = 0.02
+
+
+class Application(Protocol):
+    """What takes a node's messages."""
+
+    def stepped(self, node: "Node", now: int) -> None:
+        """There may be something to take, or to announce as stable."""
+        ...
+
+
+class Drain:
+    """The application of `thence node`: it takes everything at once and keeps nothing."""
+
+    def stepped(self, node: "Node", now: int) -> None:
+        node.driver.drain(now)
+        node.driver.replica.stable.clear()
+
+
+class Node:
+    """Made by `start`, ended by `stop`; between them its `driver` is what the application talks to."""
+
+    def __init__(
+        self, settings: NodeSettings, application: Application, log: StructuredLog, clock: Clock
+    ) -> None:
+        self.settings: Final = settings
+        self._application: Final = application
+        self._says: Final = log
+        self._clock: Final = clock
+        self._syncer: Final = ThreadPoolExecutor(1, thread_name_prefix="thence-sync")
+        self._started_at: Final = clock()
+        self._folder: DataFolder | None = None
+        self._trace: LiveTrace | None = None
+        self._control: ControlServer | None = None
+        self._links: Links | None = None
+        self._state = "starting"
+        self._progress_at = clock()
+        self.stopping: Final = asyncio.Event()
+        self.failed: StorageError | None = None
+        """Why it had to stop, if it did."""
+        self.instruments: Final = Instruments(self.status)
+
+    # From settings to a running node
+
+    async def start(self) -> None:
+        try:
+            await self._start()
+        except BaseException:
+            await self._release()
+            raise
+
+    async def _start(self) -> None:
+        settings, now = self.settings, self._clock()
+        self._folder = folder = DataFolder(settings.data)
+        self.log = log = folder.open_log(settings.log, now)
+        for trouble in log.report.lines():
+            self._says.warn("log repaired", what=trouble)
+        fresh = log.incarnation == 0
+        self.boot = log.boot(1, folder.machine_id(), now) >> BOOT_BITS
+        self.roster = await self._group(log)
+        log.sync(now)
+        self.names = self.roster.names
+        self.me = self.names.index(settings.name)
+        lines = self._tracing()
+        made = self._replica(log, lines, now)
+        self._complete_trace(made, lines, now)
+        self.driver = Driver(
+            made, log, folder.files, self, self, self._clock, self._syncer, lines, self._trace,
+            always=settings.log.sync == "always",
+        )  # fmt: skip
+        self._loader = Loader(self._publish)
+        await self._listen(folder)
+        if fresh:
+            made.replica.start(now)
+        self.driver.start([] if fresh else made.replica.restart(now))
+        self.driver.broken.add_done_callback(self._broken)
+        self._state = "running"
+        self._says.info(
+            "running", node=settings.name, boot=self.boot, members=len(self.names),
+            listen=self._links.address if self._links else None, control=self._control_at,
+        )  # fmt: skip
+
+    async def _group(self, log: OpLog) -> Roster:
+        settings = self.settings
+        known = rosters.recall(log, settings.cluster, settings.name, settings.members)
+        if known is not None:
+            return known
+        members = settings.members or ((settings.name, settings.listen),)
+        return rosters.found(log, settings.cluster, settings.name, members)
+
+    def _tracing(self) -> Lines | None:
+        settings = self.settings
+        if settings.trace is None:
+            return None
+        self._trace = LiveTrace(settings.trace, settings.name, self.boot)
+        return Lines(settings.name, self.names, self.boot)
+
+    def _replica(self, log: OpLog, lines: Lines | None, now: int) -> Live:
+        settings = self.settings
+        how = LiveSettings(
+            order=settings.order,
+            spread=settings.spread,
+            sessions=SessionSettings(
+                ack_every_us=settings.mesh.ack_every_us,
+                window=settings.mesh.window,
+                window_bytes=settings.mesh.window_bytes,
+            ),
+            herald=HeraldSettings(
+                tell_every_us=settings.stability.tell_every_us,
+                ask_after_us=settings.stability.ask_after_us,
+                ask_max_us=settings.stability.ask_max_us,
+            ),
+            stability=settings.stability.enabled,
+            inbox_max=settings.application.inbox_max,
+        )
+        return live(self.me, len(self.names), how, lines or NoRecorder(), log, log.taken, now)
+
+    def _complete_trace(self, made: Live, lines: Lines | None, now: int) -> None:
+        if self._trace is None or lines is None or self.settings.trace is None:
+            return
+        earlier = earlier_rows(self.settings.trace, self.settings.name, self.boot)
+        if earlier is not None:
+            rows = missing_rows(self.log, self.me, made.codec, made.predecessors, earlier)
+            count = complete(self._trace, lines, rows, now)
+            if count:
+                self._says.info("trace completed from the log", rows=count)
+
+    async def _listen(self, folder: DataFolder) -> None:
+        settings = self.settings
+        identity = Identity(settings.cluster, settings.name, folder.log_id, self.boot)
+        peers = {name: self.roster.address(name) for name in self.names if name != settings.name}
+        self._links = Links(
+            identity, settings.secret, settings.listen, peers, settings.links, self,
+            Random(os.urandom(16)), self._clock, self._says,
+        )  # fmt: skip
+        await self._links.start()
+        self._control_at = None
+        if settings.http is not None:
+            self._control = ControlServer(
+                self, settings.data, settings.name, settings.cluster, settings.allow_faults, self._says
+            )
+            self._control_at = await self._control.start(settings.http)
+
+    def _broken(self, broken: "asyncio.Future[StorageError]") -> None:
+        self.failed = broken.result()
+        self._says.error("the disk failed: this node must stop", why=str(self.failed))
+        self.stopping.set()
+
+    # To the end
+
+    def stop(self) -> None:
+        """Begin to stop; whoever runs the node awaits `stopping` and closes it."""
+        self.stopping.set()
+
+    async def close(self) -> None:
+        """Let peers have what was sent, for a moment; then close everything."""
+        self._state = "draining"
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.settings.drain_us / SECOND):
+                while not self._drained():
+                    await asyncio.sleep(DRAIN_LOOK_S)
+        await self._release()
+        self._says.info("stopped", node=self.settings.name)
+
+    def _drained(self) -> bool:
+        """Everybody who can be reached has what this node sent."""
+        links = self._links.status() if self._links else {}
+        reachable = [self.names.index(name) for name, link in links.items() if link.up]
+        progress = [self.driver.mesh.progress(peer) for peer in reachable]
+        return self.driver.trouble is not None or all(p.acked >= self.log.vector[self.me] for p in progress)
+
+    async def _release(self) -> None:
+        if self._control is not None:
+            await self._control.close()
+        if hasattr(self, "_loader"):
+            await self._loader.stop()
+        if self._links is not None:
+            await self._links.close()
+        try:
+            if hasattr(self, "driver"):
+                await self.driver.close()
+            if self._trace is not None:
+                self._trace.close()
+        except StorageError as error:
+            self.failed = self.failed or error
+            self._says.error("the last records may not be on disk", why=str(error))
+        finally:
+            self._syncer.shutdown(wait=True)
+            if self._folder is not None:
+                self._folder.close()
+
+    # Links (`links.Handler`) and the driver's outlet and sink
+
+    def admit(self, peer: Identity) -> str | None:
+        trouble = self.driver.trouble
+        if trouble is not None:
+            return f"{self.settings.name} cannot write at present: {trouble}"
+        try:
+            return self.roster.meet(peer.name, peer.log_id, peer.boot)
+        except StorageError as error:
+            return f"{self.settings.name} cannot write at present: {error}"
+
+    def link_up(self, peer: str, now: int) -> None:
+        del now
+        self.driver.up(self.names.index(peer))
+
+    def link_packets(self, peer: str, packets: list[bytes], now: int) -> None:
+        self.driver.packets(self.names.index(peer), packets, now)
+
+    def link_down(self, peer: str, why: str, now: int) -> None:
+        del why, now
+        self.driver.down(self.names.index(peer))
+
+    def send(self, peer: int, packets: Sequence[bytes]) -> None:
+        if self._links is not None:
+            self._links.write(self.names[peer], packets)
+
+    def begin_anew(self, why: str) -> None:
+        self._says.error("cannot write: broadcasts are refused, links begin anew", why=why)
+        for name, link in self._links.status().items() if self._links else ():
+            if link.up and not link.cut:
+                assert self._links
+                self._links.cut(name)
+                self._links.mend(name)
+
+    def stepped(self, now: int) -> None:
+        if self.driver.replica.stable:
+            self._progress_at = now
+        self._application.stepped(self, now)
+
+    # What people see and ask for (`control.Controlled`)
+
+    async def broadcast(self, payload: bytes) -> tuple[str, int]:
+        [delivered] = await self._publish([payload])
+        dot = delivered.message.dot
+        return self.names[dot & ORIGIN_MASK], seq_of(dot)
+
+    async def _publish(self, payloads: Sequence[bytes]) -> list[Delivered]:
+        return await self.driver.publish(payloads)
+
+    async def load(self, load: Load) -> None:
+        await self._loader.start(load)
+
+    def fault(self, what: str, peer: str | None, delay_us: int) -> None:
+        assert self._links
+        names = [name for name in self.names if name != self.settings.name]
+        if peer is not None and peer not in names:
+            raise UsageError(f"{peer} is no peer of {self.settings.name}; there is {', '.join(names)}")
+        for name in names if peer is None else [peer]:
+            if what == "cut":
+                self._links.cut(name)
+            elif what == "slow":
+                self._links.slow(name, delay_us)
+            else:
+                self._links.slow(name, 0)
+                self._links.mend(name)
+
+    def metrics(self) -> str:
+        return self.instruments.render()
+
+    def health(self) -> str | None:
+        if self._state != "running":
+            return f"this node is {self._state}"
+        trouble = self.driver.trouble
+        return None if trouble is None else f"cannot write: {trouble}"
+
+    def status(self) -> Status:
+        driver, now = self.driver, self._clock()
+        unstable = driver.replica.unstable
+        links = self._links.status() if self._links else {}
+        return Status(
+            name=self.settings.name,
+            cluster=self.settings.cluster,
+            pid=os.getpid(),
+            uptime_s=(now - self._started_at) / SECOND,
+            state=self._state if driver.trouble is None else "broken",
+            boot=self.boot,
+            members=[self._member(name, now) for name in self.names],
+            sent=driver.sent,
+            delivered=driver.delivered,
+            inbox=len(driver.replica.inbox),
+            held=driver.replica.waiting,
+            unstable=unstable,
+            oldest_unstable_s=(now - self._progress_at) / SECOND if unstable else None,
+            holding_stability_back=[self.names[peer] for peer in driver.replica.silent()],
+            log=self._log_status(),
+            refusals=sum(link.refusals for link in links.values()),
+            faults=Faults(
+                allowed=self.settings.allow_faults,
+                cut=[name for name, link in links.items() if link.cut],
+                slow_ms={name: link.delay_us / 1000 for name, link in links.items() if link.delay_us},
+            ),
+            load=self._loader.status(),
+        )
+
+    def _member(self, name: str, now: int) -> MemberStatus:
+        if name == self.settings.name:
+            return MemberStatus(name=name, address=str(self.settings.listen), link="me")
+        assert self._links
+        link = self._links.status()[name]
+        progress = self.driver.mesh.progress(self.names.index(name))
+        return MemberStatus(
+            name=name,
+            address=str(link.address),
+            link="cut" if link.cut else "up" if link.up else "down",
+            since_s=(now - link.since_us) / SECOND,
+            lag=self.log.vector[self.me] - progress.acked,
+            queued_bytes=link.queued_bytes,
+            reconnects=link.reconnects,
+            cut_offs=link.cut_offs,
+            refusals=link.refusals,
+            received_bytes=link.bytes_in,
+            sent_bytes=link.bytes_out,
+        )
+
+    def _log_status(self) -> LogStatus:
+        log, trouble = self.log, self.driver.trouble
+        return LogStatus(
+            bytes=log.size_bytes,
+            head=log.head,
+            tail=log.tail,
+            durable=log.durable,
+            sync=self.settings.log.sync,
+            trouble=None if trouble is None else str(trouble),
+            syncs=self.driver.syncs,
+        )
