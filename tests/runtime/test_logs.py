@@ -127,6 +127,19 @@ def test_a_value_that_cannot_be_shown_or_is_endless_is_still_told() -> None:
     assert len(told["reason"]) < 3_000
 
 
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_an_event_that_cannot_be_written_does_not_end_the_log(form: str) -> None:
+    """Python refuses to write numbers of thousands of digits."""
+    stream = io.StringIO()
+    log = StructuredLog("info", form, stream)
+    log.info("huge", number=10**5000)
+    log.info("next")
+    log.close()
+    huge, after = lines(stream)
+    assert "fields_lost" in huge
+    assert "next" in after
+
+
 def test_nothing_is_lost_at_a_normal_exit_without_close() -> None:
     program = (
         "import sys\n"

@@ -1,5 +1,6 @@
 """Which nodes a folder is about: its own, or those of a cluster that keeps each in a folder of its name."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -41,9 +42,16 @@ def node_folder(folder: Path, name: str) -> Path:
 
 
 def chosen(folder: Path, names: list[str]) -> list[Control]:
-    """Clients of these nodes; of all in the folder if none is named."""
-    folders = [node_folder(folder, name) for name in dict.fromkeys(names)] or node_folders(folder)
-    return [Control.of(one) for one in folders]
+    """Clients of these nodes; of all that run in the folder if none is named."""
+    if names:
+        return [Control.of(node_folder(folder, name)) for name in dict.fromkeys(names)]
+    running = []
+    for one in node_folders(folder):
+        with suppress(UsageError):
+            running.append(Control.of(one))
+    if not running:
+        raise UsageError(f"no node runs in {folder}")
+    return running
 
 
 def _holds(folder: Path, *names: str) -> bool:

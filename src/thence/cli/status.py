@@ -10,6 +10,8 @@ from typing import Final
 import msgspec
 from rich.console import Console, Group
 from rich.live import Live
+from rich.table import Table
+from rich.text import Text
 
 from thence.cli.nodes import node_folders
 from thence.cli.seen import Seen, look
@@ -51,9 +53,9 @@ def as_value(seen: list[Seen]) -> dict[str, object]:
 
 
 def page(seen: list[Seen], before: list[Seen] | None = None, passed_s: float = 0.0) -> Group:
-    parts = [nodes_table(seen, before or [], passed_s)]
+    parts: list[Table | Text] = [nodes_table(seen, before or [], passed_s)]
     if len(seen) == 1 and seen[0].status is not None:
-        parts.append(links_table(seen[0].status))
+        parts += [Text(), links_table(seen[0].status)]
     return Group(*parts, *notes(seen))
 
 

@@ -19,7 +19,7 @@ COLOURS: Final = {
 
 def nodes_table(seen: list[Seen], before: list[Seen], passed_s: float) -> Table:
     """One row per node; with rates, if there is an earlier look to compare with."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     table.add_column("node")
     table.add_column("state")
     for title in ("up for", "links", "sent", "delivered", "inbox", "held", "unstable", "most lag", "log"):
@@ -58,7 +58,7 @@ def _total(now: int, before: int | None, passed_s: float) -> Text:
 
 def links_table(status: Status) -> Table:
     """The members as one node sees them."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     table.add_column("member")
     table.add_column("address")
     table.add_column("link")
@@ -95,6 +95,7 @@ def notes(seen: list[Seen]) -> Iterable[Text]:
     """What the tables do not say."""
     answering = [node.status for node in seen if node.status is not None]
     if answering:
+        yield Text()
         yield from _stability(seen, sum(status.unstable for status in answering))
     for node in seen:
         if node.status is not None:
@@ -113,7 +114,8 @@ def _stability(seen: list[Seen], unstable: int) -> Iterable[Text]:
             f": the oldest message has waited for {duration(since_s)} (says {', '.join(witnesses)})",
         )  # fmt: skip
     if not unstable:
-        yield Text("everything is stable", "green")
+        all_answer = all(node.status is not None for node in seen)
+        yield Text("everything is stable" + ("" if all_answer else " where somebody answers"), "green")
     elif not holding:
         yield Text(f"{unstable:,} deliveries are not stable yet, nobody in particular holds them back")
 

@@ -123,13 +123,19 @@ class StructuredLog:
             except Empty:
                 pass
             ended = batch[-1] is None
-            lines = [self._show(event) for event in batch if event is not None]
+            lines = [self._line(event) for event in batch if event is not None]
             dropped = self._dropped
             if dropped > told:
                 gone: dict[str, object] = {"count": dropped - told, "why": "the queue of the log was full"}
                 lines.append(self._show(Event(time.time_ns(), "warn", "log_events_dropped", gone)))
                 told = dropped
             self._write(lines)
+
+    def _line(self, event: Event) -> str:
+        try:
+            return self._show(event)
+        except Exception as error:  # one odd value must not end the writer, and with it the whole log
+            return self._show(event._replace(fields={"fields_lost": f"{type(error).__name__}: {error}"}))
 
     def _write(self, lines: list[str]) -> None:
         if not lines:

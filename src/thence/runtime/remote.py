@@ -103,6 +103,9 @@ class Control:
         return code, answer
 
     def _request(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
+        seen = self.file.process()
+        if seen is None or seen.stopped:
+            raise self._absent(TimeoutError())  # known without waiting for it
         headers = {"Authorization": f"Bearer {self.file.token}"} if method == "POST" else {}
         connection = http.client.HTTPConnection(self.file.host, self.file.port, timeout=self._timeout_s)
         try:

@@ -93,7 +93,8 @@ def test_one_load_at_a_time_and_a_count_of_none_ends_it() -> None:
 @pytest.mark.parametrize(
     "load",
     [
-        Load(), Load(rate=-1, count=1), Load(rate=float("nan"), count=1), Load(seconds=0), Load(seconds=float("nan")),
+        Load(), Load(rate=-1, count=1), Load(rate=float("nan"), count=1), Load(seconds=0),
+        Load(seconds=float("nan")),
         Load(seconds=float("inf")), Load(count=-1), Load(count=1, bytes=-1), Load(count=1, bytes=2**30),
     ],
 )  # fmt: skip
