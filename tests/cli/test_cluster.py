@@ -5,35 +5,18 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support import stub_node
+from support.processes import alive, eventually
 
 from thence.cli.cluster import Cluster, Event, Restarts
 from thence.cli.layout import open_layout
 from thence.core.errors import ThenceError, UsageError
 
 STUB = (sys.executable, stub_node.__file__)
-PATIENCE_S = 20.0
-
-
-def eventually(done: Callable[[], bool]) -> None:
-    """Real processes take real time; how long is not the test's business."""
-    until = time.monotonic() + PATIENCE_S
-    while not done():
-        assert time.monotonic() < until, "did not happen"
-        time.sleep(0.005)
-
-
-def alive(pid: int) -> bool:
-    """Whether it runs; a zombie does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 class Time:

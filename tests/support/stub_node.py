@@ -1,7 +1,8 @@
 """A program that stands in for a node: takes the flags of `thence node`, and lives as its folder says.
 
 `behave` in the data folder: absent, to run until SIGTERM; `deaf`, to pass over SIGTERM; `exit N`, to say why
-and exit at once. It writes its pid to `pid` once it is up, and adds a line to `starts` at each start.
+and exit at once. With the flag `--answering` it has the routes of a node as well. It writes its pid
+to `pid` once it is up, and adds a line to `starts` at each start.
 """
 
 import os
@@ -19,6 +20,13 @@ def main() -> int:
     if behave.startswith("exit"):
         print("line one\nthe reason why", flush=True)
         return int(behave.split()[1])
+    if "--answering" in sys.argv and not behave:
+        sys.path.insert(0, str(Path(__file__).parents[1]))
+        from support import controlled
+
+        members = sys.argv[sys.argv.index("--members") + 1].split(",")
+        controlled.main(str(folder), folder.name, *(member.split("=")[0] for member in members))
+        return 0
     signals = {signal.SIGTERM}
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     new = folder / "pid.new"

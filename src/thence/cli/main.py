@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from thence import __version__
-from thence.cli import operate
+from thence.cli import live, operate
 from thence.core.errors import ThenceError, UsageError
 
 app = typer.Typer(
@@ -207,6 +207,7 @@ def demo(
     raise typer.Exit(command.run(out, master))
 
 
+app.add_typer(live.app)
 app.add_typer(operate.app)
 
 

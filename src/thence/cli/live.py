@@ -1,0 +1,126 @@
+"""The flags of `thence node` and `thence up`. What they do is in modules of their own, loaded when called."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer()
+
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Any other setting: docs/SETTINGS.md has them all.", metavar="KEY=VALUE"),
+]
+SyncFlag = Annotated[
+    str | None, typer.Option(help="When the log reaches the disk: everysec (default), always, no.")
+]
+TraceFolder = Annotated[Path | None, typer.Option(help="Folder for the trace.", metavar="DIR")]
+Faults = Annotated[bool | None, typer.Option("--allow-faults/--no-allow-faults", help="Obey `thence fault`.")]
+LogLevel = Annotated[str | None, typer.Option(help="debug, info (default), warn, error.")]
+LogFormat = Annotated[str | None, typer.Option(help="text (default) or json.")]
+
+
+@app.command()
+def node(
+    name: Annotated[str | None, typer.Option(help="Of this node.")] = None,
+    listen: Annotated[str | None, typer.Option(help="Where peers connect to.", metavar="HOST:PORT")] = None,
+    members: Annotated[
+        str | None,
+        typer.Option(help="The whole group, this node included.", metavar="NAME=HOST:PORT,…"),
+    ] = None,
+    join: Annotated[
+        list[str] | None, typer.Option(help="Ask here for a group; can be repeated.", metavar="HOST:PORT")
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder for what must survive.", metavar="DIR")] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file with settings.", metavar="FILE")] = None,
+    cluster: Annotated[str | None, typer.Option(help="Nodes of other clusters are refused.")] = None,
+    secret_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="What the members prove to know. Not itself a flag: everybody can list a process's flags.",
+            metavar="FILE",
+        ),
+    ] = None,
+    trace: TraceFolder = None,
+    order: Annotated[str | None, typer.Option(help="Ordering engine (default: graph).")] = None,
+    spread: Annotated[str | None, typer.Option(help="How messages travel (default: mesh).")] = None,
+    sync: SyncFlag = None,
+    http: Annotated[
+        str | None,
+        typer.Option(help="Health, metrics, control; default: a free port here; none.", metavar="HOST:PORT"),
+    ] = None,
+    profile: Annotated[str | None, typer.Option(help="local, lan (default) or wan.")] = None,
+    stability: Annotated[
+        bool | None, typer.Option("--stability/--no-stability", help="Find out what is causally stable.")
+    ] = None,
+    allow_faults: Faults = None,
+    insecure: Annotated[
+        bool | None,
+        typer.Option("--insecure/--no-insecure", help="Unencrypted addresses beyond this machine."),
+    ] = None,
+    log_level: LogLevel = None,
+    log_format: LogFormat = None,
+    words: Set = None,
+) -> None:
+    """Run one node until Ctrl-C or SIGTERM.
+
+    Alone it founds a group of one or resumes. Settings come from flags, then THENCE_… variables, then the
+    file, then the profile.
+    """
+    from thence.cli import node as command
+
+    flags = {
+        "name": name, "listen": listen, "members": members, "join": join or None, "data": data,
+        "cluster": cluster, "secret_file": secret_file, "trace": trace, "order": order, "spread": spread,
+        "log.sync": sync, "http": http, "profile": profile, "stability.enabled": stability,
+        "allow_faults": allow_faults, "insecure": insecure, "log_level": log_level,
+        "log_format": log_format,
+    }  # fmt: skip
+    raise typer.Exit(command.run(flags, words or [], config))
+
+
+@app.command()
+def up(
+    nodes: Annotated[int | None, typer.Option(help="How many (3; a cluster that exists: as many).")] = None,
+    data: Annotated[
+        Path, typer.Option(help="Folder of the cluster; goes on where it was.", metavar="DIR")
+    ] = Path("thence-data"),
+    trace: TraceFolder = None,
+    base_port: Annotated[
+        int | None, typer.Option(help="Node k listens on this + k; default: free ones.")
+    ] = None,
+    http_base: Annotated[
+        int | None, typer.Option(help="HTTP of node k on this + k; default: free ones.")
+    ] = None,
+    order: Annotated[str | None, typer.Option(help="Ordering engine (default: graph).")] = None,
+    spread: Annotated[str | None, typer.Option(help="How messages travel (default: mesh).")] = None,
+    sync: SyncFlag = None,
+    profile: Annotated[str, typer.Option(help="local, lan or wan.")] = "local",
+    allow_faults: Faults = None,
+    load: Annotated[
+        float | None, typer.Option(help="Every node broadcasts so many a second; 0: as fast as it goes.")
+    ] = None,
+    load_bytes: Annotated[int, typer.Option(help="Bytes of each message of the load.")] = 64,
+    restart: Annotated[
+        bool, typer.Option("--restart/--no-restart", help="Start nodes again that die.")
+    ] = True,
+    log_level: LogLevel = None,
+    log_format: LogFormat = None,
+    words: Set = None,
+) -> None:
+    """Run a local cluster in the foreground, one process per node, until Ctrl-C or SIGTERM.
+
+    Node k's data and log.txt are in DIR/NAME. Exit 0 when all stopped in order.
+    """
+    from thence.cli import up as command
+
+    flags = {
+        "trace": None if trace is None else trace.absolute(), "order": order, "spread": spread,
+        "log.sync": sync, "profile": profile, "allow_faults": allow_faults, "log_level": log_level,
+        "log_format": log_format,
+    }  # fmt: skip
+    wish = command.Wish(
+        data=data, nodes=nodes, base_port=base_port, http_base=http_base, load=load, load_bytes=load_bytes,
+        restart=restart, flags=flags, words=tuple(words or ()),
+    )  # fmt: skip
+    raise typer.Exit(command.run(wish))

@@ -1,0 +1,123 @@
+"""`thence node`: one real node, as a process."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from support.processes import PATIENCE_S, eventually
+
+from thence.cli.main import main
+from thence.core.errors import ThenceError
+from thence.runtime.remote import Control
+
+NODE = (sys.executable, "-m", "thence.cli.main", "node")
+HERE = ("--name", "a", "--listen", "127.0.0.1:0")
+
+
+@contextmanager
+def node(folder: Path, *flags: str) -> Iterator["subprocess.Popen[str]"]:
+    process = subprocess.Popen(
+        [*NODE, *HERE, "--data", str(folder), *flags],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def well(folder: Path) -> bool:
+    try:
+        return Control.of(folder).health() is None
+    except ThenceError:
+        return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_lone_node_founds_a_group_of_one_stops_in_order_and_resumes(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with node(tmp_path / "a") as process:
+        eventually(lambda: well(tmp_path / "a"))
+        assert Control.of(tmp_path / "a").broadcast(b"first") == ("a", 1)
+        process.send_signal(number)
+        assert process.wait(PATIENCE_S) == 0
+    with node(tmp_path / "a") as process:
+        eventually(lambda: well(tmp_path / "a"))
+        assert Control.of(tmp_path / "a").broadcast(b"second") == ("a", 2)
+
+
+def test_a_node_that_was_killed_goes_on_from_its_log(tmp_path: Path) -> None:
+    with node(tmp_path / "a"):
+        eventually(lambda: well(tmp_path / "a"))
+        Control.of(tmp_path / "a").broadcast(b"first")
+    with node(tmp_path / "a"):
+        eventually(lambda: well(tmp_path / "a"))
+        assert Control.of(tmp_path / "a").broadcast(b"second") == ("a", 2)
+
+
+def test_settings_come_from_the_environment_and_a_file_too(tmp_path: Path) -> None:
+    (tmp_path / "node.toml").write_text(
+        'name = "z"\nlisten = "127.0.0.1:0"\ndata = "here"\ncluster = "test"\n'
+    )
+    environment = {**os.environ, "THENCE_CONFIG": str(tmp_path / "node.toml"), "THENCE_NAME": "y"}
+    process = subprocess.Popen(NODE, env=environment, stderr=subprocess.DEVNULL)
+    try:
+        eventually(lambda: well(tmp_path / "here"))
+        status = Control.of(tmp_path / "here").status()
+        assert (status.name, status.cluster) == ("y", "test")
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_folder_in_use_is_refused_with_one_line(tmp_path: Path) -> None:
+    with node(tmp_path / "a") as first:
+        eventually(lambda: well(tmp_path / "a"))
+        with node(tmp_path / "a") as second:
+            _, told = second.communicate(timeout=PATIENCE_S)
+            assert second.returncode == 2
+            assert f"in use by process {first.pid}" in told
+
+
+def test_an_address_in_use_is_refused(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = f"127.0.0.1:{other.getsockname()[1]}"
+        with node(tmp_path / "a", "--set", "drain_us=0", "--http", "none", "--listen", taken) as process:
+            _, told = process.communicate(timeout=PATIENCE_S)
+            assert process.returncode == 2
+            assert taken in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ([], "--name"),
+        (["--name", "a"], "--data"),
+        (["--name", "a", "--data", "d"], "--listen"),
+        ([*HERE, "--data", "d", "--listen", "0.0.0.0:1"], "--insecure"),
+        ([*HERE, "--data", "d", "--secret", "x"], "--secret"),
+        ([*HERE, "--data", "d", "--set", "secret=x"], "seen by everybody"),
+        ([*HERE, "--data", "d", "--set", "window=1"], "there is no such setting; there is mesh.window"),
+        ([*HERE, "--data", "d", "--config", "/nonexistent"], "cannot read /nonexistent"),
+        ([*HERE, "--data", "d", "--members", "b=127.0.0.1:1"], "must name a as well"),
+        ([*HERE, "--data", "d", "--join", "here"], "--join: 'here' is no address"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(
+    arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["node", *arguments]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert complaint in told.err
+    assert told.err.count("\n") == 1
