@@ -1,0 +1,223 @@
+"""Who founds a group: decided from what everybody answers, without a socket.
+
+A node without data asks the addresses that it was given, and those that the answers name, and so on. Nodes
+that wait say who they are and whom they name. Let S be all that were reached. If all of S answered, wait, and
+each of them leads back to the one that asks, then everybody in S reaches exactly S, so all come to the same
+S and the same founder: the smallest address. A node that is named by nobody is in no such S and founds
+nothing.
+
+The founder alone decides; the others ask until somebody answers as a member of the group.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from thence.core.errors import PeerError, UsageError
+from thence.core.varint import Reader, put
+from thence.runtime.address import Address, checked, parse_address
+
+Members = tuple[tuple[str, Address], ...]
+
+_WAITING, _FOUNDED = 0, 1
+MOST_NAME_BYTES: Final = 255
+MOST_ADDRESSES: Final = 1000
+"""That one survey asks: answers cannot lead it on for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class Founded:
+    """The answer of a member."""
+
+    members: Members
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The answer of a node that looks for a group itself."""
+
+    name: str
+    address: Address
+    names: tuple[Address, ...]
+
+
+Answer = Founded | Waiting
+
+
+def put_answer(answer: Answer) -> bytes:
+    out = bytearray()
+    if isinstance(answer, Founded):
+        out.append(_FOUNDED)
+        put(out, len(answer.members))
+        for name, address in answer.members:
+            _put_text(out, name)
+            _put_text(out, str(address))
+    else:
+        out.append(_WAITING)
+        _put_text(out, answer.name)
+        _put_text(out, str(answer.address))
+        put(out, len(answer.names))
+        for address in answer.names:
+            _put_text(out, str(address))
+    return bytes(out)
+
+
+def take_answer(data: bytes) -> Answer:
+    """A checked answer, or `PeerError`."""
+    reader = Reader(data, 0, len(data))
+    kind = reader.take()
+    answer: Answer
+    if kind == _FOUNDED:
+        members = tuple([(_take_name(reader), _take_address(reader)) for _ in range(_take_count(reader))])
+        if list(members) != sorted(dict(members).items()):
+            raise PeerError("a group that names its members in disorder")
+        answer = Founded(members)
+    elif kind == _WAITING:
+        name, address = _take_name(reader), _take_address(reader)
+        answer = Waiting(name, address, tuple([_take_address(reader) for _ in range(_take_count(reader))]))
+    else:
+        raise PeerError(f"an answer of kind {kind}")
+    if reader.at != reader.end:
+        raise PeerError(f"{reader.end - reader.at} bytes too many in an answer")
+    return answer
+
+
+def _put_text(out: bytearray, text: str) -> None:
+    data = text.encode()
+    put(out, len(data))
+    out += data
+
+
+def _take_count(reader: Reader) -> int:
+    count = reader.take()
+    if count > reader.end - reader.at:
+        raise PeerError(f"a list of {count} in {reader.end - reader.at} bytes")
+    return count
+
+
+def _take_name(reader: Reader) -> str:
+    data = reader.take_bytes(reader.take())
+    try:
+        name = data.decode()
+    except UnicodeDecodeError:
+        raise PeerError("a name that is no text") from None
+    if not 0 < len(data) <= MOST_NAME_BYTES or not name.isprintable():
+        raise PeerError("a name that no correct peer has")
+    return name
+
+
+def _take_address(reader: Reader) -> Address:
+    data = reader.take_bytes(reader.take())
+    try:
+        return parse_address(data.decode())
+    except (UnicodeDecodeError, UsageError) as error:
+        raise PeerError(f"an address that is none: {error}") from None
+
+
+class Survey:
+    """One round of asking. `to_ask` until it is empty, telling what came of each; then `verdict`."""
+
+    __slots__ = ("_answers", "_asked", "_me", "_mine", "_missed", "_names", "_own_names", "_queue")
+
+    def __init__(self, name: str, address: Address, join: Sequence[Address]) -> None:
+        self._me: Final = name
+        self._mine: Final = checked(*address)
+        self._own_names: Final = tuple(join)
+        self._asked: dict[Address, Address] = {self._mine: self._mine}
+        """Address as it was named -> address as whoever answers there names itself."""
+        self._answers: dict[Address, Answer] = {}
+        self._missed: dict[Address, str] = {}
+        self._queue: list[Address] = []
+        self._names: set[Address] = {self._mine}
+        self._answers[self._mine] = Waiting(name, self._mine, self._own_names)
+        self._add(self._own_names)
+
+    def _add(self, names: Sequence[Address]) -> None:
+        for address in names:
+            if address not in self._names and len(self._names) < MOST_ADDRESSES:
+                self._names.add(address)
+                self._queue.append(address)
+
+    def to_ask(self) -> list[Address]:
+        queue, self._queue = self._queue, []
+        return queue
+
+    def is_me(self, address: Address) -> None:
+        """This address leads back to the one that asks."""
+        self._asked[address] = self._mine
+
+    def missed(self, address: Address, why: str) -> None:
+        self._missed[address] = why
+
+    def heard(self, address: Address, answer: Answer) -> None:
+        if isinstance(answer, Founded):
+            self._asked[address] = address
+            self._answers[address] = answer
+            return
+        before = self._answers.get(answer.address)
+        if isinstance(before, Waiting) and before.name != answer.name:
+            self.missed(
+                address, f"{answer.name} and {before.name} both say that they are at {answer.address}"
+            )
+            return
+        self._asked[address] = answer.address
+        self._answers[answer.address] = answer
+        self._add((answer.address, *answer.names))
+
+    def verdict(self) -> Members | None:
+        """The group, sorted by name, if there is one or this node is to found it; None: ask again.
+        `UsageError`: there is no point in asking again."""
+        groups = {answer.members for answer in self._answers.values() if isinstance(answer, Founded)}
+        if groups:
+            return self._join(groups)
+        if self.obstacles():
+            return None
+        return tuple(sorted([(answer.name, answer.address) for answer in self._waiting().values()]))
+
+    def _join(self, groups: set[Members]) -> Members:
+        """A founded group answered. The one place that knows that groups do not grow yet."""
+        if len(groups) > 1:
+            raise UsageError("the addresses to join lead to different groups: name members of one group only")
+        members = groups.pop()
+        listed = dict(members).get(self._me)
+        if listed == self._mine:
+            return members
+        names = ", ".join([f"{name} at {address}" for name, address in members])
+        if listed is not None:
+            raise UsageError(f"the group has a member {self._me} at {listed}, this node is at {self._mine}")
+        raise UsageError(f"the group was founded without {self._me} and cannot grow yet: it is {names}")
+
+    def _waiting(self) -> dict[Address, Waiting]:
+        return {a: answer for a, answer in self._answers.items() if isinstance(answer, Waiting)}
+
+    def obstacles(self) -> list[str]:
+        """What keeps this node from founding a group, for people. Sorted: equal lists mean equal trouble."""
+        found = [f"{address} does not answer: {why}" for address, why in self._missed.items()]
+        waiting = self._waiting()
+        by_name: dict[str, Address] = {}
+        for address, answer in sorted(waiting.items()):
+            other = by_name.setdefault(answer.name, address)
+            if other != address:
+                found.append(f"two nodes are called {answer.name}: at {other} and at {address}")
+        if len(self._names) >= MOST_ADDRESSES:
+            found.append(f"more than {MOST_ADDRESSES} addresses are named")
+        if not found:
+            back = self._lead_back(waiting)
+            found = [f"{waiting[a].name} at {a} does not name this node" for a in waiting if a not in back]
+        if not found and min(waiting) != self._mine:
+            found = [f"{waiting[min(waiting)].name} at {min(waiting)} is to found the group"]
+        return sorted(found)
+
+    def _lead_back(self, waiting: dict[Address, Waiting]) -> set[Address]:
+        """All from whom names lead to this node."""
+        named_by: dict[Address, list[Address]] = {}
+        for address, answer in waiting.items():
+            for name in answer.names:
+                named_by.setdefault(self._asked.get(name, name), []).append(address)
+        reached, edge = {self._mine}, [self._mine]
+        while edge:
+            for address in named_by.get(edge.pop(), []):
+                if address not in reached:
+                    reached.add(address)
+                    edge.append(address)
+        return reached

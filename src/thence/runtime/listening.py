@@ -1,0 +1,180 @@
+"""The listening side: binding an address, and bounding what strangers can cost.
+
+Anybody can connect. Until a handshake is over, a connection costs a small buffer for a short time; their
+number is capped, the oldest giving way, and what is logged about them is limited too, with a count of what
+was left out.
+"""
+
+import asyncio
+import errno
+import os
+import socket
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from thence.core.errors import UsageError
+from thence.runtime.address import Address
+from thence.runtime.handshake import Acceptor, Judge
+from thence.runtime.introductions import Identity, draw_nonce
+from thence.runtime.link import Connection, End, Owner
+from thence.runtime.pacing import Clock, LinkLimits
+from thence.runtime.settings import LinkSettings
+
+LINES: Final = 20
+WINDOW_US: Final = 10_000_000
+"""So many lines about strangers in so much time: a wrong secret shows at once, a port scan fills no disk."""
+
+
+class Log(Protocol):
+    def info(self, event: str, **fields: object) -> None: ...
+
+    def warn(self, event: str, **fields: object) -> None: ...
+
+
+def reason_of(error: Exception) -> str:
+    """What an operating system's error says, without its number."""
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, socket.gaierror):
+        return "no such host"
+    if isinstance(error, OSError) and error.errno is not None:
+        # asyncio puts several failed attempts into one text of its own; the plain text is enough.
+        return os.strerror(error.errno).lower()
+    return str(error) or type(error).__name__
+
+
+class Connections:
+    """All that are not closed yet, so that somebody can wait for it."""
+
+    __slots__ = ("_none_left", "_open")
+
+    def __init__(self) -> None:
+        self._open: dict[Connection, None] = {}
+        self._none_left = asyncio.Event()
+
+    def add(self, connection: Connection) -> None:
+        self._open[connection] = None
+
+    def gone(self, connection: Connection) -> None:
+        self._open.pop(connection, None)
+        if not self._open:
+            self._none_left.set()
+
+    async def end_all(self, why: str, drain_us: int) -> None:
+        """Lets what is buffered leave, but not for longer than `drain_us`."""
+        for connection in list(self._open):
+            connection.end(End.CLOSED, why)
+        if not await self._empty_within(drain_us):
+            for connection in list(self._open):
+                connection.abort()
+            await self._empty_within(drain_us)
+
+    async def _empty_within(self, timeout_us: int) -> bool:
+        self._none_left.clear()
+        if self._open:
+            try:
+                async with asyncio.timeout(timeout_us / 1_000_000):
+                    await self._none_left.wait()
+            except TimeoutError:
+                return False
+        return True
+
+
+class Listener:
+    """Accepts connections and hands them to `owner` once their handshake is over."""
+
+    __slots__ = (
+        "_clock", "_instance", "_judge", "_left_out", "_limits", "_lines", "_log", "_me",
+        "_owner", "_secret", "_server", "_settings", "_strangers", "_window_us",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        me: Identity,
+        instance: bytes,
+        secret: bytes,
+        judge: Judge,
+        owner: Owner,
+        settings: LinkSettings,
+        limits: LinkLimits,
+        clock: Clock,
+        log: Log,
+    ) -> None:
+        self._me: Final = me
+        self._instance: Final = instance
+        self._secret: Final = secret
+        self._judge: Final = judge
+        self._owner: Final = owner
+        self._settings: Final = settings
+        self._limits: Final = limits
+        self._clock: Final = clock
+        self._log: Final = log
+        self._server: asyncio.Server | None = None
+        self._strangers: dict[Connection, None] = {}
+        """Whose handshake is not over, oldest first."""
+        self._lines = 0
+        self._left_out = 0
+        self._window_us = 0
+
+    async def start(self, address: Address) -> Address:
+        """Says where it listens: with the port that the system chose, if it was to choose."""
+        self._server = await bind(address, self._accept)
+        return Address(address.host, self._server.sockets[0].getsockname()[1])
+
+    def stop(self) -> None:
+        """Nobody comes in any more; those who are in stay."""
+        if self._server is not None:
+            self._server.close()
+
+    async def closed(self) -> None:
+        """To be awaited when all connections are gone: some event loops wait for them here."""
+        if self._server is not None:
+            await self._server.wait_closed()
+
+    def _accept(self) -> Connection:
+        while len(self._strangers) >= self._limits.handshakes_most:
+            next(iter(self._strangers)).end(End.LOST, "too many others want to shake hands")
+        acceptor = Acceptor(self._me, self._instance, draw_nonce(), self._secret, self._judge)
+        connection = Connection(self._owner, acceptor, self._settings, self._limits, self._clock)
+        self._strangers[connection] = None
+        return connection
+
+    def forget(self, connection: Connection) -> bool:
+        """It is over or its handshake is. Says whether it was a stranger until now."""
+        return self._strangers.pop(connection, self) is None
+
+    def tell(self, connection: Connection, end: End, why: str) -> None:
+        """A line about a stranger that did not get in, unless there were many."""
+        now = self._clock()
+        if now - self._window_us >= WINDOW_US:
+            if self._left_out:
+                self._log.warn("more connections were not let in", count=self._left_out)
+            self._lines = self._left_out = 0
+            self._window_us = now
+        if self._lines >= LINES:
+            self._left_out += 1
+            return
+        self._lines += 1
+        handshake = connection.handshake
+        hello = handshake.hello if isinstance(handshake, Acceptor) else None
+        claims = {"claims": hello.identity.name} if hello else {}
+        self._log.warn("connection not let in", remote=connection.remote, end=end.value, why=why, **claims)
+
+
+async def bind(address: Address, accept: Callable[[], Connection]) -> asyncio.Server:
+    loop = asyncio.get_running_loop()
+    try:
+        return await loop.create_server(accept, address.host, address.port)
+    except (OSError, UnicodeError) as error:
+        raise UsageError(f"cannot listen on {address}: {_why_not(error)}") from None
+
+
+def _why_not(error: Exception) -> str:
+    code = error.errno if isinstance(error, OSError) else None
+    if code == errno.EADDRINUSE:
+        return "the address is in use by another process"
+    if code == errno.EADDRNOTAVAIL:
+        return "it is no address of this machine"
+    if code == errno.EACCES:
+        return "the port needs privileges that this process does not have"
+    return reason_of(error)
