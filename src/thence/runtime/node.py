@@ -151,7 +151,9 @@ class Node:
             stability=settings.stability.enabled,
             inbox_max=settings.application.inbox_max,
         )
-        return live(self.me, len(self.names), how, lines or NoRecorder(), log, log.taken, now)
+        return live(
+            self.me, len(self.names), how, NoRecorder() if lines is None else lines, log, log.taken, now
+        )
 
     def _complete_trace(self, made: Live, lines: Lines | None, now: int) -> None:
         if self._trace is None or lines is None or self.settings.trace is None:
