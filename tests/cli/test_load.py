@@ -10,6 +10,8 @@ import pytest
 from support.controlled import FakeNode, serving
 
 from thence.cli.main import main
+from thence.runtime.remote import Absence, Control, NoAnswer
+from thence.runtime.status import Status
 
 
 @pytest.fixture
@@ -65,6 +67,46 @@ def test_nodes_that_are_down_are_passed_over_unless_named(
     assert main(["load", "--data", str(tmp_path), "--count", "5"]) == 0
     assert main(["load", "--data", str(tmp_path), "--count", "5", "--node", "d"]) == 2
     assert "no node runs in" in capsys.readouterr().err
+
+
+def test_a_node_that_is_too_busy_to_answer_is_asked_again(
+    tmp_path: Path, cluster: dict[str, FakeNode], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status, silent = Control.status, [2]
+
+    def sometimes(control: Control) -> Status:
+        if control.name == "b" and silent[0]:
+            silent[0] -= 1
+            raise NoAnswer("silent", "timed out")
+        return status(control)
+
+    monkeypatch.setattr(Control, "status", sometimes)
+    assert main(["load", "--data", str(tmp_path), "--count", "5"]) == 0
+    assert silent == [0]
+
+
+@pytest.mark.parametrize(("absence", "patience_s"), [("gone", 60), ("silent", 0)])
+def test_a_node_that_is_gone_or_silent_for_long_has_failed_and_the_others_go_on(
+    absence: Absence,
+    patience_s: float,
+    tmp_path: Path,
+    cluster: dict[str, FakeNode],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    status = Control.status
+
+    def never(control: Control) -> Status:
+        if control.name == "b":
+            raise NoAnswer(absence, "nobody there")
+        return status(control)
+
+    monkeypatch.setattr(Control, "status", never)
+    monkeypatch.setattr("thence.cli.load.PATIENCE_S", patience_s)
+    assert main(["load", "--data", str(tmp_path), "--count", "5"]) == 1
+    out = capsys.readouterr().out
+    assert "failed: nobody there" in out
+    assert "c: 5 messages" in out
 
 
 def test_an_interrupt_ends_the_load_in_the_nodes_too(

@@ -1,6 +1,7 @@
 """Unit: what a node counts, and that what is shown can be parsed by whoever knows the format."""
 
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -149,3 +150,15 @@ def test_a_member_that_is_gone_is_not_shown_any_more() -> None:
     assert 'peer="c"' in node.metrics()
     node.members = ("a", "b")
     assert 'peer="c"' not in node.metrics()
+
+
+def test_the_page_for_people_names_every_metric_with_its_kind() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "OBSERVABILITY.md").read_text()
+    told: dict[str, str] = {}
+    for line in page.splitlines():
+        names, *rest = line.strip("| ").split(" | ")
+        found = re.findall(r"`((?:thence|process)_[a-z_]+)`", names)
+        if line.startswith("|") and found:
+            told |= dict.fromkeys(found, rest[0])
+    kinds = re.findall(r"^# TYPE (\S+) (\S+)$", FakeNode().metrics(), re.MULTILINE)
+    assert told == dict(kinds)

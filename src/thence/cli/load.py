@@ -17,10 +17,12 @@ from thence.cli.console import Counter, counting, out
 from thence.cli.nodes import chosen
 from thence.core.errors import ThenceError, UsageError
 from thence.runtime.load import Load
-from thence.runtime.remote import Control
+from thence.runtime.remote import Control, NoAnswer
 from thence.runtime.status import LoadStatus
 
 LOOK_EVERY_S: Final = 0.2
+PATIENCE_S: Final = 60.0
+"""How long a node may be too busy to answer: it has no more urgent work than the load that we asked for."""
 
 
 def run(folder: Path, names: list[str], load: Load, as_json: bool) -> int:
@@ -47,32 +49,46 @@ def run(folder: Path, names: list[str], load: Load, as_json: bool) -> int:
     return 1 if any(told.failed for told in ended.values()) else 0
 
 
+class Watched:
+    """One node under load."""
+
+    __slots__ = ("_heard", "_load", "node", "told")
+
+    def __init__(self, node: Control, load: Load) -> None:
+        self.node: Final = node
+        self._load: Final = load
+        self._heard = time.monotonic()
+        self.told = LoadStatus(running=True, sent=0, seconds=0.0, rate=load.rate)
+
+    def look(self) -> None:
+        """A node that does not answer for a while is busy, or paused, and is asked again; one that is gone,
+        or knows nothing of the load, has failed. The others go on."""
+        try:
+            told = self.node.status().load
+            self._heard = time.monotonic()
+            self.told = told or self._failed("it knows of no load: was it started again?")
+        except NoAnswer as absence:
+            waits = absence.absence in ("silent", "paused") and time.monotonic() - self._heard < PATIENCE_S
+            self.told = self.told if waits else self._failed(str(absence))
+        except ThenceError as error:
+            self.told = self._failed(str(error))
+
+    def _failed(self, why: str) -> LoadStatus:
+        return msgspec.structs.replace(self.told, running=False, failed=why)
+
+
 def _wait(nodes: list[Control], load: Load, watcher: Counter) -> dict[str, LoadStatus]:
     """How it went at each node, once it is over everywhere."""
     total = load.total * len(nodes)
-    ended: dict[str, LoadStatus] = {}
-    sent = dict.fromkeys((node.name for node in nodes), 0)
+    watched = [Watched(node, load) for node in nodes]
     while True:
-        for node in nodes:
-            if node.name not in ended:
-                told = _progress(node, load, sent[node.name])
-                sent[node.name] = told.sent
-                if not told.running:
-                    ended[node.name] = told
-        watcher(sum(sent.values()), int(total) if total < 2**53 else 0)
-        if len(ended) == len(nodes):
-            return {node.name: ended[node.name] for node in nodes}
+        for one in watched:
+            if one.told.running:
+                one.look()
+        watcher(sum(one.told.sent for one in watched), int(total) if total < 2**53 else 0)
+        if not any(one.told.running for one in watched):
+            return {one.node.name: one.told for one in watched}
         time.sleep(LOOK_EVERY_S)
-
-
-def _progress(node: Control, load: Load, sent: int) -> LoadStatus:
-    """A node that cannot be asked any more has failed; the others go on."""
-    try:
-        told = node.status().load
-        why = "it does not know of a load: was it restarted?"
-    except ThenceError as error:
-        told, why = None, str(error)
-    return told or LoadStatus(running=False, sent=sent, seconds=0.0, rate=load.rate, failed=why)
 
 
 def _tell(ended: dict[str, LoadStatus]) -> None:
