@@ -221,3 +221,27 @@ def test_nothing_is_left_when_the_supervisor_is_killed(tmp_path: Path) -> None:
         supervisor.kill()
         supervisor.wait()
     eventually(lambda: not any(alive(pid) for pid in pids))
+
+
+def test_real_nodes_deliver_to_each_other_across_a_crash(tmp_path: Path) -> None:
+    """The whole way: settings, processes, links, log, and the routes that trials drive it with."""
+    with Cluster(open_layout(tmp_path / "c", 3), flags=("--profile", "local")) as cluster:
+        cluster.start()
+        cluster.ready()
+        assert cluster.control("a").broadcast(b"one") == ("a", 1)
+        cluster.kill("b")
+        assert cluster.control("a").broadcast(b"two") == ("a", 2)
+        cluster.restart("b")
+        cluster.ready("b")
+        assert cluster.control("b").broadcast(b"three") == ("b", 1)
+        for name in ("a", "b", "c"):
+            eventually(lambda name=name: is_done(cluster, name))  # type: ignore[misc]
+        assert cluster.control("a").status().delivered == 1
+        assert cluster.control("c").status().delivered == 3
+        assert cluster.stop() == {"a": 0, "b": 0, "c": 0}
+
+
+def is_done(cluster: Cluster, name: str) -> bool:
+    """Everything is stable, and so was delivered everywhere."""
+    status = cluster.control(name).status()
+    return status.unstable == 0 and sum(member.lag for member in status.members) == 0
