@@ -4,7 +4,7 @@ import asyncio
 import socket
 
 import pytest
-from support.live_links import ANY, World, clock, introduce, run
+from support.live_links import ANY, World, clock, free_addresses, introduce, run
 
 from thence.core.errors import InvariantError, UsageError
 from thence.runtime.address import Address
@@ -17,12 +17,6 @@ PACKETS = [b"\x01\x00" + bytes([n]) for n in range(200)]
 @pytest.fixture(params=["asyncio", "uvloop"])
 def loop(request: pytest.FixtureRequest) -> str:
     return str(request.param)
-
-
-def free_address() -> Address:
-    """Nobody listens there now."""
-    with socket.create_server(ANY) as server:
-        return Address(*server.getsockname()[:2])
 
 
 def test_packets_travel_in_order_in_both_directions(loop: str) -> None:
@@ -69,7 +63,7 @@ def test_a_mesh_of_five_has_one_link_per_pair(loop: str) -> None:
 def test_a_peer_that_comes_later_is_found(loop: str) -> None:
     async def test(world: World) -> None:
         a = await world.node("a")
-        address = free_address()
+        address = free_addresses(1)[0]
         a.links.add_peer("b", address)
         await world.until(lambda: "no link peer=b" in a.log)
         assert not a.links.status()["b"].up
@@ -196,7 +190,7 @@ def test_two_nodes_with_one_name_do_not_link(loop: str) -> None:
 def test_the_larger_name_does_not_dial(loop: str) -> None:
     async def test(world: World) -> None:
         a = await world.node("a")
-        a.links.add_peer("b", free_address())
+        a.links.add_peer("b", free_addresses(1)[0])
         stranger = await world.stranger(a)
         with pytest.raises(Exception, match="opened by the smaller name"):
             await stranger.shake_hands("b", "a")
@@ -222,7 +216,7 @@ def test_what_the_node_refuses_is_told_to_the_other(loop: str, who: str) -> None
 def test_writing_without_a_link_does_nothing(loop: str) -> None:
     async def test(world: World) -> None:
         a = await world.node("a")
-        a.links.add_peer("b", free_address())
+        a.links.add_peer("b", free_addresses(1)[0])
         a.links.write("b", PACKETS)
         a.links.write("nobody", PACKETS)
         assert a.links.status()["b"].frames_out == 0
@@ -356,7 +350,7 @@ def test_a_removed_member_does_not_get_in_again(loop: str) -> None:
 def test_nonsense_about_peers_is_the_callers_error() -> None:
     async def test(world: World) -> None:
         a = await world.node("a")
-        a.links.add_peer("b", free_address())
+        a.links.add_peer("b", free_addresses(1)[0])
         with pytest.raises(UsageError, match="its own peer"):
             a.links.add_peer("a", ANY)
         with pytest.raises(UsageError, match="already"):

@@ -5,6 +5,7 @@ something. `run` fails a test that leaves tasks behind or lets an error reach th
 """
 
 import asyncio
+import socket
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -189,6 +190,15 @@ class World:
             await stranger.close()
         for node in self._nodes:
             await node.links.close()
+
+
+def free_addresses(count: int) -> list[Address]:
+    """Nobody listens there now; sorted."""
+    servers = [socket.create_server(ANY) for _ in range(count)]
+    addresses = sorted(Address(*server.getsockname()[:2]) for server in servers)
+    for server in servers:
+        server.close()
+    return addresses
 
 
 def introduce(*nodes: Node) -> None:

@@ -1,0 +1,186 @@
+"""Who founds: decided from answers alone. A few named stories, then all graphs of names at random."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from thence.core.errors import PeerError, UsageError
+from thence.runtime.address import Address
+from thence.runtime.groups import Answer, Founded, Members, Survey, Waiting, put_answer, take_answer
+
+
+def at(number: int) -> Address:
+    return Address("127.0.0.1", 7000 + number)
+
+
+World = Mapping[int, tuple[int, ...]]
+"""Who is there, by number, and whom it names. Node n is called `n<n>`."""
+
+
+def survey(world: World, me: int, answers: dict[int, Answer] | None = None) -> Survey:
+    """A finished round of `me`."""
+    result = Survey(f"n{me}", at(me), [at(n) for n in world[me]])
+    while queue := result.to_ask():
+        for address in queue:
+            number = address.port - 7000
+            if answers and number in answers:
+                result.heard(address, answers[number])
+            elif number in world:
+                names = tuple(at(n) for n in world[number])
+                result.heard(address, Waiting(f"n{number}", address, names))
+            else:
+                result.missed(address, "nobody there")
+    return result
+
+
+def group(*numbers: int) -> Members:
+    return tuple((f"n{n}", at(n)) for n in numbers)
+
+
+def test_all_name_each_other_and_the_smallest_founds() -> None:
+    world = {1: (2, 3), 2: (1, 3), 3: (1, 2)}
+    assert survey(world, 1).verdict() == group(1, 2, 3)
+    assert survey(world, 2).verdict() is None
+    assert survey(world, 2).obstacles() == ["n1 at 127.0.0.1:7001 is to found the group"]
+
+
+def test_names_may_lead_around_a_ring() -> None:
+    world = {1: (2,), 2: (3,), 3: (1,)}
+    assert survey(world, 1).verdict() == group(1, 2, 3)
+
+
+def test_naming_oneself_changes_nothing() -> None:
+    world = {1: (1, 2), 2: (1, 2)}
+    assert survey(world, 1).verdict() == group(1, 2)
+    assert survey({1: (1,)}, 1).verdict() == group(1)
+
+
+def test_one_that_does_not_answer_is_waited_for() -> None:
+    found = survey({1: (2,), 2: (1, 3)}, 1)
+    assert found.verdict() is None
+    assert found.obstacles() == ["127.0.0.1:7003 does not answer: nobody there"]
+
+
+def test_one_that_nobody_names_founds_nothing() -> None:
+    """Else it would found a group of three while the others found one of two."""
+    world = {1: (2,), 2: (3,), 3: (2,)}
+    found = survey(world, 1)
+    assert found.verdict() is None
+    assert found.obstacles() == [
+        "n2 at 127.0.0.1:7002 does not name this node",
+        "n3 at 127.0.0.1:7003 does not name this node",
+    ]
+    assert survey(world, 2).verdict() == group(2, 3)
+
+
+def test_a_founded_group_that_lists_this_node_is_joined_at_once() -> None:
+    world = {2: (1, 3)}
+    assert survey(world, 2, {1: Founded(group(1, 2))}).verdict() == group(1, 2)
+
+
+@pytest.mark.parametrize(
+    ("members", "complaint"),
+    [
+        (group(1, 3), "founded without n2 and cannot grow yet: it is n1 at 127.0.0.1:7001, n3"),
+        ((*group(1), ("n2", at(9))), "has a member n2 at 127.0.0.1:7009, this node is at 127.0.0.1:7002"),
+    ],
+)
+def test_a_founded_group_without_this_node_is_an_error(members: Members, complaint: str) -> None:
+    with pytest.raises(UsageError, match=complaint):
+        survey({2: (1,)}, 2, {1: Founded(members)}).verdict()
+
+
+def test_two_groups_are_an_error() -> None:
+    with pytest.raises(UsageError, match="different groups"):
+        survey({2: (1, 3)}, 2, {1: Founded(group(1, 2)), 3: Founded(group(2, 3))}).verdict()
+
+
+def test_two_of_one_name_hold_everybody_up() -> None:
+    twin = Waiting("n2", at(3), (at(1), at(2)))
+    found = survey({1: (2, 3), 2: (1, 3), 3: ()}, 1, {3: twin})
+    assert found.verdict() is None
+    assert found.obstacles() == ["two nodes are called n2: at 127.0.0.1:7002 and at 127.0.0.1:7003"]
+
+
+def test_two_names_at_one_address_hold_everybody_up() -> None:
+    other = Waiting("other", at(2), (at(1),))
+    found = survey({1: (2, 3), 2: (1,), 3: ()}, 1, {3: other})
+    assert found.verdict() is None
+    assert "other and n2 both say that they are at" in found.obstacles()[0]
+
+
+def test_an_address_may_have_another_spelling() -> None:
+    local = Address("localhost", 7002)
+    found = Survey("n1", at(1), [local])
+    assert found.to_ask() == [local]
+    found.heard(local, Waiting("n2", at(2), (Address("localhost", 7001),)))
+    assert found.to_ask() == [at(2), Address("localhost", 7001)]
+    found.heard(at(2), Waiting("n2", at(2), (Address("localhost", 7001),)))
+    found.is_me(Address("localhost", 7001))
+    assert found.verdict() == group(1, 2)
+
+
+def test_names_without_end_are_not_followed_for_ever() -> None:
+    found = Survey("n1", at(1), [at(2)])
+    asked = 0
+    while queue := found.to_ask():
+        for address in queue:
+            asked += 1
+            found.heard(address, Waiting(f"n{asked}", address, tuple(at(asked * 10 + n) for n in range(10))))
+    assert asked < 1000
+    assert found.verdict() is None
+
+
+GRAPHS = st.integers(1, 6).flatmap(
+    lambda size: st.fixed_dictionaries(
+        {n: st.lists(st.integers(0, size), max_size=size, unique=True).map(tuple) for n in range(size)}
+    )
+)
+
+
+@given(GRAPHS)
+def test_nobody_is_in_two_groups_whoever_names_whom(world: World) -> None:
+    founded = [members for n in world if (members := survey(world, n).verdict()) is not None]
+    everybody = [member for members in founded for member in members]
+    assert len(everybody) == len(set(everybody))
+    for members in founded:
+        for name, _ in members:
+            names = world[int(name[1:])]
+            assert {f"n{n}" for n in names} <= dict(members).keys(), "all that members name are in"
+
+
+ANSWERS = st.one_of(
+    st.sets(st.integers(0, 50)).map(lambda ns: Founded(tuple(sorted(group(*ns))))),
+    st.builds(
+        Waiting,
+        st.text("abc", min_size=1),
+        st.integers(0, 50).map(at),
+        st.lists(st.sampled_from([at(1), Address("::1", 7), Address("some.host", 1)])).map(tuple),
+    ),
+)
+
+
+@given(ANSWERS)
+def test_an_answer_is_read_as_it_was_written(answer: Answer) -> None:
+    assert take_answer(put_answer(answer)) == answer
+
+
+@given(ANSWERS, st.integers(0, 10_000), st.integers(0, 255))
+def test_a_damaged_answer_is_a_peers_error_or_another_answer(answer: Answer, place: int, byte: int) -> None:
+    data = bytearray(put_answer(answer))
+    data[place % len(data)] = byte
+    with suppress(PeerError):
+        take_answer(bytes(data))
+    with pytest.raises(PeerError):
+        take_answer(put_answer(answer) + b"\x00")
+    with pytest.raises(PeerError):
+        take_answer(put_answer(answer)[:-1])
+
+
+def test_a_group_in_disorder_is_refused() -> None:
+    for members in (group(2, 1), (("n1", at(1)), ("n1", at(2)))):
+        with pytest.raises(PeerError, match="disorder"):
+            take_answer(put_answer(Founded(members)))
