@@ -1,3 +1,43 @@
-"""thence: causal delivery for Python, a replicated store on top, and a laboratory around both."""
+"""thence: causal delivery for Python, a replicated store on top, and a laboratory around both.
+
+async with thence.open("a", listen="127.0.0.1:7101", members={...}, data="a/") as node: ...
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from thence.core.errors import PeerError, StorageError, ThenceError, UsageError
+
+if TYPE_CHECKING:
+    from thence.runtime.application import OpenNode
 
 __version__ = "0.1.0"
+
+__all__ = ["PeerError", "StorageError", "ThenceError", "UsageError", "open"]
+
+
+def open(
+    name: str,
+    *,
+    data: str | Path,
+    listen: str = "127.0.0.1:0",
+    join: Sequence[str] = (),
+    members: Mapping[str, str] | None = None,
+    spread: str | None = None,
+    order: str | None = None,
+    sync: str | None = None,
+    trace: str | Path | None = None,
+    secret: str | None = None,
+    config: str | Path | None = None,
+    settings: Mapping[str, object] | None = None,
+) -> "OpenNode":
+    """A live node of a group, for `async with`. `members` names the whole group with its addresses, `join`
+    asks these addresses for it; with neither it founds a group, or goes on with what is in `data`. `settings`
+    takes anything else by its key (docs/SETTINGS.md)."""
+    from thence.runtime.application import open_node  # only now: the laboratory needs no event loop
+
+    return open_node(
+        name, data=data, listen=listen, join=join, members=members, spread=spread, order=order, sync=sync,
+        trace=trace, secret=secret, config=config, settings=settings,
+    )  # fmt: skip

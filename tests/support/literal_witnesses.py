@@ -88,6 +88,9 @@ class WalkWitness:
     def resume(self, counters: tuple[int, ...]) -> None:
         raise NotImplementedError("restarts are not a part of the algorithm")
 
+    def tag_of(self, dot: int) -> None:
+        raise NotImplementedError("nobody asks the algorithm")
+
     def recall_stable(self, counters: tuple[int, ...]) -> None:
         raise NotImplementedError("restarts are not a part of the algorithm")
 
@@ -138,6 +141,9 @@ class MatrixWitness:
 
     def resume(self, counters: tuple[int, ...]) -> None:
         raise NotImplementedError("restarts are not a part of the algorithm")
+
+    def tag_of(self, dot: int) -> None:
+        raise NotImplementedError("nobody asks the algorithm")
 
     def recall_stable(self, counters: tuple[int, ...]) -> None:
         raise NotImplementedError("restarts are not a part of the algorithm")

@@ -249,6 +249,9 @@ class _Witness:
     def recall_stable(self, counters: tuple[int, ...]) -> None:
         self._inner.recall_stable(counters)
 
+    def tag_of(self, dot: int) -> Tag | None:
+        return self._inner.tag_of(dot)
+
     def sweep(self) -> Sequence[Tag]:
         started = thread_time_ns()
         found = self._inner.sweep()

@@ -87,6 +87,10 @@ class Witness(Protocol):
         """After a restart: of what was seen, everything up to these counters had been announced."""
         ...
 
+    def tag_of(self, dot: int) -> Tag | None:
+        """The tag of a message that was seen and is not stable."""
+        ...
+
     def sweep(self) -> Sequence[Tag]:
         """What has become causally stable since the last sweep, causes first."""
         ...

@@ -131,6 +131,10 @@ class Matrix:
                 self._stable[origin] = max(self._stable[origin], seq)
         self._found = [tag for tag in self._found if tag.dot >> ORIGIN_BITS > counters[tag.dot & ORIGIN_MASK]]
 
+    def tag_of(self, dot: int) -> VectorTag | None:
+        """The tag of a message that was seen and is not stable."""
+        return self._tags.get(dot)
+
     def sweep(self) -> list[VectorTag]:
         """What has become stable, in an order that respects causality."""
         for member in list(self._pending):

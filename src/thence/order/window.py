@@ -193,6 +193,10 @@ class Window:
             [tag for tag in self._window if tag.dot >> ORIGIN_BITS <= counters[tag.dot & ORIGIN_MASK]]
         )
 
+    def tag_of(self, dot: int) -> GraphTag | None:
+        """The tag of a message that was seen and is not stable."""
+        return self._live.get(dot)
+
     def sweep(self) -> list[GraphTag]:
         """What has become stable, in an order that respects causality."""
         for member in list(self._pending):

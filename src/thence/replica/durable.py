@@ -150,6 +150,9 @@ class DurableReplica(Replica):
 
     # Steps
 
+    def is_stable(self, dot: int) -> bool:
+        return dot >> ORIGIN_BITS <= self._stable[dot & ORIGIN_MASK]
+
     @property
     def next_position(self) -> int:
         """Of the message that the application would take next; there must be one."""

@@ -191,6 +191,10 @@ class Replica:
         self._recorder.record(DELIVER, message.dot, now)
         return Delivered(message, self._saw(message, False, now))
 
+    def tag_of(self, dot: int) -> Tag | None:
+        """The tag of a message that this client has seen and that is not stable."""
+        return None if self._witness is None else self._witness.tag_of(dot)
+
     def silent(self) -> list[int]:
         """The members that hold the oldest unstable message back."""
         return [] if self._witness is None else self._witness.silent()

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple, Protocol
 
 from thence.core.errors import PeerError, StorageError
 from thence.core.machine import Effect, Transmit, Wake
+from thence.core.message import Message
 from thence.core.storage import Files
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
@@ -34,6 +35,9 @@ PROBE_EVERY_S: Final = 1.0
 
 COLLECT_EVERY_US: Final = 5_000_000
 """Segments come and go in minutes."""
+
+SAMPLES: Final = 1024
+"""Messages whose latency is being measured at most."""
 
 PROBE_NOTE: Final = 2
 """The key of the note that a driver in trouble tries to write."""
@@ -108,6 +112,9 @@ class Driver:
         """Why nothing is written at present."""
         self.broken: asyncio.Future[StorageError] = self._loop.create_future()
         """Done when nothing ever will be."""
+        self._arrived: dict[int, int] = {}
+        """When some of the messages arrived that were not taken yet: one of each read."""
+        self.on_delivery: Callable[[int], None] = lambda _: None
         self.syncs = 0
         self.sent = 0
         self.delivered = 0
@@ -129,9 +136,14 @@ class Driver:
         effects: list[Effect] = []
         decode, receive = self._codec.decode, self.replica.receive
         garbage: PeerError | None = None
+        sample = len(self._arrived) < SAMPLES
         try:
             for data in packets:
-                effects += receive(peer, decode(data), now)
+                packet = decode(data)
+                if sample and type(packet) is Message:
+                    self._arrived[packet.dot] = now
+                    sample = False
+                effects += receive(peer, packet, now)
         except PeerError as error:
             garbage = error
         self._finish(effects, now)
@@ -153,16 +165,27 @@ class Driver:
         something, or when the loop comes round."""
         self._settle_soon()
         self.delivered += 1
-        return self.replica.take(self._clock())
+        now = self._clock()
+        delivered = self.replica.take(now)
+        if self._arrived:
+            self._observe(delivered, now)
+        return delivered
 
     def drain(self, now: int) -> None:
         """An application that wants nothing but to be up to date takes everything."""
         before = self.delivered
         while self.takeable:
-            self.replica.take(now)
+            delivered = self.replica.take(now)
             self.delivered += 1
+            if self._arrived:
+                self._observe(delivered, now)
         if self.delivered > before:
             self._settle_soon()
+
+    def _observe(self, delivered: Delivered, now: int) -> None:
+        at = self._arrived.pop(delivered.message.dot, None)
+        if at is not None:
+            self.on_delivery(now - at)
 
     @property
     def takeable(self) -> bool:

@@ -21,7 +21,7 @@ from thence.replica.live import HeraldSettings, Live, LiveSettings, SessionSetti
 from thence.replica.replica import Delivered
 from thence.runtime import roster as rosters
 from thence.runtime.control import ControlServer
-from thence.runtime.driver import Driver
+from thence.runtime.driver import SAMPLES, Driver
 from thence.runtime.folder import DataFolder
 from thence.runtime.instruments import Instruments
 from thence.runtime.links import Identity, Links
@@ -73,6 +73,8 @@ class Node:
         self._links: Links | None = None
         self._state = "starting"
         self._progress_at = clock()
+        self._sent_at: dict[int, int] = {}
+        """When some of the own messages were sent that are not stable yet: one of each batch."""
         self.stopping: Final = asyncio.Event()
         self.failed: StorageError | None = None
         """Why it had to stop, if it did."""
@@ -101,12 +103,14 @@ class Node:
         self.me = self.names.index(settings.name)
         lines = self._tracing()
         made = self._replica(log, lines, now)
+        self.codec = made.codec
         self._complete_trace(made, lines, now)
         self.driver = Driver(
             made, log, folder.files, self, self, self._clock, self._syncer, lines, self._trace,
             always=settings.log.sync == "always",
         )  # fmt: skip
-        self._loader = Loader(self._publish)
+        self.driver.on_delivery = self.instruments.delivery.observe
+        self._loader = Loader(self.publish)
         await self._listen(folder)
         if fresh:
             made.replica.start(now)
@@ -264,19 +268,28 @@ class Node:
                 self._links.mend(name)
 
     def stepped(self, now: int) -> None:
-        if self.driver.replica.stable:
+        stable = self.driver.replica.stable
+        if stable:
             self._progress_at = now
+            if self._sent_at:
+                for tag in stable:
+                    at = self._sent_at.pop(tag.dot, None)
+                    if at is not None:
+                        self.instruments.stability.observe(now - at)
         self._application.stepped(self, now)
 
     # What people see and ask for (`control.Controlled`)
 
     async def broadcast(self, payload: bytes) -> tuple[str, int]:
-        [delivered] = await self._publish([payload])
+        [delivered] = await self.publish([payload])
         dot = delivered.message.dot
         return self.names[dot & ORIGIN_MASK], seq_of(dot)
 
-    async def _publish(self, payloads: Sequence[bytes]) -> list[Delivered]:
-        return await self.driver.publish(payloads)
+    async def publish(self, payloads: Sequence[bytes]) -> list[Delivered]:
+        at, delivered = self._clock(), await self.driver.publish(payloads)
+        if self.settings.stability.enabled and len(self._sent_at) < SAMPLES:
+            self._sent_at[delivered[0].message.dot] = at
+        return delivered
 
     async def load(self, load: Load) -> None:
         await self._loader.start(load)

@@ -1,0 +1,298 @@
+"""A node inside a program: `thence.open`.
+
+    async with thence.open("a", listen="127.0.0.1:7101", members={...}, data="a/") as node:
+        tag = await node.broadcast(b"hello")
+        async for event in node.events():
+            ...
+
+What a program has taken from `events()` is what it has seen: whatever it broadcasts afterwards follows from
+that, and nothing else does. A program that keeps an event's `position` together with its own state, and names
+it at the next start, sees every message exactly once, however it ended.
+"""
+
+import asyncio
+import os
+import sys
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from thence.core.dots import ORIGIN_MASK, seq_of
+from thence.core.errors import StorageError, UsageError
+from thence.core.tag import Tag
+from thence.oplog.record import Stored
+from thence.replica.history import understood
+from thence.runtime.logs import StructuredLog
+from thence.runtime.node import Node
+from thence.runtime.running import wall_clock
+from thence.runtime.settings import NodeSettings
+from thence.runtime.sources import compose
+from thence.runtime.status import Status
+
+STABLE_MAX: Final = 65_536
+"""Announcements that wait for a program which does not read them; older ones are dropped."""
+
+GIVE_WAY: Final = 64
+"""Events handed out in a row before the node gets its turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """A message of another member, for the first time; or again, where `events(after=…)` asked for it."""
+
+    tag: Tag | None
+    """None without stability, and of a message that is repeated and was stable already: it happened before
+    everything that is still to come."""
+    payload: bytes
+    origin: str
+    seq: int
+    position: int
+    """To be kept with the program's state: `events(after=position)` goes on from here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stable:
+    """Every member has delivered this message, and whatever is delivered here from now on follows from it."""
+
+    tag: Tag
+    origin: str
+    seq: int
+
+
+Event = Delivered | Stable
+
+
+class Events:
+    """What happens, one event after another. The newest reader gets everything; older ones end."""
+
+    def __init__(self, node: "OpenNode", replay: Iterator[Stored], upto: int) -> None:
+        self._node: Final = node
+        self._replay: Iterator[Stored] | None = replay
+        self._upto: Final = upto
+        self._handed = 0
+
+    def __aiter__(self) -> "Events":
+        return self
+
+    async def __anext__(self) -> Event:
+        self._handed += 1
+        if self._handed % GIVE_WAY == 0:
+            await asyncio.sleep(0)
+        if self._replay is not None:
+            for stored in self._replay:
+                if stored.position > self._upto:
+                    break
+                repeated = self._node.repeated(stored)
+                if repeated is not None:
+                    return repeated
+            self._replay = None
+        event = await self._node.next_event(self)
+        if event is None:
+            raise StopAsyncIteration
+        return event
+
+
+class OpenNode:
+    """A live node, from `async with` to its end."""
+
+    def __init__(self, settings: NodeSettings) -> None:
+        self.settings: Final = settings
+        self._log: Final = StructuredLog(settings.log_level, settings.log_format, sys.stderr)
+        self._stable: deque[Tag] = deque(maxlen=STABLE_MAX)
+        self._reader: Events | None = None
+        self._wanted: asyncio.Future[None] | None = None
+        self._waiting: list[tuple[Tag, int | None, asyncio.Future[None]]] = []
+        self._node: Node | None = None
+        self._closed = False
+
+    async def __aenter__(self) -> "OpenNode":
+        if self._node is not None:
+            raise UsageError("a node is opened once")
+        self._node = Node(self.settings, self, self._log, wall_clock())
+        try:
+            await self._node.start()
+        except BaseException:
+            self._closed = True
+            self._log.close()
+            raise
+        self._node.driver.broken.add_done_callback(lambda _: self._wake())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closed = True
+        self._wake()
+        try:
+            await self._running.close()
+        finally:
+            self._log.close()
+        if kind is None and self._running.failed is not None:
+            raise self._running.failed
+
+    @property
+    def _running(self) -> Node:
+        if self._node is None:
+            raise UsageError("this node is not open: `async with thence.open(…) as node`")
+        return self._node
+
+    # What a program does
+
+    async def broadcast(self, payload: bytes) -> Tag:
+        """Send to every member. When it returns, the message is tagged, written down and delivered here;
+        under `sync="always"` it is on the disk."""
+        if self._closed:
+            raise UsageError("this node is closed")
+        if not isinstance(payload, bytes):
+            raise UsageError(f"a payload is bytes, not {type(payload).__name__}")
+        most = self.settings.links.frame_bytes_max - (64 << 10)
+        if len(payload) > most:
+            raise UsageError(f"a payload of {len(payload)} bytes: links carry up to {most}")
+        [delivered] = await self._running.publish([payload])
+        if delivered.tag is None:
+            raise UsageError("the message is on its way, but without stability it has no tag")
+        return delivered.tag
+
+    def events(self, after: int | None = None) -> Events:
+        """Messages of the others as they are delivered, and what has become stable. With `after`, from that
+        position on; without it, from the last one that was taken."""
+        if self._closed:
+            raise UsageError("this node is closed")
+        node, log = self._running, self._running.log
+        taken = node.driver.replica.taken
+        if after is not None and after > log.tail:
+            raise UsageError(f"position {after} is ahead of this log, which ends at {log.tail}")
+        while after is not None and node.driver.takeable and node.driver.replica.next_position <= after:
+            node.driver.take()  # it had been seen, and the process ended before that was written down
+        replay = log.since(after) if after is not None and after < taken else iter(())
+        self._reader = Events(self, replay, taken)
+        self._wake()
+        return self._reader
+
+    async def until_stable(self, tag: Tag, at: int | None = None) -> None:
+        """Until the message is causally stable; with `at`, until it is known to have been delivered at so
+        many members, its sender among them."""
+        members = len(self._running.names)
+        if at is not None and not 1 <= at <= members:
+            raise UsageError(f"a message reaches 1 to {members} members, not {at}")
+        if self._is_there(tag, at):
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((tag, at, future))
+        await future
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        return tuple(self._running.names)
+
+    @property
+    def position(self) -> int:
+        """Of the last event that was taken."""
+        return self._running.driver.replica.taken
+
+    def name_of(self, tag: Tag) -> tuple[str, int]:
+        """Who sent it, and which of its messages it is."""
+        return self._running.names[tag.dot & ORIGIN_MASK], seq_of(tag.dot)
+
+    def status(self) -> Status:
+        return self._running.status()
+
+    # Between the node and its readers
+
+    def stepped(self, node: Node, now: int) -> None:
+        del now
+        replica = node.driver.replica
+        if replica.stable:
+            if self._reader is not None:
+                self._stable.extend(replica.stable)
+            replica.stable.clear()
+        if self._waiting:
+            self._waiting = [waiting for waiting in self._waiting if not self._answered(*waiting)]
+        if self._wanted is not None and (self._stable or node.driver.takeable):
+            self._wake()
+
+    def _answered(self, tag: Tag, at: int | None, future: "asyncio.Future[None]") -> bool:
+        if future.done():
+            return True
+        if self._is_there(tag, at):
+            future.set_result(None)
+            return True
+        return False
+
+    def _is_there(self, tag: Tag, at: int | None) -> bool:
+        replica = self._running.driver.replica
+        return replica.is_stable(tag.dot) or (at is not None and replica.reached(tag.dot) >= at)
+
+    async def next_event(self, reader: Events) -> Event | None:
+        driver = self._running.driver
+        while self._reader is reader and not self._closed:
+            if self._stable:
+                tag = self._stable.popleft()
+                return Stable(tag, *self.name_of(tag))
+            if driver.takeable:
+                taken = driver.take()
+                message = taken.message
+                origin, seq = self._running.names[message.dot & ORIGIN_MASK], seq_of(message.dot)
+                return Delivered(taken.tag, message.payload, origin, seq, driver.replica.taken)
+            if driver.broken.done():
+                raise StorageError(str(driver.broken.result()))
+            self._wanted = asyncio.get_running_loop().create_future()
+            await self._wanted
+        return None
+
+    def repeated(self, stored: Stored) -> Delivered | None:
+        """A message that was taken before, as an event; None if it is the program's own."""
+        node = self._running
+        origin = stored.dot & ORIGIN_MASK
+        if origin == node.me:
+            return None
+        message = understood(node.codec, stored)
+        tag = node.driver.replica.tag_of(stored.dot)
+        return Delivered(tag, message.payload, node.names[origin], seq_of(stored.dot), stored.position)
+
+    def _wake(self) -> None:
+        if self._wanted is not None and not self._wanted.done():
+            self._wanted.set_result(None)
+        self._wanted = None
+        if self._closed:
+            for _, _, future in self._waiting:
+                if not future.done():
+                    future.set_exception(UsageError("the node was closed"))
+            self._waiting.clear()
+
+
+def open_node(
+    name: str,
+    *,
+    listen: str = "127.0.0.1:0",
+    join: Sequence[str] = (),
+    members: Mapping[str, str] | None = None,
+    data: str | Path,
+    spread: str | None = None,
+    order: str | None = None,
+    sync: str | None = None,
+    trace: str | Path | None = None,
+    secret: str | None = None,
+    config: str | Path | None = None,
+    settings: Mapping[str, object] | None = None,
+) -> OpenNode:
+    """See `thence.open`. What is not given comes from the environment, the configuration file, the profile,
+    the defaults."""
+    given: dict[str, object | None] = {
+        "name": name,
+        "listen": listen,
+        "data": str(data),
+        "join": ",".join(join) or None,
+        "members": ",".join(f"{member}={address}" for member, address in (members or {}).items()) or None,
+        "spread": spread,
+        "order": order,
+        "log.sync": sync,
+        "trace": None if trace is None else str(trace),
+        "secret": secret,
+        "log_level": "warn",
+        **(settings or {}),
+    }
+    return OpenNode(compose(given, os.environ, None if config is None else Path(config)))
