@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Final
 
+from thence.cli.chaos.doomed import PROGRAM
 from thence.cli.chaos.plan import draw_plan, draw_setup
 from thence.cli.chaos.rest import await_rest, grown, left_over, memories, tracebacks
 from thence.cli.chaos.storm import STOP_S, Storm
@@ -87,7 +88,9 @@ class Round:
         layout = open_layout(folder / "data", nodes)
         self._plan: Final = draw_plan(seed, layout.names, seconds)
         flags = {"profile": "local", "allow_faults": True, "trace": self._trace.absolute()}
-        self._cluster: Final = Cluster(layout, flags=as_arguments({**flags, **self._setup.flags()}))
+        self._cluster: Final = Cluster(
+            layout, flags=as_arguments({**flags, **self._setup.flags()}), program=PROGRAM
+        )
 
     def run(self, master: str | None) -> None:
         """Nothing if all held, else an error that says what did not."""

@@ -11,9 +11,19 @@ from itertools import combinations
 from random import Random
 from typing import Final, Literal
 
+POINTS: Final = (
+    "before the commit",
+    "after the commit",
+    "before the rows",
+    "in the middle of the rows",
+    "after the rows",
+)
+"""Where a node can be told to die (`doomed.py`): around the writes of the log and of the trace."""
+
 Kind = Literal[
-    "kill", "kill two", "kill all", "kill in start", "stop", "pause", "cut", "isolate", "split", "slow"
-]
+    "kill", "kill two", "kill all", "kill in start", "kill in step", "stop", "pause",
+    "cut", "isolate", "split", "slow",
+]  # fmt: skip
 Link = tuple[str, str]
 
 FOR_S: Final[dict[Kind, tuple[float, float]]] = {
@@ -22,6 +32,7 @@ FOR_S: Final[dict[Kind, tuple[float, float]]] = {
     "kill all": (0.0, 1.0),
     # Within the time that a node takes to start: before it has opened its log, and after.
     "kill in start": (1.0, 3.0),
+    "kill in step": (0.5, 2.0),
     "stop": (0.0, 3.0),
     # Around the time after which a silent link is given up: some are not noticed, some are.
     "pause": (0.2, 8.0),
@@ -32,7 +43,7 @@ FOR_S: Final[dict[Kind, tuple[float, float]]] = {
 }
 """How long each lasts, in seconds: from, to."""
 
-OF_NODES: Final = ("kill", "kill two", "kill all", "kill in start", "stop", "pause")
+OF_NODES: Final = ("kill", "kill two", "kill all", "kill in start", "kill in step", "stop", "pause")
 
 GAP_S: Final = (0.3, 2.0)
 """Between the beginnings of two. Less than most of them last, so that they lie over one another."""
@@ -53,6 +64,8 @@ class Act:
     delay_ms: float = 0.0
     starts_s: tuple[float, ...] = ()
     """When the node is started in vain, and killed a little later: pairs of times."""
+    point: str = ""
+    """Where in a step it dies."""
 
     def __str__(self) -> str:
         who, pairs = ", ".join(self.nodes), ", ".join(f"{a}-{b}" for a, b in self.links)
@@ -61,6 +74,8 @@ class Act:
             return f"stop {who} in order, start it after {lasts}"
         if self.kind == "kill in start":
             return f"kill -9 {who}, and again {len(self.starts_s) // 2} × while it starts, back after {lasts}"
+        if self.kind == "kill in step":
+            return f"kill -9 {who} {self.point}, back after {lasts}"
         if self.kind.startswith("kill"):
             return f"kill -9 {who}, back after {lasts}"
         if self.kind == "pause":
@@ -112,7 +127,7 @@ def draw_setup(seed: int, nodes: int) -> Setup:
         window=random.choice([8, 256, 8192]),
         inbox_max=random.choice([16, 8192]),
         message_bytes=random.choice([8, 64, 1000]),
-        rates=tuple([random.choice([5.0, 50.0, 200.0]) for _ in range(nodes)]),
+        rates=tuple([random.choice([5.0, 50.0, 500.0]) for _ in range(nodes)]),
     )
 
 
@@ -133,7 +148,8 @@ def draw_plan(seed: int, names: Sequence[str], seconds: float) -> list[Act]:
         if needed:
             chosen = sorted(random.sample([name for name in names if free_at[name] <= at], needed))
             starts = _starts(random, at, until) if kind == "kill in start" else ()
-            acts.append(Act(at, until, kind, nodes=tuple(chosen), starts_s=starts))
+            point = random.choice(POINTS) if kind == "kill in step" else ""
+            acts.append(Act(at, until, kind, nodes=tuple(chosen), starts_s=starts, point=point))
             free_at.update(dict.fromkeys(chosen, until + CALM_S))
         else:
             acts.append(_of_links(random, kind, names, at, until))

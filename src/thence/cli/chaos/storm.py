@@ -5,17 +5,20 @@ is well. A node that dies without being told to, refuses to run, does not come u
 ends the storm; so does one that does not do what it is asked.
 """
 
+import signal
 import time
 from collections.abc import Callable, Sequence
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from typing import Final, Literal
 
-from thence.cli.chaos.plan import Act, Setup
+from thence.cli.chaos import doomed
+from thence.cli.chaos.plan import OF_NODES, Act, Setup
 from thence.cli.cluster import Cluster
 from thence.core.errors import ThenceError, UsageError
 from thence.runtime.load import MOST_SECONDS, Load
 
 TICK_S: Final = 0.01
+LOOK_S: Final = 0.1
 TRIES: Final = 3
 """An answer may be late where everything else is."""
 
@@ -41,11 +44,14 @@ class Storm:
         self._tell: Final = tell
         self._begun = time.monotonic()
         self._phases: dict[str, Phase] = dict.fromkeys(cluster.names, "down")
+        self._before_pause: dict[str, Phase] = {}
+        self._doomed: set[str] = set()
         self._late_at = dict.fromkeys(cluster.names, 0.0)
         self._acts: Final = acts
         self._on: list[Act] = []
         self._applied: dict[str, dict[str, tuple[bool, float]]] = {name: {} for name in cluster.names}
         """By node and peer: is the link cut, and by how much is it slowed."""
+        self._planned = 0
         self._todo: list[tuple[float, int, Callable[[], None]]] = []
         self.kills = 0
 
@@ -63,8 +69,7 @@ class Storm:
         """The whole plan; afterwards all nodes run and all links are whole."""
         self._begun = time.monotonic()
         for act in self._acts:
-            self._plan(act)
-        heapify(self._todo)
+            self._at(act.at_s, lambda act=act: self._begin(act, seconds))  # type: ignore[misc]
         while self._todo or self.elapsed_s < seconds:
             while self._todo and self._todo[0][0] <= self.elapsed_s:
                 heappop(self._todo)[2]()
@@ -79,26 +84,34 @@ class Storm:
 
     # Plan
 
-    def _plan(self, act: Act) -> None:
-        self._at(act.at_s, lambda: self._begin(act))
+    def _at(self, at_s: float, happens: Callable[[], None]) -> None:
+        self._planned += 1
+        heappush(self._todo, (at_s, self._planned, happens))
+
+    def _begin(self, act: Act, seconds: float) -> None:
+        """Trouble of nodes waits until they are up, and may so come later than planned; what would come after
+        the end does not come at all."""
+        now = self.elapsed_s
+        if now > seconds:
+            return
+        if act.kind in OF_NODES and any(self._phases[name] != "up" for name in act.nodes):
+            self._at(now + LOOK_S, lambda: self._begin(act, seconds))
+            return
+        self._tell(f"{now:6.1f} s  {act}")
+        late = now - act.at_s
         for number, at in enumerate(act.starts_s):
             happens = self._start if number % 2 == 0 else self._kill
-            self._at(at, lambda happens=happens: happens(act.nodes[0]))  # type: ignore[misc]
-        self._at(act.until_s, lambda: self._end(act))
-
-    def _at(self, at_s: float, happens: Callable[[], None]) -> None:
-        heappush(self._todo, (at_s, len(self._todo), happens))
-
-    def _begin(self, act: Act) -> None:
-        self._tell(f"{self.elapsed_s:6.1f} s  {act}")
+            self._at(late + at, lambda happens=happens: happens(act.nodes[0]))  # type: ignore[misc]
+        self._at(late + act.until_s, lambda: self._end(act))
         if act.links:
             self._on.append(act)
             self._adjust_all()
         elif act.kind == "stop":
             self._stop(act.nodes[0])
         elif act.kind == "pause":
-            self._cluster.pause(act.nodes[0])
-            self._phases[act.nodes[0]] = "paused"
+            self._pause(act.nodes[0])
+        elif act.kind == "kill in step":
+            self._doom(act.nodes[0], act.point)
         else:
             for name in act.nodes:
                 self._kill(name)
@@ -108,11 +121,11 @@ class Storm:
             self._on.remove(act)
             self._adjust_all()
         elif act.kind == "pause":
-            self._cluster.resume(act.nodes[0])
-            self._phases[act.nodes[0]] = "up"
-            self._adjust(act.nodes[0])
+            self._resume(act.nodes[0])
         else:
             for name in act.nodes:
+                if act.kind == "kill in step":
+                    self._bury(name)
                 self._start(name)
 
     # Nodes
@@ -128,6 +141,34 @@ class Storm:
         self._phases[name] = "down"
         self.kills += 1
 
+    def _doom(self, name: str, point: str) -> None:
+        order = doomed.order(self._cluster.folders[name])
+        order.with_suffix(".new").write_text(point)
+        self._doomed.add(name)
+        order.with_suffix(".new").replace(order)
+
+    def _bury(self, name: str) -> None:
+        """It was told to die at its next step. If it has not come to one, it is killed where it is."""
+        order = doomed.order(self._cluster.folders[name])
+        if order.exists():
+            order.unlink(missing_ok=True)
+            self._kill(name)
+        while self._phases[name] != "down":  # it dies at this moment
+            self._look()
+            time.sleep(TICK_S)
+        self._doomed.discard(name)
+
+    def _pause(self, name: str) -> None:
+        self._cluster.pause(name)
+        self._before_pause[name] = self._phases[name]
+        self._phases[name] = "paused"
+
+    def _resume(self, name: str) -> None:
+        self._cluster.resume(name)
+        self._phases[name] = self._before_pause[name]  # it may have been caught while it started
+        self._late_at[name] = time.monotonic() + START_S
+        self._adjust(name)
+
     def _stop(self, name: str) -> None:
         self._look()
         self._phases[name] = "down"
@@ -137,6 +178,10 @@ class Storm:
 
     def _look(self) -> None:
         for event in self._cluster.watch():
+            if event.name in self._doomed and self._cluster.nodes[event.name].code == -signal.SIGKILL:
+                self._phases[event.name] = "down"
+                self.kills += 1
+                continue
             raise StormError(f"{event.name} {event.text}; {self._said(event.name)}")
         for name, phase in self._phases.items():
             if phase == "starting":
