@@ -1,0 +1,134 @@
+"""What members of a changing group say to each other.
+
+Indices stand for incarnations inside one node and differ from node to node, so here everything is spelled
+with names. An *incarnation* is a process's life as a member: `b`, then `b~2` when it comes back after the
+group went on without it. Dots, acknowledgements and traces name incarnations; packets are addressed to
+processes.
+
+Messages of a group are ordinary causal messages. Most carry an operation of the application; the others
+change the membership, which is therefore the same wherever the same set was delivered.
+"""
+
+from typing import Final, NamedTuple
+
+OPERATION, JOIN, LEAVE, FLUSH, CARRY = range(5)
+"""What a message is: the first byte of its payload."""
+
+MARK: Final = "~"
+
+
+def incarnation(process: str, number: int) -> str:
+    """The name of a process's incarnation: the first is named like the process."""
+    return process if number == 1 else f"{process}{MARK}{number}"
+
+
+def process_of(member: str) -> str:
+    return member.partition(MARK)[0]
+
+
+def number_of(member: str) -> int:
+    number = member.partition(MARK)[2]
+    return int(number) if number else 1
+
+
+Place = tuple[str, int]
+"""A dot with its origin's name."""
+
+
+class Named(NamedTuple):
+    """A message as it travels: `payload` begins with its kind."""
+
+    origin: str
+    seq: int
+    context: tuple[Place, ...]
+    payload: bytes
+
+
+class Running(NamedTuple):
+    """What a process says of itself: the incarnation that it runs and the one that it tries to become, if any
+    (else empty), and the highest number that it ever used. All others of its incarnations are dead."""
+
+    process: str
+    member: str
+    attempt: str
+    highest: int
+
+
+class Data(NamedTuple):
+    """Messages from one incarnation for another."""
+
+    source: str
+    target: str
+    messages: tuple[Named, ...]
+
+
+class Receipt(NamedTuple):
+    """What an incarnation has delivered, and whom it suspects."""
+
+    source: str
+    counts: dict[str, int]
+    suspects: tuple[str, ...]
+    running: Running
+
+
+Rank = tuple[int, int, str, str]
+"""How good a side somebody is on; the smaller, the better: 0 a member, 1 a leaver, 2 nobody yet; minus the
+size of its side; the smallest member of it; itself."""
+
+NOBODY_YET: Final[Rank] = (2, 0, "", "")
+
+
+class JoinRequest(NamedTuple):
+    """`joiner` asks to be let in: by whoever will (no contact), or by the contact that it is bound to, from
+    which it has `have` bytes of the state number `transfer`."""
+
+    joiner: str
+    contact: str
+    rank: Rank
+    running: Running
+    transfer: int
+    have: int
+
+
+class Offer(NamedTuple):
+    contact: str
+    joiner: str
+
+
+class Piece(NamedTuple):
+    """Part of the state that the contact hands over."""
+
+    contact: str
+    joiner: str
+    transfer: int
+    offset: int
+    total: int
+    data: bytes
+
+
+class Notice(NamedTuple):
+    """`source` goes on without `target`: with these members, and `final` messages of the target's (0: not
+    known)."""
+
+    source: str
+    target: str
+    members: tuple[str, ...]
+    final: int
+
+
+class Farewell(NamedTuple):
+    """Everybody has the leave of `target`, its message number `final`."""
+
+    source: str
+    target: str
+    final: int
+
+
+GroupPacket = Data | Receipt | JoinRequest | Offer | Piece | Notice | Farewell
+
+
+class Post(NamedTuple):
+    """Effect: bring `packet` to the process `to`."""
+
+    to: str
+    packet: GroupPacket

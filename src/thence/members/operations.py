@@ -1,0 +1,84 @@
+"""Operations that outlive the messages they came in.
+
+When a member returns as a new incarnation, the application starts from the contact's state. Whatever the old
+incarnation had applied and the contact had not would be lost: those operations are *orphans*, and are sent
+again inside CARRY messages. An operation is known by the dot of the message that it was first sent in, for
+good: it is applied once, whether it comes as itself or is carried, by one member or by several.
+
+`retained`: operations applied here that somebody who may come back, or whose side this member may have to
+join, could lack. `carried`: those of them that came inside a CARRY. `orphans`: what this incarnation must
+carry, in the order in which the old one had applied it.
+
+Invariant: orphans go out from the front only. One that is not ready holds back those behind it, which may
+follow from it.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from thence.core.groups import Place
+
+Count = Callable[[str], int]
+
+
+class Operation(NamedTuple):
+    origin: str
+    seq: int
+    payload: bytes
+
+
+class Operations:
+    __slots__ = ("carried", "orphans", "retained")
+
+    def __init__(
+        self,
+        retained: Iterable[Operation] = (),
+        carried: Iterable[Place] = (),
+        orphans: Iterable[Operation] = (),
+    ) -> None:
+        self.retained: dict[Place, bytes] = {(op.origin, op.seq): op.payload for op in retained}
+        self.carried: set[Place] = set(carried)
+        self.orphans: deque[Operation] = deque(orphans)
+
+    def came(self, operation: Operation) -> bool:
+        """An operation comes in the message that it was sent in: is it to be applied?"""
+        place = (operation.origin, operation.seq)
+        if place in self.carried:
+            return False
+        self.retained[place] = operation.payload
+        return True
+
+    def was_carried(self, operation: Operation, count: Count) -> bool:
+        """An operation comes inside a CARRY: is it to be applied?"""
+        place = (operation.origin, operation.seq)
+        if self.applied(operation, count):
+            return False
+        self.carried.add(place)
+        self.retained[place] = operation.payload
+        return True
+
+    def applied(self, operation: Operation, count: Count) -> bool:
+        return operation.seq <= count(operation.origin) or (operation.origin, operation.seq) in self.carried
+
+    def all(self) -> list[Operation]:
+        """Everything that a next incarnation may have to carry, in the order in which it was applied."""
+        kept = [Operation(origin, seq, payload) for (origin, seq), payload in self.retained.items()]
+        return [*self.orphans, *kept]
+
+    def ready(self, may_go: Callable[[str], bool], count: Count) -> list[Operation]:
+        """The orphans that can be carried now; they are not orphans any more."""
+        found = []
+        while self.orphans:
+            first = self.orphans[0]
+            if not self.applied(first, count):
+                if not may_go(first.origin):
+                    break
+                found.append(first)
+            self.orphans.popleft()
+        return found
+
+    def forget(self, settled: Callable[[Place], bool]) -> None:
+        """Nobody who could come back lacks these."""
+        for place in [place for place in self.retained if settled(place)]:
+            del self.retained[place]

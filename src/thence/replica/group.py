@@ -1,0 +1,485 @@
+"""A process in a changing group: one incarnation at a time, and the way from one to the next.
+
+Implements rules 8, 15, 16 and 20 to 23 of docs/protocols/membership.md; what an incarnation does while it is
+a member is in `group_member`. Sans-IO: calls and packets with `now` go in; after each the driver calls
+`commit`, syncs what it says, and then carries the posts out. `wake` is due at `wake_at`.
+
+States: *outside* (never joined, or left), *joining* (an attempt and no member), *member*, *returning* (a
+member that the group went on without, with an attempt to replace it), *leaving* (its leave is out).
+
+Invariants. At most one incarnation runs, and a number is used for one attempt only, across restarts and, as
+long as `floor` grows with time, across the loss of the disk. The old incarnation works on until the new one's
+state is durable; then it is replaced in one step.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+
+from thence.core.errors import InvariantError, PeerError, UsageError
+from thence.core.groups import (
+    LEAVE,
+    NOBODY_YET,
+    OPERATION,
+    Data,
+    Farewell,
+    GroupPacket,
+    JoinRequest,
+    Notice,
+    Offer,
+    Piece,
+    Place,
+    Post,
+    Rank,
+    Receipt,
+    Running,
+    incarnation,
+    number_of,
+    process_of,
+)
+from thence.core.message import Message
+from thence.members.attempt import Attempt
+from thence.oplog.log import OpLog
+from thence.oplog.policy import Sync
+from thence.replica.group_member import CODEC, Member
+from thence.replica.group_parts import Application, Diary, Shelf
+from thence.replica.group_settings import GroupSettings
+from thence.replica.group_state import GroupState, decode_state, encode_state
+from thence.trace.recorder import CRASH, EVICT, INSTALL, RESTART, START
+
+NEVER = 1 << 62
+
+
+class GroupNode:
+    __slots__ = (
+        "_attempt", "_contacts", "_diaries", "_floor", "_leave_until", "_leaves", "_log", "_probe_at",
+        "_seeds", "_settings", "_shelf", "_tries", "application", "member", "name", "posts",
+        "unclean",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        shelf: Shelf,
+        application: Application,
+        diaries: Callable[[str], Diary],
+        seeds: tuple[str, ...],
+        settings: GroupSettings,
+        now: int,
+        floor: int = 0,
+    ) -> None:
+        self.name = name
+        self.application = application
+        self.member: Member | None = None
+        self.posts: list[Post] = []
+        self.unclean = False
+        """The last leave was not in good order: nobody may have got what was sent last."""
+        self._shelf = shelf
+        self._diaries = diaries
+        self._seeds = tuple([seed for seed in seeds if seed != name])
+        self._settings = settings
+        self._floor = floor
+        self._log: OpLog | None = None
+        self._attempt: Attempt | None = None
+        self._contacts: deque[str] = deque(self._seeds)
+        self._tries = 0
+        self._leaves = False
+        self._leave_until = NEVER
+        self._probe_at = now
+        self._recover(now)
+
+    def _recover(self, now: int) -> None:
+        """Restart: the newest incarnation whose state had come in whole."""
+        for number in reversed(self._shelf.kept()):
+            log = self._shelf.open(number, now)
+            snapshot = log.load()
+            if snapshot is None or self.member is not None:
+                self._shelf.drop(number)  # came to nothing, or was replaced
+                continue
+            state = decode_state(snapshot.data)
+            self.application.install(state.application)
+            member = self._enter(incarnation(self.name, number), log, state, now)
+            self._record_beginning(member, state, now)
+            for stored in log.since(snapshot.covers):
+                message = CODEC.decode(stored.data)
+                if not isinstance(message, Message) or message.dot != stored.dot:
+                    raise InvariantError(f"the log holds something else than message {stored.dot:#x}")
+                member.replay(message, now)
+            member.recovered(log.stable, log.notes, now)
+            self._leaves = state.leaves
+            if member.view.leaving:
+                self._leave_until = now + self._settings.leave_timeout_us
+            else:
+                self._diaries(member.me).row(RESTART, None, member.frontier(), now)
+            member.flush(now)
+
+    # Calls
+
+    @property
+    def status(self) -> str:
+        if self.member is None:
+            return "joining" if self._attempt else "outside"
+        if self.member.view.leaving:
+            return "leaving"
+        return "returning" if self._attempt else "member"
+
+    def found(self, now: int) -> None:
+        """Begin a group of one."""
+        self._must_be_outside()
+        number = self._next_number()
+        me = incarnation(self.name, number)
+        state = GroupState(application=self.application.state(), view={me})
+        self._record_beginning(self._install(me, state, now), state, now)
+
+    def join(self, now: int) -> None:
+        """Become a member through one of the seeds, and keep trying."""
+        self._must_be_outside()
+        if not self._seeds:
+            raise UsageError(f"{self.name} knows nobody through whom it could join")
+        self._try(now)
+
+    def _must_be_outside(self) -> None:
+        if self.member is not None or self._attempt is not None:
+            raise UsageError(f"{self.name} is {self.status} already")
+
+    def broadcast(self, payload: bytes, now: int) -> Place:
+        """Send an operation to the group; applied here at once."""
+        if self.member is None or self.member.view.leaving:
+            raise UsageError(f"{self.name} is {self.status}: it cannot send")
+        return self.member.broadcast(OPERATION, payload, now)
+
+    @property
+    def waiting(self) -> int:
+        """Messages that the application can take."""
+        return len(self.member.inbox) if self.member else 0
+
+    def take(self, now: int) -> None:
+        assert self.member is not None
+        self.member.take(now)
+
+    def leave(self, now: int) -> None:
+        """Leave for good: the rest goes by itself, `status` says when it is over and `unclean` how."""
+        if self.member is None:
+            self._attempt = None
+        self._leaves = self.member is not None
+        self._leave_if_due(now)
+
+    def evict(self, who: str, now: int) -> str:
+        """Go on without a member: a process or an incarnation. Returns the incarnation."""
+        member = self.member
+        if member is None or member.view.leaving:
+            raise UsageError(f"{self.name} is {self.status}: it cannot evict anybody")
+        found = [name for name in sorted(member.view.side) if who in (name, process_of(name))]
+        if not found:
+            raise UsageError(f"{who} is not a member, or is being evicted already")
+        if member.me in found:
+            raise UsageError(f"{who} is this node itself: let it leave instead")
+        member.suspect(found, now)
+        return found[-1]
+
+    @property
+    def number(self) -> int:
+        """Of the incarnation whose log is written."""
+        return number_of(self.member.me) if self.member else 0
+
+    def commit(self, now: int) -> list[Sync]:
+        """Write down what must not be forgotten; what is to be synced before the posts leave."""
+        if self._log is None:
+            return []
+        return [effect for effect in self._log.commit(now) if isinstance(effect, Sync)]
+
+    def synced(self, sync: Sync, now: int) -> None:
+        if self._log is not None:
+            self._log.synced(sync, now)
+
+    # Packets
+
+    def receive(self, packet: GroupPacket, now: int) -> None:
+        member = self.member
+        if isinstance(packet, Data):
+            if member:
+                member.data(packet, now)
+        elif isinstance(packet, Receipt):
+            if member:
+                self._ghosts(member, packet.running, now)
+                self._receipt(member, packet, now)
+        elif isinstance(packet, JoinRequest):
+            if member:
+                self._ghosts(member, packet.running, now)
+                self._asked(member, packet, now)
+        elif isinstance(packet, Offer):
+            if self._attempt and self._attempt.offered(packet):
+                self._attempt.until = now + self._settings.join_timeout_us
+                self._attempt.retry_at = now
+                self._ask(now)
+        elif isinstance(packet, Piece):
+            self._piece(packet, now)
+        elif member and packet.target == member.me:
+            if isinstance(packet, Notice):
+                self._notice(member, packet, now)
+            elif 0 < member.view.leaving <= packet.final:
+                self._exit(now, unclean=False)
+        self._afterwards(now)
+
+    def _receipt(self, member: Member, packet: Receipt, now: int) -> None:
+        view, source = member.view, packet.source
+        final = view.gone.get(source)
+        if final is not None and not final.evicted:
+            if packet.running.member == source:
+                self._send(source, Farewell(member.me, source, final.last))
+            return
+        member.receipt(packet, now)
+        diverged = any(packet.counts.get(name, 0) > gone.last for name, gone in view.gone.items())
+        if not view.leaving and (source in view.suspects or diverged):
+            self._send(source, self._notice_for(member, source))
+
+    def _notice_for(self, member: Member, target: str) -> Notice:
+        """Rule 20."""
+        final = member.view.gone.get(target)
+        return Notice(member.me, target, tuple(sorted(member.view.side)), final.last if final else 0)
+
+    def _ghosts(self, member: Member, running: Running, now: int) -> None:
+        """Rule 16: incarnations that their own process does not run, or try to become, are dead."""
+        alive = (running.member, running.attempt)
+        dead = [
+            name
+            for name in sorted(member.view.side)
+            if process_of(name) == running.process
+            and name not in alive
+            and number_of(name) <= running.highest
+            and name != member.me
+        ]
+        if dead:
+            member.suspect(dead, now)
+
+    def _asked(self, member: Member, request: JoinRequest, now: int) -> None:
+        """Rules 8, 9 and 22, from the contact's side."""
+        if member.view.leaving or self._leaves or process_of(request.joiner) == self.name:
+            return
+        if request.contact not in ("", member.me):
+            return
+        if self._attempt is not None:
+            if request.rank <= self._rank():
+                return
+            self._attempt = None  # of two who want to return through each other, the better stays
+        if request.contact:
+            member.admit(request, now)
+        elif not member.view.knows_later(request.joiner):
+            self._send(request.joiner, Offer(member.me, request.joiner))
+
+    def _notice(self, member: Member, notice: Notice, now: int) -> None:
+        """Rules 15 and 21: somebody goes on without this member."""
+        view = member.view
+        if view.leaving:
+            if notice.final >= view.leaving:
+                self._exit(now, unclean=False)
+            else:
+                self._return(notice.source, now)
+            return
+        ours, theirs = view.side, set(notice.members)
+        if notice.source in ours:
+            if len(ours - theirs) > len(theirs):
+                member.suspect([notice.source], now)
+            else:
+                self._return(notice.source, now)
+            return
+        own, other = (-len(ours), min(ours)), (-len(theirs), min(theirs, default=""))
+        if own > other:
+            self._return(notice.source, now)
+        elif own < other:
+            self._send(notice.source, self._notice_for(member, notice.source))
+
+    def _return(self, source: str, now: int) -> None:
+        """Rule 22: come back as a new incarnation; the old one works on meanwhile."""
+        if self._attempt is None:
+            process = process_of(source)
+            with suppress(ValueError):
+                self._contacts.remove(process)
+            self._contacts.appendleft(process)
+            self._tries = len(self._contacts)
+            self._try(now)
+
+    # Joining
+
+    def _next_number(self) -> int:
+        number = max(self._shelf.highest, self._floor) + 1
+        self._shelf.reserve(number)
+        return number
+
+    def _try(self, now: int) -> None:
+        """A new attempt, through the next contact."""
+        number = self._next_number()
+        contact = self._contacts[0]
+        self._contacts.rotate(-1)
+        until = now + self._settings.join_timeout_us
+        self._attempt = Attempt(incarnation(self.name, number), contact, now, until)
+        self._ask(now)
+
+    def _give_up(self, now: int) -> None:
+        """An attempt has failed. A member that was told to return does so only while somebody says so: the
+        side that it was to return to may be dead by now."""
+        self._attempt = None
+        self._tries -= 1
+        if self.member is None or self._tries > 0:
+            self._try(now)
+
+    def _ask(self, now: int) -> None:
+        attempt = self._attempt
+        assert attempt is not None
+        attempt.retry_at = now + self._settings.join_retry_us
+        self.posts.append(Post(attempt.contact, attempt.request(self._rank(), self._running())))
+
+    def _piece(self, piece: Piece, now: int) -> None:
+        attempt = self._attempt
+        if attempt is None or not attempt.came(piece):
+            return
+        attempt.until = now + self._settings.join_timeout_us
+        if attempt.complete:
+            self._replace(attempt, now)
+        elif not attempt.waiting and len(attempt.buffer) - attempt.asked >= self._window_bytes:
+            self._ask(now)
+
+    @property
+    def _window_bytes(self) -> int:
+        """How much of a state is sent for one request."""
+        return self._settings.pieces * self._settings.piece_bytes
+
+    def _replace(self, attempt: Attempt, now: int) -> None:
+        """Rules 10, 22 and 23: the state is whole; from here on this process is the new incarnation."""
+        try:
+            state = decode_state(bytes(attempt.buffer))
+        except PeerError:
+            self._give_up(now)
+            return
+        old = self.member
+        if old is not None:
+            counts, carried = state.counts, state.carried
+            unknown = {
+                (op.origin, op.seq): op
+                for op in old.operations.all()
+                if op.seq > counts.get(op.origin, 0) and (op.origin, op.seq) not in carried
+            }
+            state.orphans = list(unknown.values())
+            state.leaves = self._leaves or old.view.leaving > 0
+            self._diaries(old.me).row(CRASH, None, None, now)
+        self._attempt = None
+        self.application.install(state.application)
+        member = self._install(attempt.joiner, state, now)
+        self._record_beginning(member, state, now)
+        for operation in state.orphans:
+            self.application.orphaned(operation)
+        self._leaves = state.leaves
+        self._leave_until = NEVER
+        if old is not None:
+            self._shelf.drop(number_of(old.me))
+        self.application.view_changed(tuple(sorted(member.view.view)))
+        member.flush(now)
+        member.news(now)
+
+    def _record_beginning(self, member: Member, state: GroupState, now: int) -> None:
+        diary = self._diaries(member.me)
+        if not state.counts:
+            diary.row(START, None, None, now)
+            return
+        diary.row(INSTALL, None, state.context, now)
+        for name, final in state.gone.items():
+            if final.evicted:
+                diary.row(EVICT, (name, final.last), None, now)
+
+    def _install(self, me: str, state: GroupState, now: int) -> Member:
+        log = self._shelf.open(number_of(me), now)
+        for name in (me, *state.names()):
+            log.member(name)
+        log.sync(now)
+        clock = [state.counts.get(name, 0) for name in log.names]
+        log.snapshot(log.tail, clock, encode_state(state), now)
+        return self._enter(me, log, state, now)
+
+    def _enter(self, me: str, log: OpLog, state: GroupState, now: int) -> Member:
+        self._log = log
+        member = self.member = Member(
+            me, log, state, self.application, self._diaries(me), self._settings, self.posts, now
+        )
+        return member
+
+    # Time
+
+    @property
+    def wake_at(self) -> int:
+        """When `wake` is due."""
+        times = [NEVER]
+        if self.member:
+            times += [self.member.wake_at, self._probe_at, self._leave_until]
+        if self._attempt:
+            times += [self._attempt.retry_at, self._attempt.until]
+        return min(times)
+
+    def wake(self, now: int) -> None:
+        attempt = self._attempt
+        if attempt is not None:
+            if now >= attempt.until:
+                self._give_up(now)
+            elif now >= attempt.retry_at:
+                self._ask(now)
+        member = self.member
+        if member is not None:
+            member.tick(self._running(), now)
+            if now >= self._probe_at:
+                self._probe(member, now)
+            if now >= self._leave_until:
+                self._exit(now, unclean=True)
+        self._afterwards(now)
+
+    def _probe(self, member: Member, now: int) -> None:
+        """Rule 4: look for those who may be there after all."""
+        self._probe_at = now + self._settings.probe_every_us
+        inside = {process_of(name) for name in member.view.view}
+        outside = {process_of(name) for name in [*member.view.suspects, *member.view.evicted()]}
+        for process in sorted((outside | set(self._seeds)) - inside - {self.name}):
+            self.posts.append(Post(process, member.about(self._running())))
+
+    def _afterwards(self, now: int) -> None:
+        """What follows from a step, whatever it was."""
+        member = self.member
+        if member is None:
+            return
+        member.sweep(now)
+        member.carry(now)
+        self._leave_if_due(now)
+        if member.left_for_good:
+            self._exit(now, unclean=False)
+
+    def _leave_if_due(self, now: int) -> None:
+        member = self.member
+        if not self._leaves or member is None or member.view.leaving or self._attempt is not None:
+            return
+        if member.operations.orphans:
+            return  # they would be lost
+        member.broadcast(LEAVE, b"", now)
+        self._leaves = False
+        self._leave_until = now + self._settings.leave_timeout_us
+
+    def _exit(self, now: int, unclean: bool) -> None:
+        member = self.member
+        assert member is not None
+        if unclean:
+            self._diaries(member.me).row(CRASH, None, None, now)
+        self.unclean = unclean
+        self._shelf.drop(number_of(member.me))
+        self.member, self._log, self._attempt = None, None, None
+        self._leave_until = NEVER
+
+    # What is said of this process
+
+    def _running(self) -> Running:
+        attempt = self._attempt.joiner if self._attempt else ""
+        return Running(self.name, self.member.me if self.member else "", attempt, self._shelf.highest)
+
+    def _rank(self) -> Rank:
+        if self.member is None:
+            return NOBODY_YET
+        side = self.member.view.side
+        return (int(self.member.view.leaving > 0), -len(side), min(side, default=""), self.member.me)
+
+    def _send(self, member: str, packet: GroupPacket) -> None:
+        self.posts.append(Post(process_of(member), packet))

@@ -1,0 +1,70 @@
+"""What a member of a changing group needs from its surroundings."""
+
+from typing import Protocol
+
+from thence.core.groups import Place
+from thence.members.operations import Operation as Operation
+from thence.oplog.log import OpLog
+
+
+class Application(Protocol):
+    """Whoever gets the operations. Its state is opaque to the middleware and always that of everything that
+    was applied."""
+
+    def apply(self, operation: Operation, own: bool) -> None:
+        """An operation takes effect, after everything that it follows from; each once."""
+        ...
+
+    def state(self) -> bytes: ...
+
+    def install(self, state: bytes) -> None:
+        """Begin anew from this state."""
+        ...
+
+    def view_changed(self, members: tuple[str, ...]) -> None:
+        """These are the members from now on."""
+        ...
+
+    def orphaned(self, operation: Operation) -> None:
+        """The member came back as a new incarnation, and the group never had this operation, which was
+        applied here before. It is sent again."""
+        ...
+
+
+class Diary(Protocol):
+    """Where one incarnation writes its trace; names, not indices. Rows that were written before are not
+    written again: after a restart the log is told once more."""
+
+    def row(self, kind: int, about: Place | None, deps: tuple[Place, ...] | None, now: int) -> None: ...
+
+
+class Closed:
+    """A diary that takes no more rows: its incarnation has left."""
+
+    def row(self, kind: int, about: Place | None, deps: tuple[Place, ...] | None, now: int) -> None:
+        """Nothing."""
+
+
+class Shelf(Protocol):
+    """A process's disk: a log per incarnation, by number."""
+
+    @property
+    def highest(self) -> int:
+        """The highest number that was ever reserved."""
+        ...
+
+    def kept(self) -> list[int]:
+        """Numbers of the incarnations that have a log, ascending."""
+        ...
+
+    def reserve(self, number: int) -> None:
+        """This number will not be used again, whatever happens. Durable when it returns."""
+        ...
+
+    def open(self, number: int, now: int) -> OpLog:
+        """The log of an incarnation, booted; a new one if there is none."""
+        ...
+
+    def drop(self, number: int) -> None:
+        """The log of this incarnation is not needed any more."""
+        ...

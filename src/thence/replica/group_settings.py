@@ -1,0 +1,47 @@
+"""What can be chosen about a member of a changing group, with the reason for each default."""
+
+from dataclasses import dataclass
+
+from thence.core.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSettings:
+    receipt_every_us: int = 50_000
+    """After something was delivered: long enough to tell of several messages at once."""
+    receipt_busy_us: int = 400_000
+    """The longest wait between two receipts while something is not stable: one may have been lost."""
+    receipt_idle_us: int = 2_000_000
+    """The longest wait while nothing happens: how long a healed link may go unnoticed."""
+    repeat_us: int = 200_000
+    """How long a member may lack an own message, or one of a suspect or leaver, before it is sent again."""
+    relay_us: int = 800_000
+    """The same for other members' messages: their sender is given its chance first."""
+    burst: int = 64
+    """Messages in one packet, when something is sent again."""
+    pending_max: int = 4096
+    """Messages that wait for their causes or for the application; more are dropped, and come again."""
+    probe_every_us: int = 1_000_000
+    """How often those who are thought dead, and the configured seeds, are looked for."""
+    join_retry_us: int = 300_000
+    """Above a round trip: a request or a piece may have been lost."""
+    join_timeout_us: int = 5_000_000
+    """Nothing came for so long: the contact is dead or does not want this joiner, or the joiner is dead."""
+    piece_bytes: int = 1 << 18
+    """Large enough that a packet's overhead does not matter, small enough to be sent again."""
+    pieces: int = 8
+    """Pieces under way to a joiner."""
+    leave_timeout_us: int = 60_000_000
+    """A leaver that nobody answers goes, and says that it did not go in good order."""
+    silence_us: int | None = None
+    """After so long without a word a member is evicted, by a majority. None: never; a person decides."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.receipt_every_us <= self.receipt_busy_us <= self.receipt_idle_us:
+            raise UsageError("group settings: need 0 < receipt_every <= receipt_busy <= receipt_idle")
+        for name in ("repeat_us", "relay_us", "burst", "pending_max", "probe_every_us", "join_retry_us",
+                     "join_timeout_us", "piece_bytes", "pieces", "leave_timeout_us"):  # fmt: skip
+            if getattr(self, name) < 1:
+                raise UsageError(f"group settings: {name} must be positive")
+        if self.silence_us is not None and self.silence_us <= self.receipt_idle_us:
+            raise UsageError("group settings: silence must be longer than the wait between two receipts")

@@ -1,0 +1,326 @@
+"""A world where processes found, join, leave, crash, come back from their disks, are evicted and return.
+
+Processes have names and nothing else in common; packets travel between names, over links that lose, repeat,
+reorder and get cut, or over sessions that keep their order and lose everything under way when they are cut.
+A step is: something happens to a process; its log is committed and synced; its packets leave. A crash comes
+between two steps, or in the middle of one: written, perhaps, and nothing sent.
+
+The world drives the same machine that a live node would, and looks inside only to see whether all is settled.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from random import Random
+
+from thence.core.errors import InvariantError, PeerError, UsageError
+from thence.core.group_codec import decode, encode
+from thence.core.groups import GroupPacket, Place, process_of
+from thence.replica.group import NEVER, GroupNode
+from thence.replica.group_settings import GroupSettings
+from thence.sim.groups_parts import SimApplication, SimDiary, SimShelf
+from thence.trace.recorder import CRASH, LEAVE
+
+Action = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Air:
+    """How packets travel."""
+
+    latency_us: int = 10_000
+    jitter_us: int = 2_000
+    loss: float = 0.0
+    duplicate: float = 0.0
+    reorder: float = 0.0
+    """Share of packets that are held up for up to eight latencies."""
+    sessions: bool = False
+    """Links keep their order and lose nothing while they are up."""
+    wire: bool = True
+    """Packets travel as bytes; else as they are, which is faster."""
+
+
+class Process:
+    """What is there of a process, whether or not it runs."""
+
+    __slots__ = ("application", "dead", "life", "lost_disk", "node", "shelf", "torn", "waking")
+
+    def __init__(self, shelf: SimShelf) -> None:
+        self.application = SimApplication()
+        self.shelf = shelf
+        self.node: GroupNode | None = None
+        self.life = 0
+        self.dead = False
+        """Down for good."""
+        self.lost_disk = False
+        self.torn = False
+        """The next step will be cut short."""
+        self.waking = NEVER
+
+
+class GroupWorld:
+    def __init__(
+        self, seed: int | str, names: list[str], air: Air, settings: GroupSettings, take_us: int = 0
+    ) -> None:
+        self.now = 0
+        self.air = air
+        self.settings = settings
+        self.names = names
+        self.packets = Counter[str]()
+        self.bytes = Counter[str]()
+        self.cut: set[tuple[str, str]] = set()
+        self.diaries: dict[str, SimDiary] = {}
+        self.operations: set[Place] = set()
+        """Every operation that was ever sent."""
+        self.problem = ""
+        """What stopped the world."""
+        self._random = Random(f"{seed}/air")
+        self._take = Random(f"{seed}/take")
+        self._take_us = take_us
+        self._disks = Random(f"{seed}/disks")
+        self._heap: list[tuple[int, int, Action]] = []
+        self._planned = 0
+        self._order: dict[tuple[str, str], int] = {}
+        self.processes = {name: Process(self._shelf()) for name in names}
+
+    def _shelf(self) -> SimShelf:
+        return SimShelf(Random(self._disks.random()), 1 << 14)
+
+    # Time
+
+    def at(self, when: int, action: Action) -> None:
+        self._planned += 1
+        heappush(self._heap, (max(when, self.now), self._planned, action))
+
+    def run(self, until: int, stop: Callable[[], bool] | None = None, look_us: int = 250_000) -> bool:
+        """Let things happen up to `until`, or until `stop` says so. Returns whether it did."""
+        look = self.now + look_us
+        while self._heap and self._heap[0][0] <= until and not self.problem:
+            when, _, action = heappop(self._heap)
+            if stop is not None and when > look:
+                if stop():
+                    return True
+                look = when + look_us
+            self.now = when
+            action()
+        if not self.problem:
+            self.now = max(self.now, until)
+        return stop is not None and not self.problem and stop()
+
+    # Processes
+
+    def diary(self, member: str) -> SimDiary:
+        return self.diaries.setdefault(member, SimDiary())
+
+    def boot(self, name: str) -> None:
+        """The process starts, from its disk if there is anything on it."""
+        process = self.processes[name]
+        if process.node is not None or process.dead:
+            return
+        floor = self.now // 1000 if process.lost_disk else 0
+        process.application.order.clear()
+        process.application.applied.clear()
+        process.waking = NEVER
+        process.node = GroupNode(
+            name, process.shelf, process.application, self.diary, tuple(self.names), self.settings,
+            self.now, floor,
+        )  # fmt: skip
+        self._step(name, lambda node: None)  # noqa: ARG005
+
+    def crash(self, name: str, torn: bool = False, power: bool = True) -> None:
+        """The process stops: now, or in the middle of its next step; `power`: so does its machine."""
+        process = self.processes[name]
+        if process.node is None:
+            return
+        if torn:
+            process.torn = True
+            return
+        process.node = None
+        process.life += 1
+        process.torn = False
+        if power:
+            process.shelf.lose_power()
+
+    def lose_disk(self, name: str) -> None:
+        """Everything that the process had written down is gone; it starts again with nothing."""
+        self.crash(name)
+        process = self.processes[name]
+        process.shelf = self._shelf()
+        process.application.ever.clear()
+        process.lost_disk = True
+
+    def call(self, name: str, action: Callable[[GroupNode], object]) -> None:
+        """Somebody asks something of a process; what makes no sense there is refused."""
+
+        def asked(node: GroupNode) -> None:
+            try:
+                action(node)
+            except UsageError:
+                self.packets["refused"] += 1
+
+        if self.processes[name].node is not None:
+            self._step(name, asked)
+
+    def join(self, name: str) -> None:
+        """The process is to become a member; whatever it was before, it begins with nothing."""
+        process = self.processes[name]
+        if process.node is not None and process.node.status == "outside":
+            process.application.install(b"")
+            process.application.ever.clear()
+            self.call(name, lambda node: node.join(self.now))
+
+    def send(self, name: str, payload: bytes = b"") -> None:
+        self.call(name, lambda node: self.operations.add(node.broadcast(payload, self.now)))
+
+    def _step(self, name: str, action: Callable[[GroupNode], object]) -> None:
+        process = self.processes[name]
+        node = process.node
+        assert node is not None
+        try:
+            action(node)
+            self._end_step(name, process, node)
+        except InvariantError as error:
+            self.problem = f"{name}: {error}"
+
+    def _end_step(self, name: str, process: Process, node: GroupNode) -> None:
+        syncs = node.commit(self.now)
+        mine = [diary for member, diary in self.diaries.items() if process_of(member) == name]
+        if process.torn:
+            for diary in mine:
+                diary.take_back()
+            process.application.take_back()
+            node.posts.clear()
+            self.crash(name)
+            return
+        for sync in syncs:
+            process.shelf.sync(node.number, sync.file)
+            node.synced(sync, self.now)
+        for diary in mine:
+            diary.keep()
+        process.application.fresh.clear()
+        posts, node.posts[:] = list(node.posts), []
+        for post in posts:
+            self._transmit(name, post.to, post.packet)
+        if node.waiting:
+            self._to_take(name, process)
+        if node.wake_at < process.waking:
+            process.waking = node.wake_at
+            life = process.life
+            self.at(node.wake_at, lambda: self._wake(name, life))
+
+    def _wake(self, name: str, life: int) -> None:
+        process = self.processes[name]
+        if process.life == life and process.node is not None and self.now >= process.waking:
+            process.waking = NEVER
+            self._step(name, lambda node: node.wake(self.now))
+
+    def _to_take(self, name: str, process: Process) -> None:
+        if not self._take_us:
+            while process.node is not None and process.node.waiting and not self.problem:
+                self._step(name, lambda node: node.take(self.now))
+            return
+        life = process.life
+
+        def take() -> None:
+            node = process.node
+            if process.life == life and node is not None and node.waiting:
+                self._step(name, lambda node: node.take(self.now))
+
+        self.at(self.now + int(self._take.random() * self._take_us), take)
+
+    # Links
+
+    def _transmit(self, sender: str, receiver: str, packet: GroupPacket) -> None:
+        if receiver not in self.processes:
+            return
+        kind = type(packet).__name__.lower()
+        self.packets[kind] += 1
+        air, chance = self.air, self._random.random
+        data = encode(packet) if air.wire else None
+        if data is not None:
+            self.bytes[kind] += len(data)
+        if (sender, receiver) in self.cut:
+            self.packets["cut off"] += 1
+            return
+        for _ in range(2 if chance() < air.duplicate and not air.sessions else 1):
+            if chance() < air.loss and not air.sessions:
+                self.packets["lost"] += 1
+                continue
+            delay = air.latency_us + int(chance() * air.jitter_us)
+            if chance() < air.reorder and not air.sessions:
+                delay += int(8 * chance() * air.latency_us)
+            when = self.now + delay
+            if air.sessions:
+                when = self._order[sender, receiver] = max(when, self._order.get((sender, receiver), 0))
+            self.at(when, lambda: self._arrive(sender, receiver, packet, data))
+
+    def _arrive(self, sender: str, receiver: str, packet: GroupPacket, data: bytes | None) -> None:
+        if self.processes[receiver].node is None or (self.air.sessions and (sender, receiver) in self.cut):
+            return
+        if data is not None:
+            packet = decode(data)
+
+        def receive(node: GroupNode) -> None:
+            try:
+                node.receive(packet, self.now)
+            except PeerError:
+                self.packets["garbage"] += 1
+
+        self._step(receiver, receive)
+
+    # Is all well?
+
+    def up(self) -> list[str]:
+        return [name for name, process in self.processes.items() if process.node is not None]
+
+    def unsettled(self) -> str:
+        """Why the group is not at rest; empty: it is."""
+        first: GroupNode | None = None
+        for name in self.up():
+            node = self.processes[name].node
+            assert node is not None
+            if node.status == "outside":
+                continue
+            if node.status != "member" or node.member is None:
+                return f"{name} is {node.status}"
+            if not node.member.drained:
+                return f"{node.member.me} is not drained: {node.member.trouble()}"
+            if first is None or first.member is None:
+                first = node
+            elif node.member.view.view != first.member.view.view:
+                return f"{name} and {first.name} have different views"
+            elif node.member.vector() != first.member.vector():
+                return f"{name} and {first.name} have delivered different messages"
+            elif node.application.applied != first.application.applied:  # type: ignore[attr-defined]
+                return f"{name} and {first.name} have applied different operations"
+        if first is not None and first.member is not None:
+            alive = {process_of(member) for member in first.member.view.view}
+            inside = {name for name in self.up() if self.processes[name].node.status == "member"}  # type: ignore[union-attr]
+            if alive != inside:
+                return f"members {sorted(alive)}, but {sorted(inside)} run"
+        return ""
+
+    def lost_operations(self) -> set[Place]:
+        """Operations that some process, still running with the disk that it always had, had once applied,
+        and that are in no state any more."""
+        members = [
+            process
+            for process in self.processes.values()
+            if process.node is not None and process.node.status == "member"
+        ]
+        had = set[Place]().union(*[process.application.ever for process in members])
+        have = [process.application.applied for process in members]
+        return {place for place in had if not all(place in applied for applied in have)}
+
+    def close_diaries(self) -> None:
+        """Incarnations that do not run any more are down, but for those that have left. Who left a side that
+        was given up later left nobody behind who knows of it: what it held went with that side."""
+        nodes = [process.node for process in self.processes.values() if process.node is not None]
+        views = {node.member.me: node.member.view for node in nodes if node.member is not None}
+        for member, diary in self.diaries.items():
+            kinds = [kind for kind, *_ in diary.rows]
+            if member in views or not kinds or kinds[-1] == CRASH:
+                continue
+            if LEAVE not in kinds or (views and not any(member in view.gone for view in views.values())):
+                diary.row(CRASH, None, None, self.now)

@@ -1,0 +1,128 @@
+"""What surrounds a simulated process of a changing group: its disk, its application, its diary."""
+
+from random import Random
+
+import msgspec
+
+from thence.core.errors import InvariantError
+from thence.core.groups import Place
+from thence.oplog.log import OpLog
+from thence.oplog.settings import Settings as LogSettings
+from thence.replica.group_parts import Operation
+from thence.sim.disk import Disk
+from thence.trace.recorder import RESTART
+
+MACHINE = b"simulated"
+
+Row = tuple[int, Place | None, tuple[Place, ...] | None, int]
+"""Kind, message, named messages, time."""
+
+
+class SimShelf:
+    """A disk per incarnation; all of them lose power together."""
+
+    def __init__(self, random: Random, segment_bytes: int) -> None:
+        self._random = random
+        # Always: a member never tells what it could forget, so that it comes back as the same one.
+        self._settings = LogSettings(sync="always", segment_bytes=segment_bytes)
+        self._disks: dict[int, Disk] = {}
+        self._highest = 0
+
+    @property
+    def highest(self) -> int:
+        return self._highest
+
+    def kept(self) -> list[int]:
+        return sorted(self._disks)
+
+    def reserve(self, number: int) -> None:
+        self._highest = number
+
+    def open(self, number: int, now: int) -> OpLog:
+        disk = self._disks.setdefault(number, Disk(Random(self._random.random())))
+        log = OpLog.open(disk, self._settings, now, power_lost=True)
+        log.boot(number, MACHINE, now)
+        return log
+
+    def drop(self, number: int) -> None:
+        self._disks.pop(number, None)
+
+    def sync(self, number: int, file: str) -> None:
+        self._disks[number].sync(file)
+
+    def lose_power(self) -> None:
+        for number in sorted(self._disks):
+            self._disks[number].crash(holes=True)
+
+
+class SimApplication:
+    """Remembers which operations took effect, in order: its whole state."""
+
+    def __init__(self) -> None:
+        self.order: list[Place] = []
+        self.applied: set[Place] = set()
+        self.ever: set[Place] = set()
+        """Applied in this process at any time, whatever became of it."""
+        self.fresh: list[Place] = []
+        """Applied since the last step was over."""
+        self.orphans: list[Place] = []
+        self.views: list[tuple[str, ...]] = []
+        self.padding = b""
+        """Makes the state as large as one likes."""
+
+    def apply(self, operation: Operation, own: bool) -> None:  # noqa: ARG002
+        place = (operation.origin, operation.seq)
+        if place in self.applied:
+            raise InvariantError(f"{place} takes effect twice")
+        self.order.append(place)
+        self.applied.add(place)
+        self.ever.add(place)
+        self.fresh.append(place)
+
+    def take_back(self) -> None:
+        """The step was cut short: perhaps nobody will ever hear of it."""
+        self.ever.difference_update(self.fresh)
+
+    def state(self) -> bytes:
+        return msgspec.json.encode(self.order) + self.padding
+
+    def install(self, state: bytes) -> None:
+        order = (
+            msgspec.json.decode(state[: len(state) - len(self.padding)], type=list[Place]) if state else []
+        )
+        self.order = order
+        self.applied = set(order)
+        self.ever |= self.applied
+
+    def view_changed(self, members: tuple[str, ...]) -> None:
+        if not self.views or self.views[-1] != members:
+            self.views.append(members)
+
+    def orphaned(self, operation: Operation) -> None:
+        self.orphans.append((operation.origin, operation.seq))
+
+
+class SimDiary:
+    """The rows of one incarnation. Rows of a step that a crash cut short are taken back; after the restart
+    the log tells them again."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self._known: set[tuple[int, Place | None]] = set()
+        self._mark = 0
+
+    def row(self, kind: int, about: Place | None, deps: tuple[Place, ...] | None, now: int) -> None:
+        if kind != RESTART:
+            if (kind, about) in self._known:
+                return
+            self._known.add((kind, about))
+        self.rows.append((kind, about, deps, now))
+
+    def keep(self) -> None:
+        """The step is over: its rows are written."""
+        self._mark = len(self.rows)
+
+    def take_back(self) -> None:
+        for kind, about, _, _ in self.rows[self._mark :]:
+            self._known.discard((kind, about))
+        del self.rows[self._mark :]

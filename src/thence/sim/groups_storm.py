@@ -1,0 +1,239 @@
+"""Storms over a changing group: everything that can happen to members, drawn from a seed; then calm.
+
+Safety while it lasts: the trace is judged afterwards, and an invariant that breaks ends the run. Liveness
+after: once faults have stopped, the dead were evicted and the others left alone, all members must have the
+same view, have delivered and applied the same, with everything stable and nothing kept.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+from thence.core.groups import process_of
+from thence.replica.group_settings import GroupSettings
+from thence.sim.groups import Air, GroupWorld
+from thence.trace.recorder import KINDS
+from thence.trace.schema import Dot, Event
+
+SECOND = 1_000_000
+
+PATIENCE_US = 180 * SECOND
+"""Virtual time after the last fault: attempts to join take seconds each, and a few may fail."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weather:
+    """What is drawn before a storm begins."""
+
+    processes: int
+    founders: int
+    span_us: int
+    interval_us: int
+    troubles: int
+    take_us: int
+    air: Air
+    settings: GroupSettings
+
+
+def draw(random: Random) -> Weather:
+    latency = random.choice((1_000, 10_000, 60_000))
+    silence = random.choice((None, None, None, None, 2_500_000))
+    return Weather(
+        processes=random.choice((3, 3, 4, 4, 5, 6, 8)),
+        founders=random.choice((1, 3, 4, 6)),
+        span_us=random.randint(4, 16) * SECOND,
+        interval_us=random.choice((60_000, 250_000, 900_000)),
+        troubles=random.randint(0, 9),
+        take_us=random.choice((0, 0, 20_000, 300_000)),
+        air=Air(
+            latency_us=latency,
+            jitter_us=latency,
+            loss=random.choice((0.0, 0.05, 0.25)),
+            duplicate=random.choice((0.0, 0.1, 0.3)),
+            reorder=random.choice((0.0, 0.2, 0.5)),
+            sessions=random.random() < 0.2,
+            wire=random.random() < 0.2,
+        ),
+        settings=GroupSettings(
+            receipt_every_us=random.choice((50_000, 100_000, 200_000)),
+            join_timeout_us=random.choice((1_500_000, 3_000_000)),
+            leave_timeout_us=random.choice((4_000_000, 20_000_000)),
+            relay_us=random.choice((400_000, 800_000, 1_600_000)),
+            piece_bytes=random.choice((100, 1 << 18)),
+            silence_us=silence,
+        ),
+    )
+
+
+class Storm:
+    def __init__(self, seed: int, weather: Weather | None = None) -> None:
+        random = self._random = Random(f"{seed}/group")
+        self.seed = seed
+        self.weather = weather or draw(random)
+        names = [f"p{number}" for number in range(self.weather.processes)]
+        self.world = GroupWorld(seed, names, self.weather.air, self.weather.settings, self.weather.take_us)
+        self._sending = Random(f"{seed}/sending")
+        self._plan(names)
+
+    def _plan(self, names: list[str]) -> None:
+        world, random, span = self.world, self._random, self.weather.span_us
+        for name in names:
+            world.boot(name)
+        world.call(names[0], lambda node: node.found(0))
+        for number, name in enumerate(names[1:], 1):
+            at = random.randrange(100_000) if number < self.weather.founders else random.randrange(span)
+            world.at(at, lambda name=name: world.join(name))  # type: ignore[misc]
+        for name in names:
+            world.at(self._gap(), lambda name=name: self._send(name))  # type: ignore[misc]
+        troubles: list[Callable[[str, int], None]] = [
+            self._leave, self._leave, self._crash, self._crash, self._die, self._lose_disk, self._evict,
+            self._evict, self._evict, self._split, self._split, self._isolate, self._part_two, self._rejoin,
+        ]  # fmt: skip
+        for _ in range(self.weather.troubles):
+            trouble, name = random.choice(troubles), random.choice(names)
+            trouble(name, random.randrange(span // 8, span))
+
+    def _gap(self) -> int:
+        return int(self._sending.expovariate(1) * self.weather.interval_us)
+
+    def _send(self, name: str) -> None:
+        world = self.world
+        node = world.processes[name].node
+        if node is not None and node.status in ("member", "returning"):
+            world.send(name, b"x")
+        if world.now < self.weather.span_us:
+            world.at(world.now + self._gap(), lambda: self._send(name))
+
+    # Troubles
+
+    def _leave(self, name: str, at: int) -> None:
+        self.world.at(at, lambda: self.world.call(name, lambda node: node.leave(self.world.now)))
+
+    def _rejoin(self, name: str, at: int) -> None:
+        self._leave(name, at)
+        self.world.at(at + self._random.randrange(5 * SECOND), lambda: self.world.join(name))
+
+    def _crash(self, name: str, at: int) -> None:
+        torn, power = self._random.random() < 0.5, self._random.random() < 0.7
+        self.world.at(at, lambda: self.world.crash(name, torn, power))
+        again = at + self._random.randrange(1, 6 * SECOND)
+        self.world.at(again, lambda: self.world.boot(name))
+
+    def _die(self, name: str, at: int) -> None:
+        def die() -> None:
+            self.world.crash(name)
+            self.world.processes[name].dead = True
+
+        self.world.at(at, die)
+
+    def _lose_disk(self, name: str, at: int) -> None:
+        again = at + self._random.randrange(1, 4 * SECOND)
+        self.world.at(at, lambda: self.world.lose_disk(name))
+        self.world.at(again, lambda: self.world.boot(name))
+        self.world.at(again, lambda: self.world.join(name))
+
+    def _evict(self, name: str, at: int) -> None:
+        target = self._random.choice(self.world.names)
+        self.world.at(at, lambda: self.world.call(name, lambda node: node.evict(target, self.world.now)))
+
+    def _halves(self) -> tuple[list[str], list[str]]:
+        names = self.world.names
+        one = self._random.sample(names, self._random.randint(1, len(names) - 1))
+        return one, [name for name in names if name not in one]
+
+    def _cut(self, one: list[str], other: list[str], at: int, until: int, both: bool = True) -> None:
+        links = {(a, b) for a in one for b in other}
+        if both:
+            links |= {(b, a) for a, b in links}
+        self.world.at(at, lambda: self.world.cut.update(links))
+        self.world.at(until, lambda: self.world.cut.difference_update(links))
+
+    def _split(self, name: str, at: int) -> None:  # noqa: ARG002
+        """Two sides that cannot see each other; often each is told to go on without the other."""
+        one, other = self._halves()
+        until = at + self._random.randrange(SECOND, 6 * SECOND)
+        self._cut(one, other, at, until)
+        for side, rest in ((one, other), (other, one)):
+            if self._random.random() < 0.6:
+                when = self._random.randrange(at, until)
+                caller = self._random.choice(side)
+                for target in rest:
+                    self._evict_later(caller, target, when)
+
+    def _evict_later(self, caller: str, target: str, at: int) -> None:
+        self.world.at(at, lambda: self.world.call(caller, lambda node: node.evict(target, self.world.now)))
+
+    def _isolate(self, name: str, at: int) -> None:
+        """One who hears and is not heard, or the other way round."""
+        others = [other for other in self.world.names if other != name]
+        until = at + self._random.randrange(SECOND, 6 * SECOND)
+        one, other = ([name], others) if self._random.random() < 0.5 else (others, [name])
+        self._cut(one, other, at, until, both=False)
+
+    def _part_two(self, name: str, at: int) -> None:
+        """Two who cannot see each other, while all others see both."""
+        other = self._random.choice(self.world.names)
+        if other != name:
+            self._cut([name], [other], at, at + self._random.randrange(SECOND, 8 * SECOND))
+
+    # The run
+
+    def __call__(self) -> str:
+        """What went wrong, if anything."""
+        world = self.world
+        world.run(self.weather.span_us + 8 * SECOND)
+        self._calm()
+        settled = world.run(world.now + PATIENCE_US, lambda: not world.unsettled())
+        world.close_diaries()
+        if world.problem:
+            return world.problem
+        if not settled:
+            return f"never came to rest: {world.unsettled()}"
+        if lost := world.lost_operations():
+            return f"lost operations: {sorted(lost)[:5]}"
+        return ""
+
+    def _calm(self) -> None:
+        world, air = self.world, self.weather.air
+        world.cut.clear()
+        world.air = Air(
+            latency_us=air.latency_us, jitter_us=air.jitter_us, sessions=air.sessions, wire=air.wire
+        )
+        for name, process in world.processes.items():
+            process.torn = False
+            if process.node is None and not process.dead:
+                world.boot(name)
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """An operator evicts those who will not come back, and calls off joins that nobody can answer."""
+        world = self.world
+        nodes = {name: process.node for name, process in world.processes.items()}
+        running = [node for node in nodes.values() if node is not None and node.member is not None]
+        for name, node in nodes.items():
+            if node is not None and node.status == "joining" and not running:
+                world.call(name, lambda node: node.leave(world.now))
+        for node in running:
+            assert node.member is not None
+            for member in sorted(node.member.view.side):
+                other = nodes[process_of(member)]
+                if other is None or other.status == "outside":
+                    world.call(node.name, lambda node, member=member: node.evict(member, world.now))  # type: ignore[misc]
+        world.at(world.now + 3 * SECOND, self._tidy)
+
+    def events(self, run: str = "") -> list[Event]:
+        """The trace, for the oracle."""
+        return [
+            Event(
+                run=run,
+                node=member,
+                pos=pos,
+                kind=KINDS[kind],
+                origin=about[0] if about else None,
+                seq=about[1] if about else None,
+                at_us=at,
+                deps=None if deps is None else [Dot(*place) for place in deps],
+            )
+            for member, diary in self.world.diaries.items()
+            for pos, (kind, about, deps, at) in enumerate(diary.rows)
+        ]
