@@ -81,13 +81,14 @@ class Window:
     Invariants. `_window[i]` has place `_base + i`; `_live` maps its dots to its tags. Everything seen
     and not in the window is stable. Row q is a set of places (all below `_floors[q]`, and from there
     on `_bits[q]`), or, in a wide window, a dot per origin; it never shrinks. `_stable` holds, per
-    origin, the newest dot that was announced as stable; per origin stability comes in order. `_kept`
-    is how many bits the window's tags need.
+    origin, the newest dot that was announced as stable; per origin stability comes in order. `_done`
+    has a bit for each place of the window that was announced, and stays because an older one was not: a
+    sweep costs what is new. `_kept` is how many bits the window's tags need.
     """
 
     __slots__ = (
-        "_aside", "_base", "_bits", "_floors", "_kept", "_live", "_me", "_pending", "_seen", "_spelled",
-        "_stable", "_window",
+        "_aside", "_base", "_bits", "_done", "_floors", "_kept", "_live", "_me", "_pending", "_seen",
+        "_spelled", "_stable", "_window",
     )  # fmt: skip
 
     wide: ClassVar[int] = 4096
@@ -99,6 +100,7 @@ class Window:
         self._me = me
         self._base = 0
         self._kept = 0
+        self._done = 0
         self._window: list[GraphTag] = []
         self._live: dict[int, GraphTag] = {}
         self._seen = list(range(size))
@@ -284,6 +286,7 @@ class Window:
             else:
                 stable &= bits >> (low - floor)
         found = self._window[: low - self._base]
+        stable &= ~(self._done >> (low - self._base))
         while stable:
             lowest = stable & -stable
             found.append(self._window[low - self._base + lowest.bit_length() - 1])
@@ -307,6 +310,7 @@ class Window:
         """Forget what is stable, from the oldest place up to the first that is not."""
         for tag in stable:
             self._stable[tag.dot & ORIGIN_MASK] = tag.dot
+            self._done |= 1 << (tag._place - self._base)
         done = 0
         for tag in self._window:
             if tag.dot > self._stable[tag.dot & ORIGIN_MASK]:
@@ -316,6 +320,7 @@ class Window:
             done += 1
         if done:
             del self._window[:done]
+            self._done >>= done
             self._base += done
             if self._spelled is not None and len(self._window) <= self.wide // 2:
                 self._narrow(self._spelled)
