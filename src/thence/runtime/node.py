@@ -20,7 +20,9 @@ from thence.oplog.record import BOOT_BITS
 from thence.replica.live import HeraldSettings, Live, LiveSettings, SessionSettings, live
 from thence.replica.replica import Delivered
 from thence.runtime import roster as rosters
+from thence.runtime.address import Address
 from thence.runtime.control import ControlServer
+from thence.runtime.discovery import find_group
 from thence.runtime.driver import SAMPLES, Driver
 from thence.runtime.folder import DataFolder
 from thence.runtime.instruments import Instruments
@@ -127,7 +129,14 @@ class Node:
         known = rosters.recall(log, settings.cluster, settings.name, settings.members)
         if known is not None:
             return known
-        members = settings.members or ((settings.name, settings.listen),)
+        members: Sequence[tuple[str, Address]] = settings.members or ((settings.name, settings.listen),)
+        if settings.join:
+            self._state = "looking for its group"
+            members = await find_group(
+                Identity(settings.cluster, settings.name, b"", 0), settings.listen, settings.join,
+                secret=settings.secret, settings=settings.links, random=Random(os.urandom(16)),
+                clock=self._clock, log=self._says,
+            )  # fmt: skip
         return rosters.found(log, settings.cluster, settings.name, members)
 
     def _tracing(self) -> Lines | None:
