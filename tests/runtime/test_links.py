@@ -1,7 +1,9 @@
 """Links between live nodes over loopback TCP: up, down, again, replaced, refused, closed."""
 
 import asyncio
+import gc
 import socket
+from contextlib import suppress
 
 import pytest
 from support.live_links import ANY, World, clock, free_addresses, introduce, run
@@ -295,6 +297,25 @@ def test_closing_in_the_middle_of_a_dial_leaves_nothing_behind(loop: str) -> Non
             await asyncio.sleep(0)
             await a.links.close()
             assert a.heard == []
+
+    run(test, loop)
+
+
+def test_who_is_let_in_at_the_last_moment_is_closed_as_well(loop: str) -> None:
+    """Event loops accept a socket some turns before anybody hears of it. (A transport that is left behind is
+    a warning, which fails the test.)"""
+
+    async def test(world: World) -> None:
+        for turns in range(12):
+            b = await world.node("b")
+            with socket.create_connection(b.links.address) as late:
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                await b.links.close()
+                late.settimeout(10)
+                with suppress(ConnectionError):
+                    assert late.recv(1) == b""
+        gc.collect()
 
     run(test, loop)
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from random import Random
+from secrets import token_bytes
 from typing import Any, TypeVar
 
 import uvloop
@@ -27,7 +28,8 @@ T = TypeVar("T")
 
 PATIENCE_S = 20.0
 """Only a test that fails waits so long."""
-SECRET = b"known to all members"
+SECRET = token_bytes(16)
+"""Another one in each process: ports are used again, and nodes of another run may still dial them."""
 QUICK = LinkSettings(backoff_first_us=5_000, backoff_most_us=50_000)
 BRIEF = LinkLimits(drain_us=500_000)
 ANY = Address("127.0.0.1", 0)

@@ -128,7 +128,7 @@ class _Search:
         self.listener: Final = Listener(me, self._instance, secret, judge, self, settings, limits, clock, log)
 
     async def close(self) -> None:
-        self.listener.stop()
+        await self.listener.stop()
         await self._connections.end_all("the search is over", self._limits.drain_us)
         await self.listener.closed()
 

@@ -107,7 +107,7 @@ class Links:
         self._running = False
         for peer in self._peers.values():
             peer.stop_dialling()
-        self._listener.stop()
+        await self._listener.stop()
         await asyncio.gather(*self._dials, return_exceptions=True)
         await self._connections.end_all("this node stops", self._limits.drain_us)
         await self._listener.closed()

@@ -10,6 +10,7 @@ import errno
 import os
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, Protocol
 
 from thence.core.errors import UsageError
@@ -23,6 +24,9 @@ from thence.runtime.settings import LinkSettings
 LINES: Final = 20
 WINDOW_US: Final = 10_000_000
 """So many lines about strangers in so much time: a wrong secret shows at once, a port scan fills no disk."""
+
+TURNS: Final = 5
+"""One for the task that makes the transport, one for `connection_made`, and some to be on the safe side."""
 
 
 class Log(Protocol):
@@ -46,14 +50,17 @@ def reason_of(error: Exception) -> str:
 class Connections:
     """All that are not closed yet, so that somebody can wait for it."""
 
-    __slots__ = ("_none_left", "_open")
+    __slots__ = ("_closing", "_none_left", "_open")
 
     def __init__(self) -> None:
         self._open: dict[Connection, None] = {}
         self._none_left = asyncio.Event()
+        self._closing = False
 
     def add(self, connection: Connection) -> None:
         self._open[connection] = None
+        if self._closing:
+            connection.abort()
 
     def gone(self, connection: Connection) -> None:
         self._open.pop(connection, None)
@@ -62,6 +69,7 @@ class Connections:
 
     async def end_all(self, why: str, drain_us: int) -> None:
         """Lets what is buffered leave, but not for longer than `drain_us`."""
+        self._closing = True
         for connection in list(self._open):
             connection.end(End.CLOSED, why)
         if not await self._empty_within(drain_us):
@@ -121,10 +129,20 @@ class Listener:
         self._server = await bind(address, self._accept)
         return Address(address.host, self._server.sockets[0].getsockname()[1])
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """Nobody comes in any more; those who are in stay."""
-        if self._server is not None:
-            self._server.close()
+        if self._server is None:
+            return
+        # Event loops take a few turns from accepting a socket to `connection_made`. Who is on this way must
+        # arrive before somebody closes all connections, or nobody would ever close it; and in some versions
+        # of asyncio such a socket is lost if the server closes meanwhile. So first nobody is accepted.
+        loop = asyncio.get_running_loop()
+        for sock in self._server.sockets:
+            with suppress(RuntimeError, NotImplementedError):  # loops that do not accept by a reader
+                loop.remove_reader(sock.fileno())
+        await _turns()
+        self._server.close()
+        await _turns()
 
     async def closed(self) -> None:
         """To be awaited when all connections are gone: some event loops wait for them here."""
@@ -144,7 +162,9 @@ class Listener:
         return self._strangers.pop(connection, self) is None
 
     def tell(self, connection: Connection, end: End, why: str) -> None:
-        """A line about a stranger that did not get in, unless there were many."""
+        """A line about a stranger that did not get in, unless there were many or it was us who left."""
+        if end is End.CLOSED:
+            return
         now = self._clock()
         if now - self._window_us >= WINDOW_US:
             if self._left_out:
@@ -159,6 +179,11 @@ class Listener:
         hello = handshake.hello if isinstance(handshake, Acceptor) else None
         claims = {"claims": hello.identity.name} if hello else {}
         self._log.warn("connection not let in", remote=connection.remote, end=end.value, why=why, **claims)
+
+
+async def _turns() -> None:
+    for _ in range(TURNS):
+        await asyncio.sleep(0)
 
 
 async def bind(address: Address, accept: Callable[[], Connection]) -> asyncio.Server:
