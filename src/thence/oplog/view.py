@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from thence.core.errors import StorageError
 from thence.core.storage import Files
 from thence.oplog.reading import (
     OutOfReachError,
@@ -67,6 +68,11 @@ class View:
     def durable(self) -> int:
         """Everything up to this position survives whatever happens to the machine."""
         return self._writer.durable
+
+    @property
+    def broken(self) -> StorageError | None:
+        """Why nothing is written any more until the log is opened again."""
+        return self._writer.broken
 
     @property
     def head(self) -> int:

@@ -79,6 +79,10 @@ class Writer:
         return self._segments[-1]
 
     @property
+    def broken(self) -> StorageError | None:
+        return self._broken
+
+    @property
     def gathering(self) -> bool:
         return bool(self._pending)
 

@@ -100,6 +100,10 @@ class Replica:
     def restart(self, now: int) -> list[Effect]:
         """Back from a crash with everything that was known; outstanding wake-ups are not."""
         self._recorder.record_deps(RESTART, 0, self._tagger.frontier(), now)
+        return self.resume(now)
+
+    def resume(self, now: int) -> list[Effect]:
+        """Outstanding wake-ups were lost: ask for what is needed."""
         effects: list[Effect] = []
         self._route(self._spread.resume(now), NOBODY, effects, now)
         if self._witness is not None:

@@ -4,10 +4,11 @@ Input, commit, trace, packets: docs/protocols/live.md says why. Nothing about th
 and no link or file is touched but through what was handed in.
 
 Invariants. Nothing leaves (packets, answers, events) before it is committed; under `always` not before it is
-synced: `_held` keeps it until then, in order. If a commit or the trace fails, what was about to leave is
-dropped, the replica goes back to what its log says and every link is made to begin anew, so that nobody has
-seen what was forgotten; the driver is in `trouble` until a write succeeds. If a sync fails there is no way to
-know what the disk holds: `broken`, and the node must end.
+synced: `_held` keeps it until then, in order. If a commit or the trace fails, packets that were about to
+leave are dropped, the replica goes back to what its log says and every link is made to begin anew, so that
+nobody has seen what was forgotten; the driver is in `trouble` until a write succeeds. Calls whose messages
+are in the log are answered when the promises are kept, all others are refused. If a sync fails there is no
+way to know what the disk holds: `broken`, and the node must end.
 """
 
 import asyncio
@@ -17,7 +18,8 @@ from concurrent.futures import Executor
 from heapq import heappop, heappush
 from typing import Final, NamedTuple, Protocol
 
-from thence.core.errors import PeerError, StorageError
+from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
+from thence.core.errors import PeerError, StorageError, UsageError
 from thence.core.machine import Effect, Transmit, Wake
 from thence.core.message import Message
 from thence.core.storage import Files
@@ -108,6 +110,9 @@ class Driver:
         self._batch: list[tuple[Sequence[bytes], asyncio.Future[list[Delivered]]]] = []
         self._collected_at = clock()
         self._syncing: set[asyncio.Task[None]] = set()
+        self._probing: asyncio.TimerHandle | None = None
+        self._came_up = False
+        """Since the trouble began, a link did: its greeting was not answered."""
         self.trouble: StorageError | None = None
         """Why nothing is written at present."""
         self.broken: asyncio.Future[StorageError] = self._loop.create_future()
@@ -122,6 +127,9 @@ class Driver:
     # Steps
 
     def up(self, peer: int) -> None:
+        if self.trouble is not None:
+            self._came_up = True
+            return
         now = self._clock()
         self._finish(self.replica.up(peer, now), now)
 
@@ -140,7 +148,7 @@ class Driver:
         try:
             for data in packets:
                 packet = decode(data)
-                if sample and type(packet) is Message:
+                if sample and type(packet) is Message and self._is_new(packet.dot):
                     self._arrived[packet.dot] = now
                     sample = False
                 effects += receive(peer, packet, now)
@@ -182,6 +190,10 @@ class Driver:
         if self.delivered > before:
             self._settle_soon()
 
+    def _is_new(self, dot: int) -> bool:
+        origin, vector = dot & ORIGIN_MASK, self._log.vector
+        return origin < len(vector) and dot >> ORIGIN_BITS > vector[origin]
+
     def _observe(self, delivered: Delivered, now: int) -> None:
         at = self._arrived.pop(delivered.message.dot, None)
         if at is not None:
@@ -215,10 +227,11 @@ class Driver:
             try:
                 published = self.replica.publish(payloads, now)
             except StorageError as error:
-                for _, future in batch:
-                    if not future.done():
-                        future.set_exception(refused(error))
+                _refuse([future for _, future in batch], refused(error))
                 self._in_trouble(error)
+                return
+            except UsageError as error:
+                _refuse([future for _, future in batch], error)
                 return
             effects = published.effects
             self._log_effects(published.log_effects)
@@ -243,10 +256,9 @@ class Driver:
             if self._lines is not None and len(self._lines):
                 self._trace.write(self._lines.take_bytes())  # type: ignore[union-attr]  # they come together
         except StorageError as error:
+            # Whatever is answered here was committed before: it waits for what else was promised.
+            self._held.append(_Leaving(self._log.tail, {}, answers))
             self._in_trouble(error)
-            for future, _ in answers:
-                if not future.done():
-                    future.set_exception(refused(error))
             return
         packets: dict[int, list[bytes]] = {}
         encode = self._codec.encode
@@ -260,21 +272,26 @@ class Driver:
                         packets[peer] = [data]
             else:
                 self._wake_at(effect.at)
-        leaving = _Leaving(self._log.tail, packets, answers)
-        if self._always and (packets or answers) and self._log.durable < leaving.position:
-            self._held.append(leaving)
-        else:
-            self._leave(leaving)
+        if packets or answers:
+            self._held.append(_Leaving(self._log.tail, packets, answers))
+            self._leave()
         self._sink.stepped(now)
         if now - self._collected_at > COLLECT_EVERY_US:
             self._collect(now)
 
-    def _leave(self, leaving: _Leaving) -> None:
-        for peer, packets in leaving.packets.items():
-            self._outlet.send(peer, packets)
-        for future, delivered in leaving.answers:
-            if not future.done():
-                future.set_result(delivered)
+    def _leave(self) -> None:
+        """In order: a segment that was sealed makes later steps durable while a sync for earlier ones is
+        still under way."""
+        if self._trace is not None and self._trace.waiting:
+            return
+        held = self._held
+        while held and (not self._always or held[0].position <= self._log.durable):
+            leaving = held.popleft()
+            for peer, packets in leaving.packets.items():
+                self._outlet.send(peer, packets)
+            for future, delivered in leaving.answers:
+                if not future.done():
+                    future.set_result(delivered)
 
     # Timers
 
@@ -293,7 +310,8 @@ class Driver:
         while self._wakes and self._wakes[0] <= now:
             heappop(self._wakes)
         self._log_effects(self._log.wake(now))
-        self._finish(self.replica.wake(now), now)
+        if self.trouble is None:
+            self._finish(self.replica.wake(now), now)
         if self._wakes and self._timer is None:
             at = heappop(self._wakes)
             self._wake_at(at)
@@ -320,8 +338,7 @@ class Driver:
         self.syncs += 1
         now = self._clock()
         self._log_effects(self._log.synced(sync, now))
-        while self._held and self._held[0].position <= self._log.durable:
-            self._leave(self._held.popleft())
+        self._leave()
         self._sink.stepped(now)
 
     def _collect(self, now: int) -> None:
@@ -334,16 +351,19 @@ class Driver:
     # Trouble
 
     def _in_trouble(self, error: StorageError) -> None:
-        now = self._clock()
+        if self._log.broken is not None:
+            self._break(error)
+            return
         self.trouble = error
-        self.replica.roll_back(now)
-        for leaving in self._held:  # committed and not synced: the peers get it when the links are back
-            for future, delivered in leaving.answers:
-                if not future.done():
-                    future.set_result(delivered)
-        self._held.clear()
+        self.replica.roll_back(self._clock())
+        # What is committed goes to the peers when the links are back, and its answers wait for their sync.
+        self._held = deque([_Leaving(held.position, {}, held.answers) for held in self._held])
+        self._refuse_batch(refused(error))
         self._outlet.begin_anew(str(error))
-        self._loop.call_later(PROBE_EVERY_S, self._probe)
+        self._probe_later()
+
+    def _probe_later(self) -> None:
+        self._probing = self._loop.call_later(PROBE_EVERY_S, self._probe)
 
     def _probe(self) -> None:
         """Is there room again?"""
@@ -356,36 +376,60 @@ class Driver:
             if self._trace is not None:
                 self._trace.write(b"")
         except StorageError as error:
+            if self._log.broken is not None:
+                self._break(error)
+                return
             self.trouble = error
-            self._loop.call_later(PROBE_EVERY_S, self._probe)
+            self.replica.roll_back(now)
+            self._probe_later()
             return
         self.trouble = None
         self._log_effects(effects)
-        self._settle_soon()
+        self._leave()
+        if self._came_up:
+            self._came_up = False
+            self._outlet.begin_anew("links were made while nothing could be written")
+        self._finish(self.replica.resume(now), now)
 
     def _break(self, error: StorageError) -> None:
         self.trouble = error
-        for leaving in self._held:
-            for future, _ in leaving.answers:
-                if not future.done():
-                    future.set_exception(refused(error))
-        self._held.clear()
+        self._give_up(refused(error))
         self._outlet.begin_anew(str(error))
         if not self.broken.done():
             self.broken.set_result(error)
 
+    def _give_up(self, error: StorageError) -> None:
+        _refuse([future for held in self._held for future, _ in held.answers], error)
+        self._held.clear()
+        self._refuse_batch(error)
+
+    def _refuse_batch(self, error: StorageError) -> None:
+        batch, self._batch = self._batch, []
+        _refuse([future for _, future in batch], error)
+
     async def close(self) -> None:
         """Everything committed and synced that can be; no timer or task is left."""
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._syncing:
-            await asyncio.wait(list(self._syncing))
         if self.trouble is None:
             self._settle()
-            if self._syncing:
-                await asyncio.wait(list(self._syncing))
-            self._log.close(self._clock())
+        while self._syncing:  # one may ask for another
+            await asyncio.wait(list(self._syncing))
+        for timer in (self._timer, self._probing):
+            if timer is not None:
+                timer.cancel()
+        try:
+            if self.trouble is None:
+                self._log.close(self._clock())
+                self._leave()
+        finally:
+            self._give_up(StorageError("the node was closed before it was certain that this is written"))
+            self.trouble = self.trouble or StorageError("this node is closed")
 
 
 def refused(error: StorageError) -> StorageError:
     return StorageError(f"nothing is written at present: {error}")
+
+
+def _refuse(futures: Sequence["asyncio.Future[list[Delivered]]"], error: Exception) -> None:
+    for future in futures:
+        if not future.done():
+            future.set_exception(error)
