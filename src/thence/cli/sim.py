@@ -6,6 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from thence.cli.console import counting, out
+from thence.sim.groups_run import MEMBERSHIP, SAYS, simulate_group
 from thence.sim.run import Outcome, simulate
 from thence.sim.scenarios import SCENARIOS, configure
 from thence.sim.settings import Settings
@@ -15,7 +16,10 @@ def run(scenario: str, given: Mapping[str, object], trace: Path | None, as_json:
     if scenario == "list":
         for known in SCENARIOS.values():
             out.print(f"{known.name:<12} {known.says}")
+        out.print(f"{MEMBERSHIP:<12} {SAYS}")
         return 0
+    if scenario == MEMBERSHIP:
+        return _membership(given, trace, as_json)
     settings = configure(scenario, **given)
     with counting("simulating") as watcher:
         outcome = simulate(settings, trace, watcher)
@@ -23,6 +27,33 @@ def run(scenario: str, given: Mapping[str, object], trace: Path | None, as_json:
         print(json.dumps(facts(settings, outcome, trace)))
     else:
         tell(settings, outcome, trace)
+    return 0 if outcome.complete else 1
+
+
+def _membership(given: Mapping[str, object], trace: Path | None, as_json: bool) -> int:
+    outcome = simulate_group(given, trace)
+    if as_json:
+        print(json.dumps({"scenario": MEMBERSHIP, **asdict(outcome), "trace": trace and str(trace)}))
+        return 0 if outcome.complete else 1
+    packets = ", ".join(f"{count:,} {what}" for what, count in outcome.packets.items())
+    out.print(
+        f"{MEMBERSHIP}: {outcome.processes} processes, {outcome.incarnations} incarnations, "
+        f"seed {outcome.seed}"
+    )
+    out.print(
+        f"  {outcome.joins:,} joins, {outcome.leaves:,} leaves, {outcome.restarts:,} restarts, "
+        f"{outcome.evictions:,} evictions (as each member saw them), {outcome.carried:,} operations carried"
+    )
+    out.print(f"  {outcome.sends:,} sends, {outcome.deliveries:,} deliveries, {outcome.stables:,} stable")
+    out.print(f"  packets: {packets or 'none'}")
+    out.print(f"  {outcome.virtual_ms / 1000:,.3f} s of virtual time in {outcome.cpu_seconds:.2f} s of CPU")
+    if trace:
+        out.print(f"  trace in {trace}")
+    out.print(
+        "  complete: one view, all delivered, stable and drained, no operation lost"
+        if outcome.complete
+        else f"  INCOMPLETE: {outcome.why}"
+    )
     return 0 if outcome.complete else 1
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from thence.cli.console import counting, out
 from thence.order.engines import ENGINES
+from thence.sim.groups_run import MEMBERSHIP, simulate_group
 from thence.sim.run import simulate
 from thence.sim.scenarios import configure
 
@@ -29,6 +30,8 @@ Storm = tuple[str, int, str]
 
 def run(minutes: float, scenario: str, start: int, jobs: int | None, master: str | None) -> int:
     engines = [name for name, engine in ENGINES.items() if engine.witness is not None]
+    if scenario == MEMBERSHIP:
+        engines = ["graph"]
     until = time.monotonic() + 60 * minutes
     storms = ((scenario, seed, order) for seed in count(start) for order in engines)
     done, hours = 0, 0.0
@@ -93,6 +96,9 @@ def _folders(batch: list[Storm], folder: Path) -> Iterator[Path]:
 
 def _storm(storm: Storm, folder: Path) -> tuple[str, float]:
     scenario, seed, order = storm
+    if scenario == MEMBERSHIP:
+        group = simulate_group({"seed": seed}, folder, run=f"{scenario}/{seed}/{order}")
+        return group.why, group.virtual_ms * group.nodes / 3_600_000
     outcome = simulate(configure(scenario, seed=seed, order=order), folder, run=f"{scenario}/{seed}/{order}")
     return "" if outcome.complete else outcome.why, outcome.virtual_ms * outcome.nodes / 3_600_000
 

@@ -52,8 +52,8 @@ NEVER = 1 << 62
 
 class GroupNode:
     __slots__ = (
-        "_attempt", "_contacts", "_diaries", "_floor", "_leave_until", "_leaves", "_log", "_probe_at",
-        "_seeds", "_settings", "_shelf", "_tries", "application", "member", "name", "posts",
+        "_against", "_attempt", "_contacts", "_diaries", "_floor", "_leave_until", "_leaves", "_log",
+        "_probe_at", "_seeds", "_settings", "_shelf", "_tries", "application", "member", "name", "posts",
         "unclean",
     )  # fmt: skip
 
@@ -82,6 +82,8 @@ class GroupNode:
         self._log: OpLog | None = None
         self._attempt: Attempt | None = None
         self._contacts: deque[str] = deque(self._seeds)
+        self._against: set[str] = set()
+        """Members of the own side that go on without this one, as they have told it."""
         self._tries = 0
         self._leaves = False
         self._leave_until = NEVER
@@ -236,7 +238,12 @@ class GroupNode:
     def _notice_for(self, member: Member, target: str) -> Notice:
         """Rule 20."""
         final = member.view.gone.get(target)
-        return Notice(member.me, target, tuple(sorted(member.view.side)), final.last if final else 0)
+        return Notice(member.me, target, tuple(sorted(self._side(member))), final.last if final else 0)
+
+    def _side(self, member: Member) -> set[str]:
+        """Who is with this member, as far as it knows. Those who have evicted it do not count, or two sides
+        that overlap would both take themselves for the larger one, and members go to and fro for ever."""
+        return (member.view.side - self._against) | {member.me}
 
     def _ghosts(self, member: Member, running: Running, now: int) -> None:
         """Rule 16: incarnations that their own process does not run, or try to become, are dead."""
@@ -276,13 +283,15 @@ class GroupNode:
             else:
                 self._return(notice.source, now)
             return
-        ours, theirs = view.side, set(notice.members)
-        if notice.source in ours:
-            if len(ours - theirs) > len(theirs):
+        theirs = set(notice.members)
+        if notice.source in view.side:
+            if len(view.side - theirs) > len(theirs):
                 member.suspect([notice.source], now)
             else:
+                self._against |= theirs
                 self._return(notice.source, now)
             return
+        ours = self._side(member)
         own, other = (-len(ours), min(ours)), (-len(theirs), min(theirs, default=""))
         if own > other:
             self._return(notice.source, now)
@@ -397,6 +406,7 @@ class GroupNode:
 
     def _enter(self, me: str, log: OpLog, state: GroupState, now: int) -> Member:
         self._log = log
+        self._against.clear()
         member = self.member = Member(
             me, log, state, self.application, self._diaries(me), self._settings, self.posts, now
         )
@@ -478,8 +488,8 @@ class GroupNode:
     def _rank(self) -> Rank:
         if self.member is None:
             return NOBODY_YET
-        side = self.member.view.side
-        return (int(self.member.view.leaving > 0), -len(side), min(side, default=""), self.member.me)
+        side = self._side(self.member)
+        return (int(self.member.view.leaving > 0), -len(side), min(side), self.member.me)
 
     def _send(self, member: str, packet: GroupPacket) -> None:
         self.posts.append(Post(process_of(member), packet))

@@ -31,6 +31,7 @@ class Weather:
     interval_us: int
     troubles: int
     take_us: int
+    payload_bytes: int
     air: Air
     settings: GroupSettings
 
@@ -45,6 +46,7 @@ def draw(random: Random) -> Weather:
         interval_us=random.choice((60_000, 250_000, 900_000)),
         troubles=random.randint(0, 9),
         take_us=random.choice((0, 0, 20_000, 300_000)),
+        payload_bytes=1,
         air=Air(
             latency_us=latency,
             jitter_us=latency,
@@ -67,9 +69,9 @@ def draw(random: Random) -> Weather:
 
 class Storm:
     def __init__(self, seed: int, weather: Weather | None = None) -> None:
-        random = self._random = Random(f"{seed}/group")
+        self._random = Random(f"{seed}/plan")
         self.seed = seed
-        self.weather = weather or draw(random)
+        self.weather = weather or draw(Random(f"{seed}/weather"))
         names = [f"p{number}" for number in range(self.weather.processes)]
         self.world = GroupWorld(seed, names, self.weather.air, self.weather.settings, self.weather.take_us)
         self._sending = Random(f"{seed}/sending")
@@ -100,7 +102,7 @@ class Storm:
         world = self.world
         node = world.processes[name].node
         if node is not None and node.status in ("member", "returning"):
-            world.send(name, b"x")
+            world.send(name, bytes(self.weather.payload_bytes))
         if world.now < self.weather.span_us:
             world.at(world.now + self._gap(), lambda: self._send(name))
 

@@ -1,0 +1,155 @@
+"""One storm over a changing group, from what was asked for to trace and outcome: scenario `membership`."""
+
+import os
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import BinaryIO
+
+from thence.core.dots import pack
+from thence.core.errors import UsageError
+from thence.core.groups import Place
+from thence.sim.groups_storm import Storm, Weather, draw
+from thence.sim.run import TRACE_FILE, trace_file
+from thence.trace.parquet import ParquetTrace
+from thence.trace.recorder import KINDS, Columns
+
+MEMBERSHIP = "membership"
+SAYS = "members join, leave, crash, are evicted and return; then calm, and all must come right"
+
+AIR = ("loss", "duplicate", "reorder")
+TAKES = ("nodes", "interval_ms", "latency_ms", *AIR, "take_ms", "payload_bytes", "seed")
+"""What can be chosen about such a storm; the rest comes from the seed."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOutcome:
+    complete: bool
+    """All members have one view, delivered the same and are drained; nothing that somebody had was lost."""
+    why: str
+    seed: int
+    processes: int
+    incarnations: int
+    sends: int
+    deliveries: int
+    stables: int
+    joins: int
+    leaves: int
+    evictions: int
+    restarts: int
+    carried: int
+    """Operations that were sent again after a return."""
+    packets: dict[str, int]
+    bytes: dict[str, int]
+    """On the wire, where the storm sends bytes at all (one in five does)."""
+    virtual_ms: float
+    cpu_seconds: float
+
+    @property
+    def nodes(self) -> int:
+        return self.processes
+
+
+def weather(given: Mapping[str, object]) -> tuple[int, Weather]:
+    """The seed, and the storm that it stands for, with what was given instead of what it draws."""
+    chosen = {key: value for key, value in given.items() if value is not None}
+    engines = {"order": "graph", "spread": "mesh"}
+    for key, value in chosen.items():
+        if key not in TAKES and engines.get(key) != value:
+            raise UsageError(f"scenario {MEMBERSHIP} has no --{key.replace('_', '-')} {value}")
+    seed = chosen.get("seed", 1)
+    assert isinstance(seed, int)
+    drawn = draw(Random(f"{seed}/weather"))
+    numbers = {key: value for key, value in chosen.items() if isinstance(value, int | float)}
+    for key in AIR:
+        if not 0 <= numbers.get(key, 0) < 1:
+            raise UsageError(f"--{key} is a share below 1, not {numbers[key]}")
+    if not 1 <= numbers.get("nodes", 1) <= 1000 or min(numbers.values(), default=0) < 0:
+        raise UsageError("need between 1 and 1000 --nodes, and nothing negative")
+    air = drawn.air
+    for key in AIR:
+        if key in numbers:
+            air = replace(air, **{key: float(numbers[key])})  # type: ignore[arg-type]  # all shares
+    if "latency_ms" in numbers:
+        micros = max(1, round(numbers["latency_ms"] * 1000))
+        air = replace(air, latency_us=micros, jitter_us=micros)
+    changes: dict[str, int] = {}
+    for key, field in (("interval_ms", "interval_us"), ("take_ms", "take_us")):
+        if key in numbers:
+            changes[field] = max(field == "interval_us", round(numbers[key] * 1000))
+    if "nodes" in numbers:
+        changes["processes"] = int(numbers["nodes"])
+    if "payload_bytes" in numbers:
+        changes["payload_bytes"] = int(numbers["payload_bytes"])
+    return seed, replace(drawn, air=air, **changes)  # type: ignore[arg-type]  # whole numbers all
+
+
+def simulate_group(given: Mapping[str, object], folder: Path | None = None, run: str = "") -> GroupOutcome:
+    """Run, and leave the trace in `folder`, whole or not at all."""
+    seed, drawn = weather(given)
+    storm = Storm(seed, drawn)
+    target = None if folder is None else trace_file(folder)
+    started = time.process_time()
+    why = storm()
+    cpu = time.process_time() - started
+    if target is not None:
+        partial = target.with_name(f".{TRACE_FILE}.{os.getpid()}")
+        try:
+            with partial.open("wb") as sink:
+                write(storm, sink, run)
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
+    return _outcome(storm, why, cpu)
+
+
+def _outcome(storm: Storm, why: str, cpu: float) -> GroupOutcome:
+    world = storm.world
+    kinds = Counter(KINDS[kind] for diary in world.diaries.values() for kind, *_ in diary.rows)
+    return GroupOutcome(
+        complete=not why,
+        why=why,
+        seed=storm.seed,
+        processes=len(world.names),
+        incarnations=len(world.diaries),
+        sends=kinds["send"],
+        deliveries=kinds["deliver"],
+        stables=kinds["stable"],
+        joins=kinds["install"],
+        leaves=kinds["leave"],
+        evictions=kinds["evict"],
+        restarts=kinds["restart"],
+        carried=sum(len(process.application.orphans) for process in world.processes.values()),
+        packets=dict(world.packets),
+        bytes=dict(world.bytes),
+        virtual_ms=world.now / 1000,
+        cpu_seconds=cpu,
+    )
+
+
+def write(storm: Storm, sink: BinaryIO, run: str = "") -> None:
+    """The trace as Parquet. Incarnations get numbers of the trace's own, from 1: a dot of zero is none."""
+    diaries = storm.world.diaries
+    spoken = {place[0] for diary in diaries.values() for _, about, _, _ in diary.rows if (place := about)}
+    spoken.update(name for diary in diaries.values() for *_, deps, _ in diary.rows for name, _ in deps or ())
+    names = ["-", *sorted(spoken | diaries.keys())]
+    numbers = {name: number for number, name in enumerate(names)}
+
+    def dot(place: Place) -> int:
+        return pack(numbers[place[0]], place[1])
+
+    trace = ParquetTrace(sink, names, run)
+    try:
+        for member, diary in diaries.items():
+            columns = Columns()
+            for kind, about, deps, at in diary.rows:
+                if deps is None:
+                    columns.record(kind, dot(about) if about else 0, at)
+                else:
+                    columns.record_deps(kind, dot(about) if about else 0, tuple(map(dot, deps)), at)
+            trace.write(numbers[member], columns)
+    finally:
+        trace.close()
