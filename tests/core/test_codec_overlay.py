@@ -41,8 +41,8 @@ PACKETS: list[OverlayPacket] = [
     Join(), ForwardJoin(299, 6), Neighbour(True), Neighbour(False), Accept(), Refuse(),
     Disconnect(REPLACED, 4), Disconnect(LEAVING, 0), Shuffle(3, 2, (1, 2, 200)), Shuffle(3, 0, ()),
     ShuffleReply((9,)), Tree(0, 1), Announce(299, 1 << 40), Graft(1, CLOCK), Graft(9, FULL), Prune(2),
-    Resync(), Sync((), True), More(), Pull((0,) * SIZE), StatePiece(CLOCK, 0, 1, b""),
-    StatePiece(FULL, 2, 3, b"state"),
+    Resync(), Sync(0, (), True), Sync(70, (), False), More(), Pull((0,) * SIZE), StatePiece(1, CLOCK, 0, 1, b""),
+    StatePiece(300, FULL, 2, 3, b"state"),
 ]  # fmt: skip
 
 
@@ -65,7 +65,7 @@ def test_every_kind_is_tried() -> None:
 
 def test_messages_of_a_synchronisation_come_back_in_order() -> None:
     codec = Codec(SIZE, stamps_are_dots=True)
-    sent = Sync((Message(pack(7, 2), (), b"x"), Message(pack(2, 9), (pack(7, 2),), b"")), False)
+    sent = Sync(3, (Message(pack(7, 2), (), b"x"), Message(pack(2, 9), (pack(7, 2),), b"")), False)
     again = codec.decode(codec.encode(sent))
     assert isinstance(again, Sync)
     assert not again.last
@@ -95,7 +95,7 @@ def test_a_clock_costs_nothing_for_members_that_have_sent_nothing() -> None:
         (FIRST + KINDS.index(Pull), bytes((0xAD, 0x02)) + b"\1" * 301),
         (FIRST + KINDS.index(Shuffle), bytes((0, 1, 9, 1))),
         (FIRST + KINDS.index(Sync), b"\0\5\0"),
-        (FIRST + KINDS.index(StatePiece), b"\0\1\1\0"),
+        (FIRST + KINDS.index(StatePiece), b"\0\0\1\1\0"),
     ],
 )
 def test_what_no_correct_peer_sends_is_refused(kind: int, body: bytes) -> None:

@@ -57,7 +57,7 @@ TakeMessage = Callable[[Reader], Message]
 def put_body(out: bytearray, packet: OverlayPacket, put_message: PutMessage) -> None:
     """The fields of a packet; `packet` is one of `KINDS`."""
     if isinstance(packet, Sync):
-        put(out, packet.last)
+        put(out, packet.version << 1 | packet.last)
         put(out, len(packet.messages))
         for message in packet.messages:
             body = bytearray()
@@ -91,8 +91,8 @@ def take_body(kind: int, reader: Reader, size: int, take_message: TakeMessage) -
     take = reader.take
     cls = KINDS[kind - FIRST]
     if cls is Sync:
-        last = _flag(take())
-        return Sync(_take_messages(reader, take_message), last)
+        head = take()
+        return Sync(head >> 1, _take_messages(reader, take_message), bool(head & 1))
     if cls in (Tree, Announce):
         made: OverlayPacket = cls(_member(take(), size), _counter(take()))
     elif cls is Graft:
@@ -122,11 +122,11 @@ def take_body(kind: int, reader: Reader, size: int, take_message: TakeMessage) -
 
 
 def _take_state(reader: Reader, size: int) -> StatePiece:
-    clock = _take_clock(reader, size)
+    version, clock = reader.take(), _take_clock(reader, size)
     place, pieces = reader.take(), reader.take()
     if place >= pieces:
         raise PeerError(f"piece {place} of {pieces} of a state")
-    return StatePiece(clock, place, pieces, reader.take_bytes(reader.take()))
+    return StatePiece(version, clock, place, pieces, reader.take_bytes(reader.take()))
 
 
 def _take_messages(reader: Reader, take_message: TakeMessage) -> tuple[Message, ...]:

@@ -92,8 +92,10 @@ class Resync(NamedTuple):
 
 
 class Sync(NamedTuple):
-    """A piece of what a clock lacked, causes first. `last`: from here on the stream is live."""
+    """A piece of what the clock of the graft of this `version` lacked (0: of a pull), causes first.
+    `last`: from here on the stream is live."""
 
+    version: int
     messages: tuple[Message, ...]
     last: bool
 
@@ -109,8 +111,10 @@ class Pull(NamedTuple):
 
 
 class StatePiece(NamedTuple):
-    """Piece `place` of `pieces` of a state that reflects everything up to `clock`."""
+    """Piece `place` of `pieces` of a state that reflects everything up to `clock`, in answer to the graft
+    of this `version`."""
 
+    version: int
     clock: tuple[int, ...]
     place: int
     pieces: int
