@@ -23,7 +23,7 @@ ROOMS: dict[str, set[str]] = {
     "store": {"core", "crdt", "replica"},
     "check": {"core", "trace"},
     "runtime": {"core", "trace", "oplog", "replica", "store"},
-    "sim": {"core", "trace", "oplog", "replica", "store", "check", "order", "spread"},
+    "sim": {"core", "trace", "oplog", "replica", "store", "check", "order", "members", "spread"},
     "pipeline": {"core", "trace"},
     "experiments": {"core", "order", "sim", "pipeline"},
     "web": {"trace"},

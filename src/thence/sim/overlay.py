@@ -1,0 +1,199 @@
+"""One simulated run of an overlay, from settings to trace and outcome."""
+
+import time
+from collections import Counter
+from dataclasses import dataclass
+from random import Random
+from statistics import fmean
+from typing import BinaryIO
+
+from thence.core.codec import Codec
+from thence.members.hyparview import HyParView
+from thence.order.engines import engine as find_engine
+from thence.sim.overlay_history import MemoryHistory
+from thence.sim.overlay_meter import Meter
+from thence.sim.overlay_node import OverlayNode
+from thence.sim.overlay_scenarios import find as find_scenario
+from thence.sim.overlay_settings import OverlaySettings, delays
+from thence.sim.overlay_world import OverlayWorld
+from thence.spread.overlays import OverlayKind, overlay
+from thence.spread.streams import Streams
+from thence.trace.parquet import ROWS_PER_FLUSH, ParquetTrace
+from thence.trace.recorder import KINDS, Columns
+
+PATIENCE_US = 120_000_000
+"""Two virtual minutes after the last happening and the last send: links are tried again every few seconds,
+so that whatever is not delivered by then never will be."""
+
+LOOK_US = 100_000
+"""Virtual time between two looks at whether all is well."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayOutcome:
+    """What a run came to."""
+
+    complete: bool
+    """Every node that is up holds everything, and, of a tree, the branches are one."""
+    why: str
+    nodes: int
+    """Nodes that are up at the end."""
+    sends: int
+    deliveries: int
+    held: int
+    """Messages that arrived before their causes: none, over streams."""
+    duplicates: int
+    packets: dict[str, int]
+    bytes: dict[str, int]
+    """On the wire, by layer, headers and checksums included."""
+    latency_ms: float
+    """Mean time from a send until everyone that was there had the message."""
+    slowest_ms: float
+    slowest: str
+    settled_ms: tuple[float, ...]
+    """After each mark of the plan: how long until the branches were one tree again, for good."""
+    virtual_ms: float
+    cpu_seconds: float
+
+
+class OverlayRun:
+    def __init__(
+        self,
+        settings: OverlaySettings,
+        trace: BinaryIO | None = None,
+        run: str = "",
+        kind: OverlayKind | None = None,
+    ) -> None:
+        self.settings = settings
+        self.kind = kind or overlay(settings.spread)
+        self.plan = find_scenario(settings.scenario).plan(settings, Random(f"{settings.seed}/plan"))
+        size = self.plan.size
+        self.meter = Meter(size)
+        self._engine = find_engine(settings.order)
+        self._columns = [Columns() for _ in range(size)]
+        self._histories = [MemoryHistory(size) for _ in range(size)]
+        self._tally = Counter[int]()
+        self._trace = ParquetTrace(trace, [f"n{node}" for node in range(size)], run) if trace else None
+        self.world = OverlayWorld(
+            plan=self.plan,
+            delay=delays(settings),
+            codec=Codec(size, self._engine.stamps_are_dots),
+            meter=self.meter,
+            maker=self._make,
+            recorders=list(self._columns),
+            seed=settings.seed,
+            interval_us=settings.interval_us,
+            probability=settings.probability,
+            payload=bytes(settings.payload_bytes),
+            silence_us=round(settings.silence_ms * 1000),
+        )
+
+    def _make(self, node: int, contacts: tuple[int, ...], now: int) -> OverlayNode:
+        def stream(purpose: str) -> Random:
+            return Random(f"{self.settings.seed}/{purpose}/{node}/{now}")
+
+        size, history = self.plan.size, self._histories[node]
+        return OverlayNode(
+            node,
+            size,
+            self._engine,
+            HyParView(node, stream("members"), contacts),
+            self.kind.make(node, size, history, stream("spread")),
+            history,
+            self._columns[node],
+            self.meter,
+        )
+
+    def __call__(self) -> OverlayOutcome:
+        started = time.process_time()
+        settled: dict[int, int] = {}
+        """By mark: since when the branches are one tree, as far as was seen."""
+        try:
+            over = self.plan.over_us
+            while self.world.now < over + PATIENCE_US:
+                self.world.run(self.world.now + LOOK_US)
+                self._look(settled)
+                if sum(map(len, self._columns)) >= ROWS_PER_FLUSH:
+                    self._flush()
+                if self.world.now >= over and not self.problems():
+                    break
+            self._flush()
+        finally:
+            if self._trace:
+                self._trace.close()
+        return self._outcome(settled, time.process_time() - started)
+
+    def _look(self, settled: dict[int, int]) -> None:
+        past = [mark for mark in self.plan.marks if mark < self.world.now]
+        if not past:
+            return
+        if self.is_tree():
+            settled.setdefault(past[-1], self.world.now)
+        else:
+            settled.pop(past[-1], None)
+
+    def is_tree(self) -> bool:
+        """The branches, live in both directions, connect all nodes that are up, without a circle."""
+        nodes = self.world.nodes
+        links = {
+            (node, peer)
+            for node, here in nodes.items()
+            if isinstance(here.spread, Streams)
+            for peer in here.spread.live
+        }
+        if len(links) != 2 * (len(nodes) - 1) or any((peer, node) not in links for node, peer in links):
+            return False
+        return len(_reached(links, next(iter(nodes)))) == len(nodes) if nodes else True
+
+    def problems(self) -> str:
+        """What keeps the run from being complete."""
+        nodes = self.world.nodes
+        best = [max(column) for column in zip(*[here.history.vector for here in nodes.values()], strict=True)]
+        behind = [f"n{node}" for node, here in nodes.items() if list(here.history.vector) != best]
+        if behind:
+            return f"messages are missing at {', '.join(behind[:5])}{' …' if len(behind) > 5 else ''}"
+        if self.kind.tree and not self.is_tree():
+            return "the branches are not one tree"
+        return ""
+
+    def _flush(self) -> None:
+        for node, columns in enumerate(self._columns):
+            if self._trace:
+                self._trace.write(node, columns)
+            self._tally.update(columns.kinds)
+            columns.clear()
+
+    def _outcome(self, settled: dict[int, int], cpu: float) -> OverlayOutcome:
+        found = [latency for second in self.meter.latencies().values() for latency in second]
+        slowest, longest = self.meter.slowest()
+        why = self.problems()
+        return OverlayOutcome(
+            complete=not why,
+            why=why,
+            nodes=len(self.world.nodes),
+            sends=self._tally[KINDS.index("send")],
+            deliveries=self._tally[KINDS.index("deliver")],
+            held=self._tally[KINDS.index("hold")],
+            duplicates=sum(self.meter.duplicates.values()),
+            packets=dict(self.meter.packets),
+            bytes=dict(self.meter.bytes),
+            latency_ms=fmean(found) / 1000 if found else 0.0,
+            slowest_ms=longest / 1000,
+            slowest=slowest,
+            settled_ms=tuple([(settled[mark] - mark) / 1000 for mark in self.plan.marks if mark in settled]),
+            virtual_ms=self.world.now / 1000,
+            cpu_seconds=cpu,
+        )
+
+
+def _reached(links: set[tuple[int, int]], start: int) -> set[int]:
+    neighbours: dict[int, list[int]] = {}
+    for node, peer in links:
+        neighbours.setdefault(node, []).append(peer)
+    found, ahead = {start}, [start]
+    while ahead:
+        for peer in neighbours.get(ahead.pop(), ()):
+            if peer not in found:
+                found.add(peer)
+                ahead.append(peer)
+    return found

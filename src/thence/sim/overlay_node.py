@@ -1,0 +1,180 @@
+"""One node of a simulated overlay: membership, spread, order, log and application in one place.
+
+Routes between them and decides nothing. A step is: an input, what the machines make of it, what must not be
+forgotten into the log, rows into the trace; only then does anything leave. Since the log forgets nothing, a
+node that comes back from a crash is made anew from its log and from the peers that it knew.
+"""
+
+from typing import NamedTuple, Protocol
+
+from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
+from thence.core.machine import Packet, SpreadEffect, Transmit, Wake
+from thence.core.message import Message
+from thence.core.overlay import MEMBERS_PACKETS, Sync
+from thence.members.hyparview import HyParView
+from thence.members.views import Close, Connect, MembersEffect, NeighbourDown, NeighbourUp
+from thence.order.engine import Engine
+from thence.sim.overlay_history import MemoryHistory
+from thence.spread.spread import Spread
+from thence.trace.recorder import DELIVER, DUPLICATE, HOLD, LEAVE, RESTART, SEND, START, Recorder
+
+
+class MembersWake(NamedTuple):
+    """Wake the membership, not the spread."""
+
+    at: int
+
+
+NodeEffect = Transmit | Wake | MembersWake | Connect | Close
+
+
+class Witness(Protocol):
+    """Is told what happens to messages, for measurements."""
+
+    def sent(self, dot: int, now: int) -> None: ...
+
+    def delivered(self, node: int, dot: int, now: int) -> None: ...
+
+    def duplicate(self, now: int) -> None: ...
+
+
+class OverlayNode:
+    __slots__ = (
+        "_engine", "_orderer", "_out", "_recorder", "_tagger", "_witness", "history", "me", "members",
+        "spread",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        me: int,
+        size: int,
+        engine: Engine,
+        members: HyParView,
+        spread: Spread,
+        history: MemoryHistory,
+        recorder: Recorder,
+        witness: Witness,
+    ) -> None:
+        self.me = me
+        self.members = members
+        self.spread = spread
+        self.history = history
+        self._engine = engine
+        self._tagger = engine.tagger(me, size)
+        self._orderer = engine.orderer(me, size)
+        self._recorder = recorder
+        self._witness = witness
+        self._out: list[NodeEffect] = []
+
+    # What happens to it
+
+    def start(self, now: int) -> list[NodeEffect]:
+        """New, or back with the log of an earlier life."""
+        vector = self.history.vector
+        if any(vector):
+            frontier = tuple([pack(origin, seq) for origin, seq in enumerate(vector) if seq])
+            self._recorder.record_deps(RESTART, 0, frontier, now)
+            self._recall(vector)
+        else:
+            self._recorder.record(START, 0, now)
+        self._membership(self.members.start(now), now)
+        return self._take()
+
+    def _recall(self, vector: tuple[int, ...]) -> None:
+        if self._engine.witness is None:
+            self._tagger.resume(vector[self.me], ())
+            return
+        for message in self.history.missing([0] * len(vector)):
+            self._tagger.recall(message)
+            self._orderer.sent(message, 0)
+
+    def leave(self, now: int) -> list[NodeEffect]:
+        self._membership(self.members.leave(now), now)
+        self._recorder.record(LEAVE, 0, now)
+        return self._take()
+
+    def linked(self, peer: int, now: int) -> list[NodeEffect]:
+        self._membership(self.members.up(peer, now), now)
+        return self._take()
+
+    def unlinked(self, peer: int, now: int) -> list[NodeEffect]:
+        self._membership(self.members.down(peer, now), now)
+        return self._take()
+
+    def packet(self, peer: int, packet: Packet, now: int) -> list[NodeEffect]:
+        if isinstance(packet, MEMBERS_PACKETS):
+            self._membership(self.members.receive(peer, packet, now), now)
+        elif peer in self.members.neighbours:  # else it was dropped while this was under way
+            fresh = self._spreading(self.spread.receive(peer, packet, now), peer, now)
+            known = (
+                1 if isinstance(packet, Message) else len(packet.messages) if isinstance(packet, Sync) else 0
+            )
+            for _ in range(known - fresh):
+                self._witness.duplicate(now)
+            if known > fresh and isinstance(packet, Message):
+                self._recorder.record(DUPLICATE, packet.dot, now)
+        return self._take()
+
+    def wake_members(self, now: int) -> list[NodeEffect]:
+        self._membership(self.members.wake(now), now)
+        return self._take()
+
+    def wake_spread(self, now: int) -> list[NodeEffect]:
+        self._spreading(self.spread.wake(now), self.me, now)
+        return self._take()
+
+    def send(self, payload: bytes, now: int) -> list[NodeEffect]:
+        message = self._tagger.tag(payload)
+        deps = self._engine.predecessors(message)
+        if deps is None:
+            self._recorder.record(SEND, message.dot, now)
+        else:
+            self._recorder.record_deps(SEND, message.dot, deps, now)
+        message = self._orderer.stamp(message)
+        self._orderer.sent(message, now)
+        self.history.append(message, now)
+        self._witness.sent(message.dot, now)
+        self._spreading(self.spread.broadcast(message, now), self.me, now)
+        return self._take()
+
+    # Routes
+
+    def _membership(self, effects: list[MembersEffect], now: int) -> None:
+        for effect in effects:
+            if isinstance(effect, NeighbourUp):
+                self._spreading(self.spread.up(effect.peer, now), self.me, now)
+            elif isinstance(effect, NeighbourDown):
+                self._spreading(self.spread.down(effect.peer, now), self.me, now)
+            elif isinstance(effect, Wake):
+                self._out.append(MembersWake(effect.at))
+            else:
+                self._out.append(effect)
+
+    def _spreading(self, effects: list[SpreadEffect], via: int, now: int) -> int:
+        """Deliver what is new; how much was it?"""
+        fresh = 0
+        for effect in effects:
+            if isinstance(effect, Message):
+                fresh += 1
+                released = self._orderer.receive(effect, via, now)
+                if not released:
+                    self._recorder.record(HOLD, effect.dot, now)
+                for message in released:
+                    assert isinstance(message, Message)
+                    self._deliver(message, now)
+            else:
+                self._out.append(effect)
+        return fresh
+
+    def _deliver(self, message: Message, now: int) -> None:
+        self.history.append(message, now)
+        self._tagger.took(message)
+        self._recorder.record(DELIVER, message.dot, now)
+        self._witness.delivered(self.me, message.dot, now)
+
+    def _take(self) -> list[NodeEffect]:
+        out, self._out = self._out, []
+        return out
+
+    def has(self, dot: int) -> bool:
+        return self.history.vector[dot & ORIGIN_MASK] >= dot >> ORIGIN_BITS

@@ -1,0 +1,89 @@
+"""Everything that defines a simulated run of an overlay. Equal settings give equal runs, to the byte."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from random import Random
+
+from thence.core.errors import UsageError
+from thence.sim.network import latency
+from thence.sim.overlay_links import grid_latencies
+from thence.sim.settings import MAX_NODES, Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverlaySettings:
+    scenario: str = "steady"
+    order: str = "none"
+    """A tree is causal by itself; `graph` adds exact tags."""
+    spread: str = "sync-tree"
+    nodes: int = 20
+    """Nodes that sending begins with (of a massive join: that it ends with)."""
+    messages: int = 30
+    """How often each node may send."""
+    interval_ms: float = 1000.0
+    """The document's: every second ..."""
+    probability: float = 1.0
+    """... a node sends with this probability."""
+    latency: str = "grid"
+    """`grid`: nodes on a grid, from `latency_ms` between the closest to `latency_max_ms` (section 5.2 of the
+    document); `fixed` or `weibull` as for a mesh."""
+    latency_ms: float = 10.0
+    latency_max_ms: float = 100.0
+    payload_bytes: int = 1024
+    warmup_ms: float = 8000.0
+    """Between the last arrival and the first message."""
+    arrive_every_ms: float = 50.0
+    """Between two of the first nodes."""
+    silence_ms: float = 3000.0
+    """After so long without a word a link is taken for broken."""
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        def need(true: bool, what: str) -> None:
+            if not true:
+                raise UsageError(what)
+
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, float):
+                need(math.isfinite(value), f"--{field.name.replace('_', '-')} must be a finite number")
+        need(1 <= self.nodes <= MAX_NODES, f"--nodes must be between 1 and {MAX_NODES}, not {self.nodes}")
+        need(self.messages >= 0, f"--messages must not be negative: {self.messages}")
+        need(self.payload_bytes >= 0, f"--payload-bytes must not be negative: {self.payload_bytes}")
+        known = ("grid", "fixed", "weibull")
+        need(self.latency in known, f"--latency is {', '.join(known)}, not {self.latency!r}")
+        need(0 < self.probability <= 1, f"--probability is above 0 and at most 1, not {self.probability}")
+        need(self.interval_ms >= 1, f"--interval-ms must be at least 1, not {self.interval_ms}")
+        need(
+            0 < self.latency_ms <= self.latency_max_ms, "--latency-ms must be above 0 and not above the most"
+        )
+        need(min(self.warmup_ms, self.arrive_every_ms) >= 0, "--warmup-ms must not be negative")
+        need(self.silence_ms >= 1, "the silence of a link must be at least 1 ms")
+
+    @property
+    def interval_us(self) -> int:
+        return round(self.interval_ms * 1000)
+
+    @property
+    def sending_us(self) -> int:
+        """When sending begins: everybody is there, and the overlay has come to rest."""
+        return round(1000 * (self.nodes * self.arrive_every_ms + self.warmup_ms))
+
+    @property
+    def until_us(self) -> int:
+        return self.sending_us + self.messages * self.interval_us
+
+
+def delays(settings: OverlaySettings) -> Callable[[int, int], int]:
+    """From sender and receiver to microseconds. Whoever comes beyond the first `nodes` takes the place of one
+    of them. Places on a grid are drawn, so that the smallest node is anywhere."""
+    places, random = settings.nodes, Random(f"{settings.seed}/latency")
+    if settings.latency == "grid":
+        most = round(settings.latency_max_ms * 1000)
+        table = grid_latencies(places, round(settings.latency_ms * 1000), most)
+        where = random.sample(range(places), places)
+        return lambda one, other: table[where[one % places]][where[other % places]]
+    flat = Settings(nodes=places, latency=settings.latency, latency_ms=settings.latency_ms)
+    sample = latency(flat, frozenset(), random)
+    return lambda one, other: sample(one % places, other % places)

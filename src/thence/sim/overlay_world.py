@@ -1,0 +1,340 @@
+"""The event loop of a simulated overlay: nodes that come and go, and session links between them.
+
+Virtual time and one heap, as in `sim.world`; but nodes choose their neighbours, links are sessions
+(`sim.overlay_links`), and nothing ever comes to rest, since trees beat: the run decides when it is over.
+Everything random is drawn from streams derived from the seed.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from heapq import heappop, heappush
+from random import Random
+
+from thence.core.codec import Codec
+from thence.core.machine import Packet, Transmit, Wake
+from thence.members.views import Close, Connect
+from thence.sim.faults import Cut, Pause
+from thence.sim.overlay_links import Links, Session, pair
+from thence.sim.overlay_meter import Meter
+from thence.sim.overlay_node import MembersWake, NodeEffect, OverlayNode
+from thence.sim.overlay_plan import Arrive, Depart, Happening, OverlayPlan, Reset
+from thence.trace.recorder import CRASH, Recorder
+
+PACKET, WAKE, MEMBERS_WAKE, SEND, OPEN, OPENED, GIVE_UP, DOWN, SILENT, HAPPEN, END = range(11)
+
+Event = tuple[int, int, int, int, int, object]
+"""When, tie-breaker, what, which node, which peer (of wake-ups and sends: which life), with what."""
+
+CONNECT_US = 2_000_000
+"""After so long without an answer, opening a link has failed."""
+
+Maker = Callable[[int, tuple[int, ...], int], OverlayNode]
+"""Makes a node, new or from what is left of it, that knows some others."""
+
+
+class OverlayWorld:
+    def __init__(
+        self,
+        plan: OverlayPlan,
+        delay: Callable[[int, int], int],
+        codec: Codec,
+        meter: Meter,
+        maker: Maker,
+        recorders: list[Recorder],
+        seed: int,
+        interval_us: int,
+        probability: float,
+        payload: bytes,
+        silence_us: int,
+    ) -> None:
+        self.now = 0
+        self.nodes: dict[int, OverlayNode] = {}
+        """Those that are up, by index; in the order in which they came."""
+        self.crashes = 0
+        self._plan = plan
+        self._delay = delay
+        self._encode = codec.encode
+        self._meter = meter
+        self._maker = maker
+        self._recorders = recorders
+        self._interval_us = interval_us
+        self._probability = probability
+        self._payload = payload
+        self._silence_us = silence_us
+        self._contacts = Random(f"{seed}/contacts")
+        self._phase = Random(f"{seed}/interval")
+        self._chance = Random(f"{seed}/links")
+        self._heap: list[Event] = []
+        self._planned = 0
+        self._links = Links(plan.size)
+        self._lives = [0] * plan.size
+        self._known: dict[int, tuple[int, ...]] = {}
+        self._cut = Counter[tuple[int, int]]()
+        self._paused: dict[int, list[Event]] = {}
+        for happening in plan.happenings:
+            self._push(happening.at_us, HAPPEN, -1, what=happening)
+
+    def _push(self, at: int, kind: int, node: int, peer: int = -1, what: object = None) -> None:
+        self._planned += 1
+        heappush(self._heap, (at, self._planned, kind, node, peer, what))
+
+    def run(self, until_us: int) -> None:
+        """Let everything happen up to a time."""
+        heap = self._heap
+        while heap and heap[0][0] <= until_us:
+            event = heappop(heap)
+            now, _, kind, node, peer, what = event
+            self.now = now
+            if self._paused and node in self._paused:
+                self._paused[node].append(event)
+                continue
+            here = self.nodes.get(node)
+            if kind >= HAPPEN:
+                self._happen(what, kind == END)  # type: ignore[arg-type]  # these carry a happening
+            elif here is None:
+                if kind == OPEN:
+                    self._refused(what, now)  # type: ignore[arg-type]  # these carry a session
+            elif kind == PACKET:
+                assert isinstance(what, tuple)
+                if self._links.get(node, peer) is what[0]:
+                    self._carry_out(node, here.packet(peer, what[1], now))
+            elif kind == WAKE:
+                if peer == self._lives[node]:
+                    self._carry_out(node, here.wake_spread(now))
+            elif kind == MEMBERS_WAKE:
+                if peer == self._lives[node]:
+                    self._carry_out(node, here.wake_members(now))
+            elif kind == SEND:
+                if peer == self._lives[node]:
+                    self._send(node, here, now)
+            else:
+                self._link_event(kind, node, peer, what, here)
+        self.now = max(self.now, until_us)
+
+    def _send(self, node: int, here: OverlayNode, now: int) -> None:
+        if now >= self._plan.until_us:
+            return
+        self._push(now + self._interval_us, SEND, node, self._lives[node])
+        if self._probability >= 1 or self._phase.random() < self._probability:
+            self._carry_out(node, here.send(self._payload, now))
+
+    def _carry_out(self, node: int, effects: list[NodeEffect]) -> None:
+        now = self.now
+        for effect in effects:
+            if type(effect) is Transmit:
+                packet = effect.packet
+                self._meter.transmitted(type(packet), len(self._encode(packet)), len(effect.peers), now)
+                for peer in effect.peers:
+                    self._transmit(node, peer, packet, now)
+            elif type(effect) is Wake:
+                self._push(effect.at, WAKE, node, self._lives[node])
+            elif type(effect) is MembersWake:
+                self._push(effect.at, MEMBERS_WAKE, node, self._lives[node])
+            elif type(effect) is Connect:
+                self._connect(node, effect.peer, now)
+            elif type(effect) is Close:
+                self._hang_up(node, effect.peer, now)
+
+    # Links
+
+    def _transmit(self, node: int, peer: int, packet: Packet, now: int) -> None:
+        session = self._links.get(node, peer)
+        if session is None:
+            return
+        if self._cut and (node, peer) in self._cut:
+            session.stuck.append((node, peer, packet))
+            return
+        at = max(now + self._delay(node, peer), session.arrives[peer])
+        session.arrives[peer] = at
+        self._push(at, PACKET, peer, node, (session, packet))
+
+    def _connect(self, node: int, peer: int, now: int) -> None:
+        if self._links.get(node, peer) is not None:
+            self._push(now, OPENED, node, peer, self._links.get(node, peer))
+            return
+        key = pair(node, peer)
+        session = self._links.opening.get(key)
+        if session is not None:
+            session.wanted.add(node)
+            return
+        session = Session(node, peer, now)
+        self._links.opening[key] = session
+        self._push(now + CONNECT_US, GIVE_UP, node, peer, session)
+        if (node, peer) not in self._cut and (peer, node) not in self._cut:
+            self._push(now + self._delay(node, peer), OPEN, peer, node, session)
+
+    def _refused(self, session: Session, now: int) -> None:
+        """Nobody is there."""
+        node, other = session.arrives
+        self._push(now + self._delay(node, other), DOWN, session.opener, other, session)
+
+    def _link_event(self, kind: int, node: int, peer: int, what: object, here: OverlayNode) -> None:
+        assert isinstance(what, Session)
+        now, links = self.now, self._links
+        if kind == OPEN:
+            if links.opening.get(pair(node, peer)) is not what or peer not in self.nodes:
+                return
+            self._lose(node, peer, here)  # the other end would not open a new one if the old one were good
+            links.put(node, peer, what)
+            what.arrives[peer] = now + self._delay(node, peer)
+            self._push(what.arrives[peer], OPENED, peer, node, what)
+            what.wanted.discard(node)
+            self._carry_out(node, here.linked(peer, now))
+        elif kind == OPENED:
+            if links.opening.get(pair(node, peer)) is what:
+                del links.opening[pair(node, peer)]
+                self._lose(node, peer, here)
+                links.put(node, peer, what)
+            if links.get(node, peer) is what:
+                what.wanted.discard(node)
+                self._carry_out(node, here.linked(peer, now))
+        elif kind == GIVE_UP:
+            if links.opening.get(pair(node, peer)) is what:
+                self._push(now + self._delay(node, peer), DOWN, peer, node, what)
+                self._gone(node, peer, what, here)
+        elif kind == DOWN:
+            self._gone(node, peer, what, here)
+        elif links.get(node, peer) is what and (
+            self._mute(node, peer) or links.get(peer, node) is not what  # half open: no answer but a reset
+        ):
+            if (node, peer) not in self._cut:
+                self._push(now + self._delay(node, peer), DOWN, peer, node, what)
+            self._gone(node, peer, what, here)
+
+    def _gone(self, node: int, peer: int, session: Session, here: OverlayNode) -> None:
+        """A link broke, or was not to be opened; whoever waited for it is told."""
+        key = pair(node, peer)
+        if self._links.opening.get(key) is session:
+            del self._links.opening[key]
+            for end in sorted(session.wanted - {node}):
+                self._push(self.now, DOWN, end, node, session)
+        if self._links.get(node, peer) is session:
+            self._links.drop(node, peer)
+        elif node not in session.wanted:
+            return
+        session.wanted.discard(node)
+        self._carry_out(node, here.unlinked(peer, self.now))
+
+    def _lose(self, node: int, peer: int, here: OverlayNode) -> None:
+        """An old link that this end still believed in."""
+        if self._links.drop(node, peer) is not None:
+            self._carry_out(node, here.unlinked(peer, self.now))
+
+    def _hang_up(self, node: int, peer: int, now: int) -> None:
+        """One end closes; the other reads what was sent, then the end."""
+        session = self._links.drop(node, peer)
+        if session is not None and (node, peer) not in self._cut:
+            at = max(now + self._delay(node, peer), session.arrives[peer])
+            self._push(at, DOWN, peer, node, session)
+
+    def _mute(self, node: int, peer: int) -> bool:
+        return (peer, node) in self._cut or (node, peer) in self._cut or peer in self._paused
+
+    def _watch(self, node: int, peer: int, session: Session) -> None:
+        """If this end hears nothing from now on, it will notice."""
+        wait = self._silence_us + self._chance.randrange(self._silence_us // 2 + 1)
+        self._push(self.now + wait, SILENT, node, peer, session)
+
+    # What the plan says
+
+    def _happen(self, what: Happening, over: bool) -> None:
+        if isinstance(what, Arrive):
+            self._arrive(what.node)
+        elif isinstance(what, Depart):
+            self._depart(what)
+        elif isinstance(what, Reset):
+            self._reset(what)
+        elif isinstance(what, Cut):
+            self._mend(what) if over else self._part(what)
+        elif isinstance(what, Pause):
+            self._pause(what, over)
+        elif over:
+            self._arrive(what.node)
+        elif what.node in self.nodes:
+            self._kill(what.node)
+            self._push(what.until_us, END, -1, what=what)
+
+    def _arrive(self, node: int) -> None:
+        if node in self.nodes:
+            return
+        contacts = self._known.get(node, ())
+        if not contacts and self.nodes:
+            there = list(self.nodes)
+            contacts = tuple(self._contacts.sample(there, min(3, len(there))))
+        self._lives[node] += 1
+        here = self._maker(node, contacts, self.now)
+        self.nodes[node] = here
+        self._meter.appeared(node, self.now)
+        self._carry_out(node, here.start(self.now))
+        first = max(self.now, self._plan.sending_us) + self._phase.randrange(self._interval_us)
+        self._push(first, SEND, node, self._lives[node])
+
+    def _depart(self, what: Depart) -> None:
+        node = what.node
+        here = self.nodes.get(node)
+        if here is None:
+            return
+        if what.polite:
+            self._carry_out(node, here.leave(self.now))
+        self._kill(node)
+        if not what.polite:
+            self._recorders[node].record(CRASH, 0, self.now)
+
+    def _kill(self, node: int) -> None:
+        """The process dies; its machine tells whoever had a link to it."""
+        self._known[node] = self.nodes.pop(node).members.known
+        self._lives[node] += 1
+        self._paused.pop(node, None)
+        self.crashes += 1
+        for peer in list(self._links.of(node)):
+            session = self._links.get(node, peer)
+            self._hang_up(node, peer, self.now)
+            if session is not None and (node, peer) in self._cut:
+                self._push(self.now + self._silence_us, DOWN, peer, node, session)
+        for key in [key for key in self._links.opening if node in key]:
+            session = self._links.opening.pop(key)
+            other = key[0] if key[1] == node else key[1]
+            self._push(self.now + self._delay(node, other), DOWN, other, node, session)
+
+    def _reset(self, what: Reset) -> None:
+        session = self._links.get(what.node, what.peer)
+        here = self.nodes.get(what.node)
+        if session is None or here is None:
+            return
+        self._links.drop(what.node, what.peer)
+        self._push(self.now + 2 * self._silence_us, DOWN, what.peer, what.node, session)
+        self._carry_out(what.node, here.unlinked(what.peer, self.now))
+
+    def _part(self, what: Cut) -> None:
+        self._cut.update(what.links)
+        for node, peer in sorted(what.links):
+            for one, other in ((node, peer), (peer, node)):
+                session = self._links.get(one, other)
+                if session is not None:
+                    self._watch(one, other, session)
+        self._push(what.until_us, END, -1, what=what)
+
+    def _mend(self, what: Cut) -> None:
+        self._cut -= Counter(dict.fromkeys(what.links, 1))
+        for node, peer in sorted(what.links):
+            session = self._links.get(node, peer)
+            if session is not None and (node, peer) not in self._cut:
+                stuck, session.stuck = session.stuck, []
+                for one, other, packet in stuck:
+                    if (one, other) == (node, peer):
+                        self._transmit(one, other, packet, self.now)  # type: ignore[arg-type]
+                    else:
+                        session.stuck.append((one, other, packet))
+
+    def _pause(self, what: Pause, over: bool) -> None:
+        node = what.node
+        if over:
+            for at, _, kind, _, peer, carried in self._paused.pop(node, ()):
+                self._push(max(at, self.now), kind, node, peer, carried)
+            return
+        if node not in self.nodes or node in self._paused:
+            return
+        self._paused[node] = []
+        for peer, session in self._links.of(node).items():
+            self._watch(peer, node, session)
+        self._push(what.until_us, END, -1, what=what)
