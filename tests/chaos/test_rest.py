@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from thence.cli.chaos.rest import account, grown, left_over, memory_bytes
+from thence.cli.chaos.rest import account, complaints, grown, left_over, memory_bytes
 from thence.cli.chaos.storm import changes
+from thence.cli.cluster import Cluster
+from thence.cli.layout import open_layout
 from thence.runtime.status import LoadStatus, LogStatus, MemberStatus, Status
 
 LOG = LogStatus(bytes=1, head=0, tail=1, durable=1, sync="no")
@@ -81,3 +83,20 @@ def test_faults_of_a_link_are_changed_step_by_step() -> None:
     assert changes(both, slow) == [("mend", 0.0), ("slow", 5.0)]
     assert changes(both, whole) == [("mend", 0.0), ("slow", 0.0)]
     assert changes(slow, cut) == [("cut", 0.0), ("slow", 0.0)]
+
+
+def test_errors_and_tracebacks_and_peers_that_were_cut_off_are_found_in_logs(tmp_path: Path) -> None:
+    cluster = Cluster(open_layout(tmp_path / "c", 2))
+    log = cluster.nodes["a"].log
+    log.parent.mkdir()
+    log.write_text(
+        "2026-01-01T00:00:00Z info  running node=a error=none\n"
+        '2026-01-01T00:00:01Z warn  "peer cut off" peer=b why="spoke nonsense"\n'
+        "2026-01-01T00:00:02Z error cannot write\n"
+        'Traceback (most recent call last):\n  File "x"\nValueError: what\n'
+    )
+    assert complaints(cluster) == [
+        'a: 2026-01-01T00:00:01Z warn  "peer cut off" peer=b why="spoke nonsense"',
+        "a: 2026-01-01T00:00:02Z error cannot write",
+        "a: ValueError: what",
+    ]

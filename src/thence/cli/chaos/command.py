@@ -13,7 +13,7 @@ from typing import Final
 
 from thence.cli.chaos.doomed import PROGRAM
 from thence.cli.chaos.plan import draw_plan, draw_setup
-from thence.cli.chaos.rest import await_rest, grown, left_over, memories, tracebacks
+from thence.cli.chaos.rest import await_rest, complaints, grown, left_over, memories
 from thence.cli.chaos.storm import STOP_S, Storm
 from thence.cli.cluster import Cluster
 from thence.cli.console import out, working
@@ -77,6 +77,10 @@ def _clear(folder: Path) -> None:
         raise UsageError(f"cannot write to {folder}: {error.strerror}") from error
 
 
+def _tell(line: str) -> None:
+    out.print(f"  {line}", markup=False)
+
+
 class Round:
     """One cluster, from its start to the verdict on its trace."""
 
@@ -101,12 +105,12 @@ class Round:
         self._judge(master)
 
     def _storm(self) -> None:
-        storm = Storm(self._cluster, self._setup, self._plan, lambda line: out.print(f"  {line}"))
+        storm = Storm(self._cluster, self._setup, self._plan, _tell)
         storm.start()
         before = memories(self._cluster)
         storm.run(self._seconds)
         storm.calm()
-        took_s = await_rest(self._cluster, REST_S)
+        took_s = await_rest(self._cluster, REST_S, _tell)
         after = memories(self._cluster)
         out.print(
             f"  all delivered and stable everywhere {took_s:.1f} s after the last trouble; "
@@ -121,8 +125,8 @@ class Round:
             raise ThenceError(f"did not stop in order: {', '.join(bad)}")
         if pids := left_over(self._cluster.layout.folder.absolute()):
             raise ThenceError(f"processes were left behind: {', '.join(map(str, pids))}")
-        if told := tracebacks(self._cluster):
-            raise ThenceError(f"a traceback in the log of {'; '.join(told)}")
+        if told := complaints(self._cluster):
+            raise ThenceError(f"{len(told)} complaints in the logs: {'; '.join(told[:5])}")
 
     def _judge(self, master: str | None) -> None:
         with working("Spark starts and judges"):

@@ -16,20 +16,26 @@ from thence.core.errors import ThenceError
 from thence.runtime.status import Status
 
 LOOK_EVERY_S: Final = 0.2
+TELL_EVERY_S: Final = 5.0
+CUT_OFF: Final = '"peer cut off"'
 
 
 class RestlessError(ThenceError):
     """A group that did not come to rest: who lacks what."""
 
 
-def await_rest(cluster: Cluster, patience_s: float, watch: Callable[[], None] = lambda: None) -> float:
-    """Wait for it; how long it took."""
+def await_rest(cluster: Cluster, patience_s: float, tell: Callable[[str], None]) -> float:
+    """Wait for it; how long it took. What it waits for is told now and then."""
     begun = time.monotonic()
+    tell_at = begun + TELL_EVERY_S
     while accounts := {name: what for name in cluster.names if (what := _restless(cluster, name))}:
-        watch()
-        if time.monotonic() - begun > patience_s:
-            told = "; ".join([f"{name}: {what}" for name, what in accounts.items()])
+        now = time.monotonic()
+        told = "; ".join([f"{name}: {what}" for name, what in accounts.items()])
+        if now - begun > patience_s:
             raise RestlessError(f"not at rest after {patience_s:.0f} s: {told}")
+        if now > tell_at:
+            tell(f"waiting: {told}")
+            tell_at = now + TELL_EVERY_S
         time.sleep(LOOK_EVERY_S)
     return time.monotonic() - begun
 
@@ -105,8 +111,9 @@ def left_over(folder: Path) -> list[int]:
     return found
 
 
-def tracebacks(cluster: Cluster) -> list[str]:
-    """The first line of each traceback that a node wrote, and the last: a bug, whatever came of it."""
+def complaints(cluster: Cluster) -> list[str]:
+    """What nodes wrote that none should write when all of them are correct and no disk fails: errors, peers
+    that were cut off for what they sent, and tracebacks (of which the last line tells most)."""
     found = []
     for node in cluster.nodes.values():
         lines = node.log.read_text(errors="replace").splitlines() if node.log.exists() else []
@@ -114,4 +121,6 @@ def tracebacks(cluster: Cluster) -> list[str]:
             if line.startswith("Traceback"):
                 ends = [later for later in lines[number + 1 :] if later and not later.startswith(" ")]
                 found.append(f"{node.name}: {ends[0] if ends else line}")
+            elif line.split()[1:2] == ["error"] or CUT_OFF in line:
+                found.append(f"{node.name}: {line}")
     return found
