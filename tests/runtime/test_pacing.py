@@ -5,7 +5,10 @@ from random import Random
 import pytest
 
 from thence.core.errors import UsageError
+from thence.runtime.address import Address
+from thence.runtime.link import End
 from thence.runtime.pacing import DelayLine, LinkLimits, Pulse, backoff_us, pulse
+from thence.runtime.peer import Peer
 from thence.runtime.settings import LinkSettings
 
 SETTINGS = LinkSettings(backoff_first_us=100, backoff_most_us=1000)
@@ -77,6 +80,17 @@ def test_a_slow_link_can_be_emptied() -> None:
     line.put(0, b"b")
     assert line.take_all() == b"ab"
     assert line.queued_bytes == 0
+
+
+def test_a_link_that_fails_right_after_it_came_up_is_dialled_ever_more_seldom() -> None:
+    peer = Peer("b", Address("127.0.0.1", 1), dials=True, now=0)
+    for count in (1, 2, 3):
+        peer.since_us = 1000 * count
+        peer.went_down(End.LOST, "lost", now=1000 * count + 99, steady_us=100)
+        assert peer.failures == count
+    peer.since_us = 9000
+    peer.went_down(End.LOST, "lost", now=9100, steady_us=100)
+    assert peer.failures == 1
 
 
 def test_limits_of_nothing_are_refused() -> None:

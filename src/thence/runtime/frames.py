@@ -85,7 +85,7 @@ class Framer:
         self._most = most
         self._kept = bytearray()
         self._need = HEAD
-        """How long `_kept` must become before something can be said about it."""
+        """How long the frame is that `_kept` begins, once its length has arrived."""
         self.own: list[bytes] = []
         """Frames of the link itself, for whoever runs it to take away."""
 
@@ -136,6 +136,5 @@ class Framer:
         frame = bytes(memoryview(kept)[HEAD:])
         # A new one rather than an emptied one: a long frame must not leave its memory behind.
         self._kept = bytearray()
-        self._need = HEAD
         (packets if frame[1] < FIRST_LINK_KIND else self.own).append(frame)
         return stop
