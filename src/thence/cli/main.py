@@ -55,14 +55,16 @@ def sim(
     order: Annotated[
         str | None, typer.Option(help="Ordering engine: graph, vector, vector-e2e, none.")
     ] = None,
-    spread: Annotated[str | None, typer.Option(help="How messages travel: mesh.")] = None,
+    spread: Annotated[
+        str | None, typer.Option(help="How messages travel: mesh, sync-tree, flood, pull.")
+    ] = None,
     nodes: Annotated[int | None, typer.Option(help="Members of the group.")] = None,
     messages: Annotated[int | None, typer.Option(help="Messages that each member sends.")] = None,
     interval_ms: Annotated[float | None, typer.Option(help="Mean time between a member's messages.")] = None,
     interval: Annotated[str | None, typer.Option(help="fixed, or poisson (truncated at 4 ×).")] = None,
     latency_ms: Annotated[float | None, typer.Option(help="One-way latency of a link.")] = None,
     latency: Annotated[
-        str | None, typer.Option(help="fixed, or weibull: times (1 + a Weibull sample).")
+        str | None, typer.Option(help="fixed; weibull: times (1 + a Weibull sample); grid (partial views).")
     ] = None,
     latency_matrix: Annotated[
         Path | None,
@@ -93,6 +95,9 @@ def sim(
         typer.Option(help="datagram: packets are lost singly; session: in order until a link breaks."),
     ] = None,
     payload_bytes: Annotated[int | None, typer.Option(help="Size of a payload.")] = None,
+    probability: Annotated[
+        float | None, typer.Option(help="Partial views: that a member sends when it may.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="The one seed of everything random.")] = None,
     trace: Annotated[
         Path | None, typer.Option(help="Folder for the trace; without it none is kept.", metavar="DIR")
@@ -113,7 +118,7 @@ def sim(
         "slow_factor": slow_factor, "loss": loss, "duplicate": duplicate, "reorder": reorder,
         "take_ms": take_ms, "batch_ms": batch_ms, "stability": stability,
         "durable": durable, "links": links,
-        "payload_bytes": payload_bytes, "seed": seed,
+        "payload_bytes": payload_bytes, "probability": probability, "seed": seed,
     }  # fmt: skip
     raise typer.Exit(command.run(scenario, given, trace, as_json))
 

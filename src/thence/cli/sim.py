@@ -5,8 +5,10 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+from thence.cli import sim_overlay
 from thence.cli.console import counting, out
 from thence.sim.groups_run import MEMBERSHIP, SAYS, simulate_group
+from thence.sim.overlay_scenarios import OVERLAY_SCENARIOS
 from thence.sim.run import Outcome, simulate
 from thence.sim.scenarios import SCENARIOS, configure
 from thence.sim.settings import Settings
@@ -17,7 +19,13 @@ def run(scenario: str, given: Mapping[str, object], trace: Path | None, as_json:
         for known in SCENARIOS.values():
             out.print(f"{known.name:<12} {known.says}")
         out.print(f"{MEMBERSHIP:<12} {SAYS}")
+        out.print("Over partial views (--spread sync-tree, flood, …):")
+        for other in OVERLAY_SCENARIOS.values():
+            out.print(f"{other.name:<12} {other.says}")
         return 0
+    if sim_overlay.wanted(scenario, given):
+        return sim_overlay.run(scenario, given, trace, as_json)
+    given = sim_overlay.without_its_own(given)
     if scenario == MEMBERSHIP:
         return _membership(given, trace, as_json)
     settings = configure(scenario, **given)

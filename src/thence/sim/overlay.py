@@ -1,8 +1,10 @@
 """One simulated run of an overlay, from settings to trace and outcome."""
 
+import os
 import time
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 from statistics import fmean
 from typing import BinaryIO
@@ -16,6 +18,7 @@ from thence.sim.overlay_node import OverlayNode
 from thence.sim.overlay_scenarios import find as find_scenario
 from thence.sim.overlay_settings import OverlaySettings, delays
 from thence.sim.overlay_world import OverlayWorld
+from thence.sim.run import TRACE_FILE, Watcher, trace_file
 from thence.spread.overlays import OverlayKind, overlay
 from thence.spread.streams import Streams
 from thence.trace.parquet import ROWS_PER_FLUSH, ParquetTrace
@@ -104,7 +107,7 @@ class OverlayRun:
             self.meter,
         )
 
-    def __call__(self) -> OverlayOutcome:
+    def __call__(self, watcher: Watcher | None = None) -> OverlayOutcome:
         started = time.process_time()
         settled: dict[int, int] = {}
         """By mark: since when the branches are one tree, as far as was seen."""
@@ -115,6 +118,8 @@ class OverlayRun:
                 self._look(settled)
                 if sum(map(len, self._columns)) >= ROWS_PER_FLUSH:
                     self._flush()
+                if watcher:
+                    watcher(min(self.world.now, over) // 1_000_000, over // 1_000_000)
                 if self.world.now >= over and not self.problems():
                     break
             self._flush()
@@ -124,7 +129,7 @@ class OverlayRun:
         return self._outcome(settled, time.process_time() - started)
 
     def _look(self, settled: dict[int, int]) -> None:
-        past = [mark for mark in self.plan.marks if mark < self.world.now]
+        past = [mark for mark in self.plan.marks if mark <= self.world.now]
         if not past:
             return
         if self.is_tree():
@@ -184,6 +189,23 @@ class OverlayRun:
             virtual_ms=self.world.now / 1000,
             cpu_seconds=cpu,
         )
+
+
+def simulate_overlay(
+    settings: OverlaySettings, folder: Path | None = None, watcher: Watcher | None = None, run: str = ""
+) -> OverlayOutcome:
+    """Run, and leave the trace in `folder`, whole or not at all. The watcher is told virtual seconds."""
+    if folder is None:
+        return OverlayRun(settings)(watcher)
+    target = trace_file(folder)
+    partial = target.with_name(f".{TRACE_FILE}.{os.getpid()}")
+    try:
+        with partial.open("wb") as sink:
+            outcome = OverlayRun(settings, sink, run)(watcher)
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+    return outcome
 
 
 def _reached(links: set[tuple[int, int]], start: int) -> set[int]:

@@ -37,9 +37,13 @@ OVERLAYS: dict[str, OverlayKind] = {
 }
 
 
+ALIASES = {"tree": "sync-tree"}
+"""What people say for short."""
+
+
 def overlay(name: str) -> OverlayKind:
     try:
-        return OVERLAYS[name]
+        return OVERLAYS[ALIASES.get(name, name)]
     except KeyError:
         raise UsageError(
             f"unknown spread {name!r}; over partial views there is {', '.join(OVERLAYS)}"

@@ -1,0 +1,65 @@
+"""`thence sim` for spreads over partial views: trees, flood, pull."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+from thence.cli.console import counting, out
+from thence.core.errors import UsageError
+from thence.sim.overlay import OverlayOutcome, simulate_overlay
+from thence.sim.overlay_scenarios import OVERLAY_SCENARIOS, configure
+from thence.sim.overlay_settings import OverlaySettings
+from thence.sim.scenarios import SCENARIOS
+from thence.spread.overlays import ALIASES, OVERLAYS
+
+
+def wanted(scenario: str, given: Mapping[str, object]) -> bool:
+    """Whether these flags are about an overlay."""
+    spread = given.get("spread")
+    if spread in OVERLAYS or spread in ALIASES:
+        return True
+    if scenario in OVERLAY_SCENARIOS and scenario not in SCENARIOS:
+        if spread is not None:
+            raise UsageError(f"scenario {scenario} is for partial views: --spread {', '.join(OVERLAYS)}")
+        return True
+    return False
+
+
+def without_its_own(given: Mapping[str, object]) -> dict[str, object]:
+    """The flags that mean something elsewhere too; an error if one of the others was given."""
+    if given.get("probability") is not None:
+        raise UsageError("--probability is for spreads over partial views")
+    return {name: value for name, value in given.items() if name != "probability"}
+
+
+def run(scenario: str, given: Mapping[str, object], trace: Path | None, as_json: bool) -> int:
+    settings = configure(scenario, **given)
+    with counting("simulating") as watcher:
+        outcome = simulate_overlay(settings, trace, watcher)
+    if as_json:
+        print(json.dumps({**asdict(settings), **asdict(outcome), "trace": trace and str(trace)}))
+    else:
+        tell(settings, outcome, trace)
+    return 0 if outcome.complete else 1
+
+
+def tell(settings: OverlaySettings, outcome: OverlayOutcome, trace: Path | None) -> None:
+    out.print(
+        f"{settings.scenario}: {outcome.nodes} nodes at the end, order {settings.order}, spread "
+        f"{settings.spread}, seed {settings.seed}"
+    )
+    out.print(
+        f"  {outcome.sends:,} sends, {outcome.deliveries:,} deliveries, {outcome.duplicates:,} duplicates "
+        f"dropped; everybody had a message after {outcome.latency_ms:,.0f} ms on average, "
+        f"{outcome.slowest_ms:,.0f} ms at worst ({outcome.slowest})"
+    )
+    layers = ", ".join(f"{count:,} {layer}" for layer, count in outcome.bytes.items())
+    out.print(f"  bytes: {layers}")
+    if outcome.settled_ms:
+        times = ", ".join(f"{ms / 1000:.1f}" for ms in outcome.settled_ms)
+        out.print(f"  one tree again after {times} s")
+    out.print(f"  {outcome.virtual_ms / 1000:,.3f} s of virtual time in {outcome.cpu_seconds:.2f} s of CPU")
+    if trace:
+        out.print(f"  trace in {trace}")
+    out.print("  complete: all delivered everywhere" if outcome.complete else f"  INCOMPLETE: {outcome.why}")
