@@ -1,7 +1,7 @@
 """Bytes that nobody vouches for: random ones, and valid ones that were tampered with.
 
 Whatever reads a peer's bytes may say `PeerError` and nothing else, and must not need more memory than a
-multiple of what it was given. What once broke a reader is kept in `crashers/` and replayed.
+multiple of what it was given. Inputs kept in `crashers/` are replayed.
 
 `THENCE_FUZZ=100000` looks that hard.
 """
@@ -148,7 +148,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
 
 
 @pytest.mark.parametrize("path", CRASHERS, ids=lambda path: path.stem)
-def test_what_once_broke_a_reader_does_not_any_more(path: Path) -> None:
+def test_kept_inputs_are_only_ever_a_peers_error(path: Path) -> None:
     TARGETS[path.name.split("-")[0]](path.read_bytes())
 
 
