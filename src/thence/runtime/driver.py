@@ -71,6 +71,8 @@ class _Leaving(NamedTuple):
     """What may leave once the log is durable up to a position."""
 
     position: int
+    rows: bytes
+    """For the trace, before anything else: under `always` a trace must not know what the disk may forget."""
     packets: dict[int, list[bytes]]
     answers: Sequence["Answer"]
 
@@ -253,13 +255,12 @@ class Driver:
             return
         try:
             self._log_effects(self.replica.commit(now))
-            if self._lines is not None and len(self._lines):
-                self._trace.write(self._lines.take_bytes())  # type: ignore[union-attr]  # they come together
         except StorageError as error:
             # Whatever is answered here was committed before: it waits for what else was promised.
-            self._held.append(_Leaving(self._log.tail, {}, answers))
+            self._held.append(_Leaving(self._log.tail, b"", {}, answers))
             self._in_trouble(error)
             return
+        rows = b"" if self._lines is None or not len(self._lines) else self._lines.take_bytes()
         packets: dict[int, list[bytes]] = {}
         encode = self._codec.encode
         for effect in effects:
@@ -272,26 +273,37 @@ class Driver:
                         packets[peer] = [data]
             else:
                 self._wake_at(effect.at)
-        if packets or answers:
-            self._held.append(_Leaving(self._log.tail, packets, answers))
+        if packets or answers or rows:
+            self._held.append(_Leaving(self._log.tail, rows, packets, answers))
             self._leave()
         self._sink.stepped(now)
-        if now - self._collected_at > COLLECT_EVERY_US:
+        if self.trouble is None and now - self._collected_at > COLLECT_EVERY_US:
             self._collect(now)
 
     def _leave(self) -> None:
         """In order: a segment that was sealed makes later steps durable while a sync for earlier ones is
         still under way."""
         if self._trace is not None and self._trace.waiting:
-            return
+            return  # rows of an earlier step
         held = self._held
         while held and (not self._always or held[0].position <= self._log.durable):
             leaving = held.popleft()
+            if leaving.rows and not self._write_rows(leaving):
+                return
             for peer, packets in leaving.packets.items():
                 self._outlet.send(peer, packets)
             for future, delivered in leaving.answers:
                 if not future.done():
                     future.set_result(delivered)
+
+    def _write_rows(self, leaving: _Leaving) -> bool:
+        try:
+            self._trace.write(leaving.rows)  # type: ignore[union-attr]  # where there are rows there is a trace
+        except StorageError as error:  # the trace keeps them, and they go first when it can be written again
+            self._held.appendleft(leaving._replace(rows=b""))
+            self._in_trouble(error)
+            return False
+        return True
 
     # Timers
 
@@ -344,7 +356,11 @@ class Driver:
     def _collect(self, now: int) -> None:
         self._collected_at = now
         try:
-            self.replica.collect(now)
+            if self._trace is not None and self._held:
+                self._log.sync(now)  # what is collected cannot be added to a trace later: rows first
+                self._leave()
+            if self.trouble is None:
+                self.replica.collect(now)
         except StorageError as error:
             self._in_trouble(error)
 
@@ -357,22 +373,24 @@ class Driver:
         self.trouble = error
         self.replica.roll_back(self._clock())
         # What is committed goes to the peers when the links are back, and its answers wait for their sync.
-        self._held = deque([_Leaving(held.position, {}, held.answers) for held in self._held])
+        self._held = deque([held._replace(packets={}) for held in self._held])
         self._refuse_batch(refused(error))
         self._outlet.begin_anew(str(error))
         self._probe_later()
 
     def _probe_later(self) -> None:
-        self._probing = self._loop.call_later(PROBE_EVERY_S, self._probe)
+        if self._probing is None:
+            self._probing = self._loop.call_later(PROBE_EVERY_S, self._probe)
 
     def _probe(self) -> None:
         """Is there room again?"""
+        self._probing = None
         if self.broken.done():
             return
         now = self._clock()
         try:
             self._log.note(PROBE_NOTE, b"")
-            effects = self.replica.commit(now)
+            self._log_effects(self.replica.commit(now))
             if self._trace is not None:
                 self._trace.write(b"")
         except StorageError as error:
@@ -384,7 +402,6 @@ class Driver:
             self._probe_later()
             return
         self.trouble = None
-        self._log_effects(effects)
         self._leave()
         if self._came_up:
             self._came_up = False
