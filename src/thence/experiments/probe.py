@@ -188,6 +188,9 @@ class OrdererAround:
     def resume(self, counters: tuple[int, ...]) -> None:
         self._inner.resume(counters)
 
+    def drop(self, origin: int) -> None:
+        self._inner.drop(origin)
+
     def check(self, message: Message) -> None:
         self._inner.check(message)
 

@@ -133,6 +133,10 @@ class Orderer(Protocol):
         """After a restart: everything up to these counters had been released."""
         ...
 
+    def drop(self, origin: int) -> None:
+        """Forget the messages of `origin` that are held back."""
+        ...
+
     def check(self, message: Message) -> None:
         """`PeerError` if no correct member can have sent this: it would wait for ever, or worse."""
         ...

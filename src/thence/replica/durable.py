@@ -20,10 +20,10 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from thence.core.codec import Codec
+from thence.core.codec import MAX_SEQ, Codec
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
 from thence.core.errors import StorageError
-from thence.core.machine import Effect, OrderEffect, Wake
+from thence.core.machine import Effect, OrderEffect, Phantom, Wake
 from thence.core.message import Message
 from thence.core.tag import Tag
 from thence.core.varint import Reader, put
@@ -40,6 +40,12 @@ from thence.trace.recorder import Recorder
 FRONTIER: Final = 1
 """The key of the notes that hold a frontier."""
 
+REGAINING: Final = 4
+"""The key of the notes that say: from this counter on, own messages in the log were given back by others."""
+
+REGAINED: Final = 5
+"""And up to this one."""
+
 INBOX_MAX: Final = 4096
 """Messages that wait for the application in memory: enough that reading the log back costs little each."""
 
@@ -53,7 +59,7 @@ class Published(NamedTuple):
 class DurableReplica(Replica):
     __slots__ = (
         "_codec", "_frontier", "_gathered", "_inbox_max", "_log", "_make_orderer", "_marked", "_me", "_noted",
-        "_positions", "_segment", "_spilled", "_stable", "taken",
+        "_positions", "_regained", "_segment", "_spilled", "_stable", "taken",
     )  # fmt: skip
 
     def __init__(
@@ -83,6 +89,8 @@ class DurableReplica(Replica):
         self._stable = list(log.stable) + [0] * (size - len(log.stable))
         self._frontier = engine.tagger(me, size)
         """Sees every message of the log, in its order, whether the application has taken it or not."""
+        self._regained: list[tuple[int, int]] = []
+        """Own messages that come to the application like those of others: above, up to."""
         self._noted: list[int] = []
         self._segment = log.active
         self.taken = taken
@@ -100,8 +108,8 @@ class DurableReplica(Replica):
             self._witness.resume(tuple(kept))
         own: list[Message] = []
         for position, record in log.records(log.head):
-            if isinstance(record, Note) and record.key == FRONTIER:
-                self._resume(record.data)
+            if isinstance(record, Note):
+                self._recall(record)
             if not isinstance(record, Stored):
                 continue
             message = understood(self._codec, record)
@@ -111,13 +119,56 @@ class DurableReplica(Replica):
             kept[origin] = seq
             if origin == me and seq > self._stable[me]:
                 own.append(message)
-            if origin == me or position <= self.taken:
+            if position <= self.taken or self._own(message.dot):
                 self._tagger.recall(message)
                 if self._witness is not None:
                     self._witness.see(message)
         if self._witness is not None:
             self._witness.recall_stable(tuple(self._stable))
         self._spread.recall(tuple(kept), own, now)
+
+    def _recall(self, note: Note) -> None:
+        if note.key == FRONTIER:
+            self._resume(note.data)
+        elif note.key == REGAINING:
+            self._regain(int.from_bytes(note.data, "little"))
+        elif note.key == REGAINED:
+            self._regained_up_to(int.from_bytes(note.data, "little"))
+
+    def _own(self, dot: int) -> bool:
+        """Did the client send this, and so has seen it, since the node last forgot anything?"""
+        if dot & ORIGIN_MASK != self._me:
+            return False
+        return not any(above < dot >> ORIGIN_BITS <= upto for above, upto in self._regained)
+
+    def _regain(self, above: int) -> None:
+        self._regained_up_to(above)
+        self._regained.append((above, MAX_SEQ))
+
+    def _regained_up_to(self, upto: int) -> None:
+        if self._regained and self._regained[-1][1] == MAX_SEQ:
+            self._regained[-1] = (self._regained[-1][0], upto)
+
+    @property
+    def regaining(self) -> bool:
+        """Own messages may still come, or wait for the application to take them."""
+        return bool(self._regained) and self._regained[-1][1] == MAX_SEQ
+
+    def regain(self) -> None:
+        """The log may lack messages that this node has sent: until `regained`, those that others have come
+        back as if they were others'. Part of the next commit."""
+        above = self._log.vector[self._me]
+        self._log.note(REGAINING, above.to_bytes(8, "little"))
+        self._regain(above)
+
+    def regained(self) -> bool:
+        """Everything that others have is in the log: from now on the client may send, if it has taken it."""
+        if any(message.dot & ORIGIN_MASK == self._me for message in self.inbox) or self._spilled:
+            return False
+        upto = self._log.vector[self._me]
+        self._log.note(REGAINED, upto.to_bytes(8, "little"))
+        self._regained_up_to(upto)
+        return True
 
     def _resume(self, note: bytes) -> None:
         """What stood before this note may have been collected: begin with what it says."""
@@ -143,6 +194,8 @@ class DurableReplica(Replica):
 
     def collect(self, now: int) -> Collected:
         """Remove from the log what nobody needs any more."""
+        if self.regaining:
+            return Collected(0, 0)
         passed = [position for position in self._noted if position <= self._log.taken]
         collected = self._log.collect(now, passed[-1] if passed else 0)
         self._noted = [position for position in self._noted if position >= self._log.head]
@@ -160,6 +213,8 @@ class DurableReplica(Replica):
 
     def take(self, now: int) -> Delivered:
         self.taken = self._positions.popleft()
+        if self.inbox[0].dot & ORIGIN_MASK == self._me:
+            self._tagger.recall(self.inbox[0])  # the next one counts on from it
         delivered = super().take(now)
         if self._spilled and not self.inbox:
             self._refill()
@@ -191,6 +246,14 @@ class DurableReplica(Replica):
         self._orderer.resume(kept)
         self._spread.recall(kept, (), now)
         self._marked = self._log.taken
+
+    def _check(self, message: Message) -> None:
+        if not self.regaining:  # then others know more of this node than it does
+            super()._check(message)
+
+    def _heard(self, peer: int, phantom: Phantom, effects: list[Effect], now: int) -> None:
+        if not self.regaining:  # whoever needs an answer asks again
+            super()._heard(peer, phantom, effects, now)
 
     def _mark_taken(self) -> None:
         if self.taken > self._marked:
@@ -239,12 +302,12 @@ class DurableReplica(Replica):
         """Read on where the inbox ends."""
         inbox, positions = self.inbox, self._positions
         for stored in self._log.since(max(self.taken, self._log.head)):
-            if stored.dot & ORIGIN_MASK != self._me:
+            if not self._own(stored.dot):
                 inbox.append(understood(self._codec, stored))
                 positions.append(stored.position)
                 if len(inbox) >= self._inbox_max:
                     return
-        self._spilled = any(message.dot & ORIGIN_MASK != self._me for message in self._gathered)
+        self._spilled = not all(self._own(message.dot) for message in self._gathered)
 
     def _sweep(self, now: int) -> Sequence[Tag]:
         found = super()._sweep(now)

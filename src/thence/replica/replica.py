@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from thence.core.machine import (
     Batch,
     Effect,
+    Forget,
     Forward,
     OrderEffect,
     Packet,
@@ -151,14 +152,17 @@ class Replica:
             return effects
         # Before anybody takes note of it: what is refused must be able to come again as it should be.
         if isinstance(packet, Message):
-            self._orderer.check(packet)
+            self._check(packet)
         elif isinstance(packet, Batch):
             for message in packet.messages:
-                self._orderer.check(message)
+                self._check(message)
         fresh = self._route(self._spread.receive(peer, packet, now), peer, effects, now)
         if not fresh and type(packet) is Message:
             self._recorder.record(DUPLICATE, packet.dot, now)
         return effects
+
+    def _check(self, message: Message) -> None:
+        self._orderer.check(message)
 
     def up(self, peer: int, now: int) -> list[Effect]:
         """A link to `peer` is there."""
@@ -255,6 +259,8 @@ class Replica:
                     self._expect(effects, now)
                 else:
                     self._recorder.record(HOLD, effect.dot, now)
+            elif isinstance(effect, Forget):
+                self._orderer.drop(effect.origin)
             else:
                 effects.append(effect)
         return fresh

@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 from thence.core.codec import Codec
 from thence.core.errors import UsageError
+from thence.oplog.log import OpLog
 from thence.order.engine import Engine
 from thence.order.engines import engine as find_engine
 from thence.replica.replica import Replica
@@ -110,6 +111,10 @@ class Run:
             if self._trace:
                 self._trace.close()
         return self._outcome(progress, time.process_time() - started)
+
+    def logs(self) -> list[OpLog]:
+        """What durable nodes have written down."""
+        return [self._stores.log(node) for node in range(self.settings.nodes)] if self._stores else []
 
     def _flush(self) -> None:
         for node, columns in enumerate(self._columns):

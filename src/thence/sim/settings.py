@@ -48,6 +48,10 @@ class Settings:
     links: str = "datagram"
     """`datagram`: packets are lost, repeated and reordered one by one. `session`: they arrive in order, until
     the link breaks (as TCP does); needs durable nodes."""
+    sync: str = "always"
+    """`no`: a machine that goes down forgets what its disk had not got round to; what others have of that
+    node's messages comes back from them. (A message that nobody has never was, and its dot is used again:
+    such a trace is not for the verdicts.)"""
     segment_bytes: int = 1 << 16
     """Size of a segment of that log: small, so that short runs have several."""
     payload_bytes: int = 64
@@ -72,6 +76,8 @@ class Settings:
         need(self.interval in ("fixed", "poisson"), f"--interval is fixed or poisson, not {self.interval!r}")
         need(self.latency in ("fixed", "weibull"), f"--latency is fixed or weibull, not {self.latency!r}")
         need(self.links in ("datagram", "session"), f"--links is datagram or session, not {self.links!r}")
+        need(self.sync in ("always", "no"), f"sync is always or no, not {self.sync!r}")
+        need(self.sync == "always" or self.links == "session", "sync no needs links session")
         need(self.links == "datagram" or self.durable, "--links session needs --durable")
         for name in ("loss", "duplicate", "reorder"):
             share = getattr(self, name)

@@ -4,7 +4,7 @@ from random import Random
 
 from thence.core.codec import Codec
 from thence.oplog.log import OpLog
-from thence.oplog.policy import Sync
+from thence.oplog.policy import Policy, Sync
 from thence.oplog.settings import Settings as LogSettings
 from thence.order.engine import Engine
 from thence.replica.durable import DurableReplica
@@ -33,13 +33,16 @@ class Stores:
         self._names = names
         self._recorders = recorders
         self._random = Random(f"{settings.seed}/disk")
-        # Always: a node never tells what it could forget, so that it comes back as the same member.
-        self._log_settings = LogSettings(sync="always", segment_bytes=settings.segment_bytes)
+        policy: Policy = "always" if settings.sync == "always" else "no"
+        self._log_settings = LogSettings(sync=policy, segment_bytes=settings.segment_bytes)
+        self._forgetful: set[int] = set()
+        """Nodes that may have forgotten what they sent."""
         self._disks = [Disk(Random(f"{settings.seed}/disk/{name}")) for name in names]
         # Small as well as large ones: what does not fit must come from the log.
         small = Random(f"{settings.seed}/small")
         self._inbox_max = small.choice((1, 3, 4096))
         self._sessions = SessionSettings(window=small.choice((4, 16, 8192)))
+        self._meshes: dict[int, SessionMesh] = {}
         self._logs: dict[int, OpLog] = {}
         self._running: dict[int, DurableReplica] = {}
 
@@ -53,6 +56,8 @@ class Stores:
         settings, before = self._settings, self._running.get(node)
         spread = self._spread(node, log)
         taken = before.taken if before else 0  # the application's own; it is somewhere else
+        if node in self._forgetful:
+            taken = min(taken, log.taken)  # or on the same disk
         made = DurableReplica(
             node,
             settings.nodes,
@@ -66,14 +71,25 @@ class Stores:
             self._inbox_max,
         )
         self._logs[node], self._running[node] = log, made
+        if node in self._forgetful:
+            made.regain()
         return made
+
+    def may_send(self, node: int) -> bool:
+        """Not while there may be messages that it has sent and does not know of."""
+        return not self._running[node].regaining
+
+    def log(self, node: int) -> OpLog:
+        return self._logs[node]
 
     def _spread(self, node: int, log: OpLog) -> Spread:
         settings = self._settings
         if settings.links == "datagram":
             return build(settings.spread, node, settings.nodes, settings.batch_us)
         history = LogHistory(log, Codec(settings.nodes, self._engine.stamps_are_dots))
-        return SessionMesh(node, settings.nodes, history, self._sessions)
+        mesh = SessionMesh(node, settings.nodes, history, self._sessions, node in self._forgetful)
+        self._meshes[node] = mesh
+        return mesh
 
     def commit(self, node: int, now: int) -> None:
         """Write down what the last step must not forget, and sync it."""
@@ -82,6 +98,8 @@ class Stores:
             if isinstance(effect, Sync):
                 self._disks[node].sync(effect.file)
                 log.synced(effect, now)
+        if replica.regaining and not self._meshes[node].recovering and replica.regained():
+            self._forgetful.discard(node)
         if log.segments > KEEP_SEGMENTS:
             replica.collect(now)
 
@@ -89,3 +107,5 @@ class Stores:
         """The process dies, or the whole machine, which forgets what was not synced."""
         if self._random.random() < 0.5:
             self._disks[node].crash(holes=True)
+            if self._settings.sync != "always":
+                self._forgetful.add(node)

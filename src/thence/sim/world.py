@@ -155,6 +155,9 @@ class World:
         return Progress.MORE
 
     def _send(self, node: int, now: int) -> list[Effect]:
+        if self._stores and not self._stores.may_send(node):
+            self._push(now + self._interval(), SEND, node)
+            return []
         self._to_send[node] -= 1
         if self._to_send[node]:
             self._push(now + self._interval(), SEND, node)

@@ -9,6 +9,10 @@ where the peer has acknowledged, and up to where it was sent. `_recent`: the new
 window; older ones are in the history, and are read from there. `_received`: per origin, up to where messages
 came in; `_kept`: up to where they are written down, which is what is acknowledged.
 
+A node that may have forgotten messages of its own (`recovering`: its machine went down before they were
+synced, or its log was damaged) must not count on from where its log ends. It hears from every peer how many
+of them it has; whoever has more than the log gives them back, and they come in like any other message.
+
 Invariants. To a streaming peer own messages go in order, without a gap, from the first that it lacks; at most
 a window of them is unacknowledged. So a peer costs a window of memory, however slow it is and however long it
 stays away, and a receiver holds at most a window from each sender. A message is acknowledged only when it
@@ -22,9 +26,9 @@ from itertools import islice
 from typing import Final, Literal, NamedTuple
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
-from thence.core.errors import PeerError, UsageError
+from thence.core.errors import PeerError, StorageError, UsageError
 from thence.core.history import History
-from thence.core.machine import Ack, Packet, SpreadEffect, Transmit, Wake
+from thence.core.machine import Ack, Forget, Packet, SpreadEffect, Transmit, Wake
 from thence.core.message import Message
 
 LinkState = Literal["down", "greeting", "streaming"]
@@ -44,6 +48,10 @@ class SessionSettings:
             raise UsageError("session settings: need ack_every > 0, window >= 4, window_bytes >= 4096")
 
 
+class ForgottenError(StorageError):
+    """Somebody has messages of this node that its log lacks: it must not go on as if they had never been."""
+
+
 class Progress(NamedTuple):
     """How far a peer has come with this node's own messages."""
 
@@ -53,10 +61,14 @@ class Progress(NamedTuple):
 
 
 class _Link:
-    __slots__ = ("acked", "acked_bytes", "marks", "sent", "sent_bytes", "state")
+    __slots__ = ("acked", "acked_bytes", "greeted", "marks", "returned", "sent", "sent_bytes", "state")
 
     def __init__(self) -> None:
         self.state: LinkState = "down"
+        self.greeted = False
+        """Has it said how much it has, knowing what this node has?"""
+        self.returned = 0
+        """Up to where its own messages were given back to it, over the present link."""
         self.acked = 0
         self.sent = 0
         self.acked_bytes = 0
@@ -89,16 +101,26 @@ OVERHEAD: Final = 64
 
 class SessionMesh:
     __slots__ = (
-        "_history", "_kept", "_links", "_me", "_owed", "_peers", "_received", "_recent", "_recent_bytes",
-        "_settings", "_share", "_top", "_wake_at",
+        "_expected", "_history", "_kept", "_links", "_me", "_owed", "_peers", "_received", "_recent",
+        "_recent_bytes", "_recovering", "_settings", "_share", "_top", "_wake_at",
     )  # fmt: skip
 
-    def __init__(self, me: int, size: int, history: History, settings: SessionSettings | None = None) -> None:
+    def __init__(
+        self,
+        me: int,
+        size: int,
+        history: History,
+        settings: SessionSettings | None = None,
+        recovering: bool = False,
+    ) -> None:
         if not 0 <= me < size:
             raise ValueError(f"member {me} of {size}")
         self._settings = settings or SessionSettings()
         self._me = me
         self._history = history
+        self._recovering = recovering
+        self._expected = 0
+        """Messages of this node that somebody has."""
         self._peers = tuple([peer for peer in range(size) if peer != me])
         self._links = {peer: _Link() for peer in self._peers}
         self._top = 0
@@ -115,6 +137,16 @@ class SessionMesh:
     @property
     def drained(self) -> bool:
         return not self._owed and all(link.acked == self._top for link in self._links.values())
+
+    @property
+    def waiting_for(self) -> list[int]:
+        """The peers that a recovering node must hear from before it can know what it has sent."""
+        return [peer for peer, link in self._links.items() if not link.greeted] if self._recovering else []
+
+    @property
+    def recovering(self) -> bool:
+        """Are there, or may there be, messages of this node that it does not have?"""
+        return self._recovering and (self._top < self._expected or bool(self.waiting_for))
 
     def progress(self, peer: int) -> Progress:
         link = self._links[peer]
@@ -137,7 +169,9 @@ class SessionMesh:
         return []
 
     def up(self, peer: int, now: int) -> list[SpreadEffect]:  # noqa: ARG002
-        self._links[peer].state = "greeting"
+        link = self._links[peer]
+        link.state = "greeting"
+        link.returned = 0
         self._owed.pop(peer, None)
         return [Transmit((peer,), self._ack())]
 
@@ -149,7 +183,8 @@ class SessionMesh:
         return []
 
     def broadcast(self, message: Message, now: int) -> list[SpreadEffect]:  # noqa: ARG002
-        before, self._top = self._top, message.dot >> ORIGIN_BITS
+        before = self._top
+        self._top = self._kept[self._me] = message.dot >> ORIGIN_BITS
         size = len(message.payload) + OVERHEAD
         self._remember(message, size)
         settings = self._settings
@@ -172,7 +207,7 @@ class SessionMesh:
 
     def _message(self, peer: int, message: Message, now: int) -> list[SpreadEffect]:
         origin, seq = message.dot & ORIGIN_MASK, message.dot >> ORIGIN_BITS
-        if origin != peer:
+        if origin != peer and not (origin == self._me and self._recovering):
             raise PeerError(f"member {peer} speaks for member {origin}")
         missing = self._received[origin] + 1
         if seq > missing:
@@ -193,16 +228,54 @@ class SessionMesh:
     def _acknowledged(self, peer: int, link: _Link, ack: Ack) -> list[SpreadEffect]:
         me = self._me
         count = ack.received[me] if me < len(ack.received) else -1
-        if not 0 <= count <= self._top:
+        if count < 0 or (count > self._top and link.state == "streaming" and not self._recovering):
             raise PeerError(f"member {peer} acknowledges message {count} of {self._top}")
         if link.state == "greeting":
-            link.state = "streaming"
-            link.begin(count)
-        elif not link.acked <= count <= link.sent:
-            raise PeerError(f"member {peer} acknowledges {count} after {link.acked}, of {link.sent} sent")
+            return [*self._greeting(peer, link, ack), *self._return(peer, link, ack), *self._pump(peer, link)]
+        if count < link.acked:
+            raise PeerError(f"member {peer} acknowledges {count} after {link.acked}")
+        if count > link.sent:
+            link.begin(count)  # it held some of them from before the link
         else:
             link.acknowledged(count)
-        return self._pump(peer, link)
+        if self._recovering:
+            # Only now is it certain that the peer has dropped what it held: it has heard our greeting.
+            link.greeted = True
+            self._expected = max(self._expected, count)
+        return [*self._return(peer, link, ack), *self._pump(peer, link)]
+
+    def _greeting(self, peer: int, link: _Link, ack: Ack) -> list[SpreadEffect]:
+        """The first acknowledgement of a link is answered with one that knows of it."""
+        count = ack.received[self._me]
+        if count > self._top and not self._recovering:
+            raise ForgottenError(f"member {peer} has {count} messages of this node, its own log {self._top}")
+        lacks = list(self._history.vector)
+        lacks[self._me] = min(count, self._top)
+        if not self._history.reaches(lacks):
+            raise PeerError(f"member {peer} has {count}, and what comes next is not kept here any more")
+        link.state = "streaming"
+        link.begin(count)
+        effects: list[SpreadEffect] = []
+        if ack.received[peer] < self._received[peer]:
+            # It has forgotten some of its own. Those that are in the log it will get back; the others wait
+            # here for their causes, and nobody can promise that they will come.
+            self._received[peer] = self._kept[peer]
+            effects.append(Forget(peer))
+        effects.append(Transmit((peer,), self._ack()))
+        return effects
+
+    def _return(self, peer: int, link: _Link, ack: Ack) -> list[SpreadEffect]:
+        """Its own messages to a peer that has lost some, a window of them at most at a time."""
+        had, here = max(ack.received[peer], link.returned), self._kept[peer]
+        if had >= here or had - ack.received[peer] >= self._settings.window:
+            return []
+        lacks = list(self._history.vector)
+        lacks[peer] = had
+        effects: list[SpreadEffect] = []
+        for message in islice(self._history.missing(lacks), self._settings.window):
+            effects.append(Transmit((peer,), message))
+            link.returned = message.dot >> ORIGIN_BITS
+        return effects
 
     def _pump(self, peer: int, link: _Link) -> list[SpreadEffect]:
         """Send what there is room for, of what the peer lacks and was not sent."""
@@ -245,9 +318,20 @@ class SessionMesh:
     def keep(self, dot: int, now: int) -> list[SpreadEffect]:
         origin = dot & ORIGIN_MASK
         self._kept[origin] = dot >> ORIGIN_BITS
-        if origin == self._me or self._links[origin].state == "down":
+        if origin == self._me:
+            return self._regained(dot >> ORIGIN_BITS, now)
+        if self._links[origin].state == "down":
             return []
         self._owed.setdefault(origin, 0)  # it may have been received, and held, long ago
+        return [] if self._wake_at is not None else [self._rest(now)]
+
+    def _regained(self, seq: int, now: int) -> list[SpreadEffect]:
+        """An own message that was forgotten is back: those who gave it may go on, others may lack it. They
+        get it from the history, when it is there."""
+        self._top = seq
+        self._owed.update(
+            dict.fromkeys([p for p, link in self._links.items() if link.state == "streaming"], 0)
+        )
         return [] if self._wake_at is not None else [self._rest(now)]
 
     def wake(self, now: int) -> list[SpreadEffect]:
@@ -258,7 +342,12 @@ class SessionMesh:
             return []
         peers = tuple(self._owed)
         self._owed.clear()
-        return [Transmit(peers, self._ack())]
+        effects: list[SpreadEffect] = [Transmit(peers, self._ack())]
+        if self._recovering:
+            for peer, link in self._links.items():
+                if link.state == "streaming":
+                    effects += self._pump(peer, link)
+        return effects
 
     def _ack(self) -> Ack:
         return Ack(tuple(self._kept), ())
