@@ -112,7 +112,7 @@ class GroupNode:
             if member.view.leaving:
                 self._leave_until = now + self._settings.leave_timeout_us
             else:
-                self._diaries(member.me).row(RESTART, None, member.frontier(), now)
+                self._diaries(member.me).row(RESTART, None, member.ledger.frontier(), now)
             member.flush(now)
 
     # Calls

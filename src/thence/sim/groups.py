@@ -46,8 +46,8 @@ class Process:
 
     __slots__ = ("application", "dead", "life", "lost_disk", "node", "shelf", "torn", "waking")
 
-    def __init__(self, shelf: SimShelf) -> None:
-        self.application = SimApplication()
+    def __init__(self, shelf: SimShelf, application: SimApplication) -> None:
+        self.application = application
         self.shelf = shelf
         self.node: GroupNode | None = None
         self.life = 0
@@ -71,8 +71,8 @@ class GroupWorld:
         self.bytes = Counter[str]()
         self.cut: set[tuple[str, str]] = set()
         self.diaries: dict[str, SimDiary] = {}
-        self.operations: set[Place] = set()
-        """Every operation that was ever sent."""
+        self.operations: dict[Place, frozenset[Place]] = {}
+        """Every operation that was ever sent, and what had taken effect where it was sent."""
         self.problem = ""
         """What stopped the world."""
         self._random = Random(f"{seed}/air")
@@ -82,7 +82,7 @@ class GroupWorld:
         self._heap: list[tuple[int, int, Action]] = []
         self._planned = 0
         self._order: dict[tuple[str, str], int] = {}
-        self.processes = {name: Process(self._shelf()) for name in names}
+        self.processes = {name: Process(self._shelf(), SimApplication(self.operations)) for name in names}
 
     def _shelf(self) -> SimShelf:
         return SimShelf(Random(self._disks.random()), 1 << 14)
@@ -171,7 +171,13 @@ class GroupWorld:
             self.call(name, lambda node: node.join(self.now))
 
     def send(self, name: str, payload: bytes = b"") -> None:
-        self.call(name, lambda node: self.operations.add(node.broadcast(payload, self.now)))
+        applied = self.processes[name].application.applied
+
+        def broadcast(node: GroupNode) -> None:
+            past = frozenset(applied)
+            self.operations[node.broadcast(payload, self.now)] = past
+
+        self.call(name, broadcast)
 
     def _step(self, name: str, action: Callable[[GroupNode], object]) -> None:
         process = self.processes[name]
@@ -290,7 +296,7 @@ class GroupWorld:
                 first = node
             elif node.member.view.view != first.member.view.view:
                 return f"{name} and {first.name} have different views"
-            elif node.member.vector() != first.member.vector():
+            elif node.member.ledger.vector() != first.member.ledger.vector():
                 return f"{name} and {first.name} have delivered different messages"
             elif node.application.applied != first.application.applied:  # type: ignore[attr-defined]
                 return f"{name} and {first.name} have applied different operations"

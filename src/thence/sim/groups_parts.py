@@ -14,6 +14,8 @@ from thence.trace.recorder import RESTART
 
 MACHINE = b"simulated"
 
+NOTHING: frozenset[Place] = frozenset()
+
 Row = tuple[int, Place | None, tuple[Place, ...] | None, int]
 """Kind, message, named messages, time."""
 
@@ -56,9 +58,14 @@ class SimShelf:
 
 
 class SimApplication:
-    """Remembers which operations took effect, in order: its whole state."""
+    """Remembers which operations took effect, in order: its whole state.
 
-    def __init__(self) -> None:
+    `pasts` is shared by all applications of a world: what had taken effect where an operation was sent. No
+    operation may take effect before those, anywhere, however it gets there.
+    """
+
+    def __init__(self, pasts: dict[Place, frozenset[Place]]) -> None:
+        self._pasts = pasts
         self.order: list[Place] = []
         self.applied: set[Place] = set()
         self.ever: set[Place] = set()
@@ -74,6 +81,8 @@ class SimApplication:
         place = (operation.origin, operation.seq)
         if place in self.applied:
             raise InvariantError(f"{place} takes effect twice")
+        if not self._pasts.get(place, NOTHING) <= self.applied:
+            raise InvariantError(f"{place} takes effect before something that it follows from")
         self.order.append(place)
         self.applied.add(place)
         self.ever.add(place)

@@ -1,0 +1,100 @@
+"""What the others have, as they say: whose rows may grow, and who needs what again.
+
+Rule 5 of docs/protocols/membership.md. A receipt counts for stability once everything that its sender had
+sent by then was delivered here; until then the newest is held. Whatever its sender lacks is sent again, by
+its origin and by anyone who has it: of suspects and leavers soon, since they may not be there to do it; of
+others later, when their origin has had its chance. So two members that cannot see each other hear of each
+other through the rest.
+"""
+
+from thence.core.groups import Data, Named, Receipt
+from thence.members.group import GroupView
+from thence.replica.group_ledger import Ledger
+from thence.replica.group_settings import GroupSettings
+
+
+class Peer:
+    """What is known of one member: when it was heard, what it acknowledged, what it was last sent."""
+
+    __slots__ = ("heard_at", "held", "served")
+
+    def __init__(self, now: int) -> None:
+        self.heard_at = now
+        self.held: dict[str, int] = {}
+        self.served: dict[str, tuple[int, int]] = {}
+        """Per origin: what it had, and when that was last found, or something sent for it."""
+
+
+class Peers:
+    __slots__ = ("_ledger", "_peers", "_settings", "_view", "upto")
+
+    def __init__(self, ledger: Ledger, view: GroupView, settings: GroupSettings) -> None:
+        self._ledger = ledger
+        self._view = view
+        self._settings = settings
+        self._peers: dict[str, Peer] = {}
+        self.upto: list[int] | None = None
+        """A leaver passes on only what it had delivered before its leave."""
+
+    def of(self, member: str, now: int) -> Peer:
+        peer = self._peers.get(member)
+        if peer is None:
+            peer = self._peers[member] = Peer(now)
+        return peer
+
+    def heard(self, member: str, now: int) -> None:
+        self.of(member, now).heard_at = now
+
+    def forget(self, member: str) -> None:
+        """What a member said does not count any more."""
+        if member in self._peers:
+            self._peers[member].held.clear()
+
+    def hold(self, receipt: Receipt, now: int) -> None:
+        held = self.of(receipt.source, now).held
+        for name, count in receipt.counts.items():
+            if count > held.get(name, 0):
+                held[name] = count
+        self.use(receipt.source)
+
+    def use(self, member: str) -> None:
+        """Something of `member` came: does what it said count by now?"""
+        peer = self._peers.get(member)
+        if peer and peer.held and self._ledger.count(member) >= peer.held.get(member, 0):
+            self._ledger.known(member, peer.held)
+
+    def silent(self, members: list[str], since: int, now: int) -> list[str]:
+        return [member for member in members if self.of(member, now).heard_at < since]
+
+    def serve(self, me: str, receipt: Receipt, now: int) -> Data | None:
+        """What the sender of a receipt needs to get again, if it is time for that."""
+        limits = self._ledger.counts if self.upto is None else self.upto
+        names = zip(self._ledger.names, limits, strict=False)
+        lacking = [name for name, count in names if count > receipt.counts.get(name, 0)]
+        if not lacking:
+            return None
+        urgent = self._view.suspects | set(receipt.suspects) | self._view.departing.keys() | {me}
+        served = self.of(receipt.source, now).served
+        due = set()
+        for name in lacking:
+            has = receipt.counts.get(name, 0)
+            had, since = served.get(name, (-1, 0))
+            wait = self._settings.repeat_us if name in urgent else self._settings.relay_us
+            if has > had:
+                served[name] = (has, now)
+            elif now - since >= wait:
+                served[name] = (has, now)
+                due.add(name)
+        messages = self._missing(due, receipt.counts, limits)
+        return Data(me, receipt.source, tuple(messages)) if messages else None
+
+    def _missing(self, due: set[str], counts: dict[str, int], limits: list[int]) -> list[Named]:
+        messages: list[Named] = []
+        for named in self._ledger.kept.values() if due else ():
+            if named.origin in due and counts.get(named.origin, 0) < named.seq:
+                index = self._ledger.number(named.origin)
+                if index < len(limits) and named.seq <= limits[index]:
+                    messages.append(named)
+                    if len(messages) == self._settings.burst:
+                        break
+        return messages
