@@ -81,7 +81,7 @@ class Events:
         self._handed += 1
         if self._handed % GIVE_WAY == 0:
             await asyncio.sleep(0)
-        if self._replay is not None:
+        if self._replay is not None and self._node.reads(self):
             for stored in self._replay:
                 if stored.position > self._upto:
                     break
@@ -118,7 +118,7 @@ class OpenNode:
             self._closed = True
             self._log.close()
             raise
-        self._node.driver.broken.add_done_callback(lambda _: self._wake())
+        self._node.driver.broken.add_done_callback(lambda broken: self._broke(broken.result()))
         return self
 
     async def __aexit__(
@@ -178,8 +178,14 @@ class OpenNode:
         members = len(self._running.names)
         if at is not None and not 1 <= at <= members:
             raise UsageError(f"a message reaches 1 to {members} members, not {at}")
+        if self._closed:
+            raise UsageError("this node is closed")
+        if not self.settings.stability.enabled:
+            raise UsageError("this node runs without stability: nobody would ever know")
         if self._is_there(tag, at):
             return
+        if self._running.driver.broken.done():
+            raise StorageError(str(self._running.driver.broken.result()))
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((tag, at, future))
         await future
@@ -201,6 +207,10 @@ class OpenNode:
         return self._running.status()
 
     # Between the node and its readers
+
+    def reads(self, reader: Events) -> bool:
+        """Whether this reader gets what happens: a newer one ends it, and so does the end of the node."""
+        return self._reader is reader and not self._closed
 
     def stepped(self, node: Node, now: int) -> None:
         del now
@@ -228,7 +238,7 @@ class OpenNode:
 
     async def next_event(self, reader: Events) -> Event | None:
         driver = self._running.driver
-        while self._reader is reader and not self._closed:
+        while self.reads(reader):
             if self._stable:
                 tag = self._stable.popleft()
                 return Stable(tag, *self.name_of(tag))
@@ -239,6 +249,8 @@ class OpenNode:
                 return Delivered(taken.tag, message.payload, origin, seq, driver.replica.taken)
             if driver.broken.done():
                 raise StorageError(str(driver.broken.result()))
+            if self._wanted is not None and not self._wanted.done():
+                raise UsageError("this reader waits for its next event already")
             self._wanted = asyncio.get_running_loop().create_future()
             await self._wanted
         return None
@@ -258,10 +270,18 @@ class OpenNode:
             self._wanted.set_result(None)
         self._wanted = None
         if self._closed:
-            for _, _, future in self._waiting:
-                if not future.done():
-                    future.set_exception(UsageError("the node was closed"))
-            self._waiting.clear()
+            self._disappoint(UsageError("the node was closed"))
+
+    def _broke(self, error: StorageError) -> None:
+        self._wake()
+        self._disappoint(StorageError(str(error)))
+
+    def _disappoint(self, error: Exception) -> None:
+        """Nothing becomes stable any more that somebody waits for."""
+        for _, _, future in self._waiting:
+            if not future.done():
+                future.set_exception(error)
+        self._waiting.clear()
 
 
 def open_node(
