@@ -159,6 +159,29 @@ def soak(
 
 
 @app.command()
+def chaos(
+    minutes: Annotated[float, typer.Option(help="For how long; at least one round is run.")] = 5.0,
+    nodes: Annotated[int, typer.Option(help="Processes in a cluster.")] = 4,
+    seed: Annotated[int, typer.Option(help="The first round's; each round has the next.")] = 0,
+    folder: Annotated[
+        Path, typer.Option("--out", help="Folder for data, logs and traces.", metavar="DIR")
+    ] = Path("chaos-out"),
+    netem: Annotated[
+        bool, typer.Option("--netem", help="Packets are lost and late as well: needs root, `ip` and `tc`.")
+    ] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the files of rounds that held.")] = False,
+    master: Master = None,
+) -> None:
+    """Real processes under load: killed, stopped, cut off, slowed; then Spark judges what they did.
+
+    Exit 0 when every round held, 1 at the first that did not; it is told how to try it again.
+    """
+    from thence.cli.chaos import command
+
+    raise typer.Exit(command.run(minutes, nodes, seed, folder, netem, keep, master))
+
+
+@app.command()
 def bench(
     name: Annotated[str, typer.Argument(help="Which: order, tags, metadata, sim, verify, or all.")],
     as_json: Json = False,
@@ -200,10 +223,12 @@ def experiment_run(
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the traces.", metavar="DIR")] = Path("demo-out"),
+    out: Annotated[Path, typer.Option(help="Folder for the page and the traces.", metavar="DIR")] = Path(
+        "demo-out"
+    ),
     master: Master = None,
 ) -> None:
-    """The tour: a group is cut in two and heals, with each engine; Spark judges what happened.
+    """The tour: a cluster of real processes under load, a cut, a kill -9; Spark judges what happened.
 
     Exit 0 only if every claim that it makes held.
     """

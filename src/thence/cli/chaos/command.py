@@ -6,12 +6,16 @@ stopped in order and left no process behind, none of them grew out of bounds, an
 with the trace.
 """
 
+import os
 import shutil
 import time
 from pathlib import Path
 from typing import Final
 
+from rich.text import Text
+
 from thence.cli.chaos.doomed import PROGRAM
+from thence.cli.chaos.net import Net, draw_weather, far, why_not
 from thence.cli.chaos.plan import draw_plan, draw_setup
 from thence.cli.chaos.rest import await_rest, complaints, grown, left_over, memories
 from thence.cli.chaos.storm import STOP_S, Storm
@@ -34,11 +38,16 @@ GROWTH_BYTES: Final = 64 << 20
 MARK: Final = ".thence-chaos"
 
 
-def run(minutes: float, nodes: int, seed: int, folder: Path, keep: bool, master: str | None) -> int:
+def run(
+    minutes: float, nodes: int, seed: int, folder: Path, netem: bool, keep: bool, master: str | None
+) -> int:
     if not 2 <= nodes <= 9:
         raise UsageError(f"a trial takes 2 to 9 nodes, not {nodes}")
     if minutes <= 0:
         raise UsageError("--minutes must be positive")
+    if netem and (reason := why_not()) is not None:
+        raise UsageError(f"--netem is not possible: {reason}")
+    folder = folder.absolute()  # nodes are known by their folder, whoever looks for them
     _clear(folder)
     until = time.monotonic() + 60 * minutes
     seconds = min(ROUND_S, 60 * minutes)
@@ -47,20 +56,20 @@ def run(minutes: float, nodes: int, seed: int, folder: Path, keep: bool, master:
         trial = folder / f"seed-{number}"
         out.print(f"[bold]seed {number}[/]: {nodes} nodes, {seconds:.0f} s of trouble")
         try:
-            Round(number, nodes, seconds, trial).run(master)
+            Round(number, nodes, seconds, trial, netem).run(master)
         except ThenceError as error:
-            out.print(f"[red]{error}[/]", markup=True)
-            out.print(
-                f"Seed {number} did not hold. Its data, logs and traces are in {trial}; to try it again:"
-            )
-            out.print(f"thence chaos --seed {number} --nodes {nodes} --minutes {seconds / 60:g}")
+            out.print(Text(str(error), "red"))
+            out.print(f"Seed {number} did not hold. Its data, logs and traces are in {trial}. Once more:")
+            again = f"thence chaos --seed {number} --nodes {nodes} --minutes {seconds / 60:g}"
+            out.print(f"{again} --netem" if netem else again)
             return 1
         if not keep:
             shutil.rmtree(trial)
         number += 1
     if not keep:
         shutil.rmtree(folder)
-    out.print(f"[green]{number - seed} rounds, seeds {seed} to {number - 1}: everything held.[/]")
+    rounds = f"{number - seed} rounds, seeds {seed} to {number - 1}" if number > seed + 1 else f"seed {seed}"
+    out.print(f"[green]{rounds}: everything held.[/]")
     return 0
 
 
@@ -84,25 +93,38 @@ def _tell(line: str) -> None:
 class Round:
     """One cluster, from its start to the verdict on its trace."""
 
-    def __init__(self, seed: int, nodes: int, seconds: float, folder: Path) -> None:
+    def __init__(self, seed: int, nodes: int, seconds: float, folder: Path, netem: bool = False) -> None:
         self._setup: Final = draw_setup(seed, nodes)
+        self._weather: Final = draw_weather(seed)
         self._seconds: Final = seconds
         self._trace: Final = folder / "trace"
         folder.mkdir()
         layout = open_layout(folder / "data", nodes)
         self._plan: Final = draw_plan(seed, layout.names, seconds)
-        flags = {"profile": "local", "allow_faults": True, "trace": self._trace.absolute()}
+        self._net: Final = Net(f"{os.getpid()}", layout.names) if netem else None
+        flags = {"profile": "local", "allow_faults": True, "insecure": netem, "trace": self._trace}
         self._cluster: Final = Cluster(
-            layout, flags=as_arguments({**flags, **self._setup.flags()}), program=PROGRAM
+            far(layout) if netem else layout,
+            flags=as_arguments({**flags, **self._setup.flags()}),
+            program=PROGRAM,
         )
 
     def run(self, master: str | None) -> None:
         """Nothing if all held, else an error that says what did not."""
-        out.print(f"  {self._setup}")
+        _tell(str(self._setup))
+        if self._net is None:
+            self._live()
+        else:
+            _tell(f"between the nodes: {self._weather}")
+            self._net.move(self._cluster)
+            with self._net.up(self._weather):
+                self._live()
+        self._judge(master)
+
+    def _live(self) -> None:
         with self._cluster:
             self._storm()
             self._stop()
-        self._judge(master)
 
     def _storm(self) -> None:
         storm = Storm(self._cluster, self._setup, self._plan, _tell)
@@ -112,8 +134,8 @@ class Round:
         storm.calm()
         took_s = await_rest(self._cluster, REST_S, _tell)
         after = memories(self._cluster)
-        out.print(
-            f"  all delivered and stable everywhere {took_s:.1f} s after the last trouble; "
+        _tell(
+            f"all delivered and stable everywhere {took_s:.1f} s after the last trouble; "
             f"up to {max(after.values(), default=0) >> 20} MiB per node"
         )
         if told := grown(before, after, GROWTH_BYTES):
@@ -123,7 +145,7 @@ class Round:
         codes = self._cluster.stop(grace_s=STOP_S)
         if bad := [f"{name} (exit code {code})" for name, code in codes.items() if code != 0]:
             raise ThenceError(f"did not stop in order: {', '.join(bad)}")
-        if pids := left_over(self._cluster.layout.folder.absolute()):
+        if pids := left_over(self._cluster.layout.folder):
             raise ThenceError(f"processes were left behind: {', '.join(map(str, pids))}")
         if told := complaints(self._cluster):
             raise ThenceError(f"{len(told)} complaints in the logs: {'; '.join(told[:5])}")
@@ -136,8 +158,8 @@ class Round:
             report = verify(session(master), self._trace)
         [judged] = report.runs
         counts = {verdict: count for verdict, count in judged.violations.items() if count}
-        out.print(
-            f"  Spark: {judged.sends:,} messages, {judged.deliveries:,} deliveries, {judged.stables:,} told "
+        _tell(
+            f"Spark: {judged.sends:,} messages, {judged.deliveries:,} deliveries, {judged.stables:,} told "
             f"as stable, {report.torn} torn lines: {counts or 'no violation of any kind'}"
         )
         if counts:
