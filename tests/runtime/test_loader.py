@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from thence.core.errors import StorageError, UsageError
-from thence.runtime.load import BATCH, Load, Loader
+from thence.runtime.load import BATCH, LEAST_WAIT_S, Load, Loader
 
 
 class Time:
@@ -47,6 +47,23 @@ def test_a_rate_is_kept_to_the_message() -> None:
     status = loader.status()
     assert status is not None
     assert (status.running, status.sent, status.failed) == (False, 20, None)
+
+
+def test_a_rate_beyond_the_clock_of_an_event_loop_is_kept_without_spinning() -> None:
+    class Watched(Time):
+        waits: list[float]
+
+        async def sleep(self, seconds: float) -> None:
+            self.waits.append(seconds)
+            await super().sleep(seconds)
+
+    time = Watched()
+    time.waits = []
+    asyncio.run(time.run(Load(rate=5_000, seconds=1)))
+    assert len(time.sent) == 5_000
+    waits = [wait for wait in time.waits if wait]
+    assert min(waits[:-1]) == LEAST_WAIT_S, "an event loop does not wait for less, it looks again at once"
+    assert len(waits) <= 1_000
 
 
 def test_a_count_ends_a_load_and_payloads_have_their_size_and_differ() -> None:

@@ -19,6 +19,11 @@ from thence.runtime.status import LoadStatus
 
 BATCH: Final = 64
 """Messages per step: enough for the log's write to cost little, few enough for links to be served between."""
+LEAST_WAIT_S: Final = 0.001
+"""An event loop cannot wait for less (uvloop counts milliseconds): it would only spin. What becomes due
+meanwhile goes together."""
+ROUNDING: Final = 1e-6
+"""A message is due so much of its interval early: a wait that ends in time must not be a hair short."""
 MOST_BYTES: Final = 1024 * 1024
 MOST_SECONDS: Final = 7 * 24 * 3600.0
 
@@ -62,10 +67,11 @@ def pace(load: Load, sent: int, elapsed_s: float) -> tuple[int, float]:
         return 0, 0.0
     if not load.rate:
         return int(min(left, BATCH)), 0.0
-    due = int(elapsed_s * load.rate) + 1 - sent
+    due = int(elapsed_s * load.rate + ROUNDING) + 1 - sent
     if due > 0:
         return int(min(due, left, BATCH)), 0.0
-    return 0, max(sent / load.rate - elapsed_s, 1e-6)
+    last_s = (load.total - 1) / load.rate  # beyond it the load would be over, with messages left
+    return 0, max(sent / load.rate - elapsed_s, min(LEAST_WAIT_S, last_s - elapsed_s), 1e-6)
 
 
 class Loader:
