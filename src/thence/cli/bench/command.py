@@ -40,20 +40,28 @@ def _oplog(quick: bool) -> Iterator[Record]:
     return bench(quick)
 
 
+def _cluster(quick: bool) -> Iterator[Record | str]:
+    from thence.cli.bench.cluster import bench
+
+    return bench(quick)
+
+
 def _verify(quick: bool) -> Iterator[Record]:
     from thence.cli.bench.verify import bench
 
     return bench(quick)
 
 
-BENCHES: dict[str, Callable[[bool], Iterator[Record]]] = {
+BENCHES: dict[str, Callable[[bool], Iterator[Record | str]]] = {
     "order": _order,
     "tags": _tags,
     "metadata": _metadata,
     "sim": _sim,
     "oplog": _oplog,
+    "cluster": _cluster,
     "verify": _verify,
 }
+"""Each yields figures; one that takes long also yields words about what it does next."""
 
 
 def run(name: str, as_json: bool, quick: bool) -> int:
@@ -64,6 +72,9 @@ def run(name: str, as_json: bool, quick: bool) -> int:
         for chosen in BENCHES if name == "all" else [name]:
             status.update(f"measuring {chosen}")
             for record in BENCHES[chosen](quick):
+                if isinstance(record, str):
+                    status.update(f"measuring {chosen}: {record}")
+                    continue
                 records.append(record)
                 status.update(f"measuring {chosen}: {record.name} = {record.value:,.4g} {record.unit}")
     if as_json:

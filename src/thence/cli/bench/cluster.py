@@ -1,0 +1,161 @@
+"""`bench cluster`: what live nodes cost over moving the same bytes between bare processes.
+
+Three nodes, each a process (`thence node`), on loopback: 64-byte payloads, sync everysec, no trace, profile
+local, loads made inside the nodes (`runtime/load.py`).
+
+* `cluster.idle`: resident memory of a node that has not been asked for anything. Baseline: a process with
+  nothing but uvloop and its connections.
+* `cluster.always`: elapsed time, the median, of `broadcast` under sync always (`cluster_always.py`).
+  Baseline: the same number of bytes, appended and `fdatasync`ed.
+* `cluster.cpu`: CPU time of a node's process (all of its threads, system calls, the load generator and its
+  metrics among it) per delivery at `STEADY` messages a second from each; own messages count as delivered at
+  their sender, warm-up is excluded; all nodes together. Baseline: three bare processes (`cluster_bare.py`)
+  that send each other as many messages at the same rate; CPU time per message received, own messages not
+  counted.
+* `cluster.cpu.saturated`: the same with everybody sending as fast as it goes.
+* `cluster.saturation`: messages a second that every member delivers then, own ones among them, counted where
+  they arrive from others: what was sent and not delivered elsewhere does not count. Baseline: the bare
+  processes', counted likewise.
+* `cluster.latency.p50`, `.p99`: from the call of `broadcast` in one program to the event in another, between
+  three programs with a node inside (`cluster_application.py`), at half of what such programs sustain, which
+  is measured first: `cluster.latency.rate`, messages a second of the whole group. Baseline of both: the
+  median round trip of a bare echo between two processes at the rate of one of the programs.
+
+Subject and baseline take turns, each figure is the median over the turns. Everything is on one machine, so
+the three processes share its cores, with each other and with whatever else runs. Files are made where
+temporary files go: `TMPDIR` chooses the disk.
+"""
+
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, median, quantiles
+from typing import Final
+
+from thence.cli.bench import cluster_application, cluster_bare
+from thence.cli.bench.cluster_always import always
+from thence.cli.bench.cluster_nodes import NODES, Nodes, Stretch, group_rate, running
+from thence.cli.bench.cluster_processes import Told, together
+from thence.cli.bench.record import Record
+from thence.cli.layout import Layout, open_layout
+
+STEADY: Final = 2_000.0
+"""Messages a second from each node: far from saturation on any machine, and enough to measure CPU time by."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    turns: int = 3
+    """A median of fewer means little."""
+    warm_s: float = 1.0
+    """Links fill their windows and code its caches within tenths of it."""
+    nodes_s: float = 4.0
+    """Collection and syncs happen every second: several of them."""
+    bare_s: float = 2.0
+    """Nothing happens now and then in a bare program."""
+    settle_s: float = 2.0
+    """Until a node that has started is idle."""
+    syncs: int = 500
+
+
+QUICK: Final = Effort(turns=1, warm_s=0.2, nodes_s=0.5, bare_s=0.3, settle_s=0.2, syncs=30)
+
+
+def bench(quick: bool) -> Iterator[Record | str]:
+    """Figures, and between them words about what is being done."""
+    effort = QUICK if quick else Effort()
+    with tempfile.TemporaryDirectory(prefix="thence-bench-") as name:
+        folder = Path(name)
+        yield "syncs"
+        # First, while the disk has nothing else to do.
+        yield always(folder, effort.syncs)
+        yield "starting nodes"
+        with running(folder / "nodes") as nodes:
+            yield from _nodes(nodes, Bare(folder / "bare"), effort)
+        yield from _latency(folder, effort)
+
+
+def _nodes(nodes: Nodes, bare: "Bare", effort: Effort) -> Iterator[Record | str]:
+    time.sleep(effort.settle_s)
+    idle = nodes.resident_mb()
+    steady: list[tuple[list[Stretch], list[Stretch]]] = []
+    full: list[tuple[list[Stretch], list[Stretch]]] = []
+    for turn in range(1, effort.turns + 1):
+        for rate, measured in ((STEADY, steady), (0.0, full)):
+            how = f"{rate:,.0f} messages a second from each" if rate else "as fast as it goes"
+            yield f"{how}, turn {turn} of {effort.turns}: nodes"
+            subject = nodes.under_load(rate, effort.warm_s, effort.nodes_s)
+            yield f"{how}, turn {turn} of {effort.turns}: bare processes"
+            measured.append((subject, bare.move(rate, effort.warm_s, effort.bare_s)))
+    yield Record("cluster.idle", idle, "MB", bare.resident_mb)
+    yield _cpu("cluster.cpu", steady)
+    yield _cpu("cluster.cpu.saturated", full)
+    ours, theirs = ([group_rate(turn[which]) for turn in full] for which in (0, 1))
+    yield Record("cluster.saturation", median(ours), "messages/s", median(theirs))
+
+
+def _cpu(name: str, turns: list[tuple[list[Stretch], list[Stretch]]]) -> Record:
+    """Of all nodes together: one that gets little of a busy machine has few deliveries to divide by."""
+    ours = [_cpu_s(nodes) / sum(one.sent + one.delivered for one in nodes) for nodes, _ in turns]
+    theirs = [_cpu_s(bare) / sum(one.delivered for one in bare) for _, bare in turns]
+    return Record(name, 1e6 * median(ours), "us", 1e6 * median(theirs))
+
+
+def _cpu_s(stretches: list[Stretch]) -> float:
+    return sum(one.cpu_s for one in stretches)
+
+
+class Bare:
+    """The bare processes: three that send each other messages, two with an echo between them."""
+
+    def __init__(self, folder: Path) -> None:
+        layout = open_layout(folder, NODES)
+        self._folder: Final = folder
+        self._ports: Final = [layout.address(name).port for name in layout.names]
+        self.resident_mb = 0.0
+        """Of one of those that were started last, on average."""
+
+    def move(self, rate: float, warm_s: float, seconds: float) -> list[Stretch]:
+        ports = ",".join(map(str, self._ports))
+        calls = [("move", me, ports, rate, warm_s, seconds) for me in range(NODES)]
+        told = self._run(calls, warm_s + seconds)
+        self.resident_mb = mean(one["resident_bytes"] / 1e6 for one in told)
+        return [Stretch(one["seconds"], one["cpu_s"], one["sent"], one["received"]) for one in told]
+
+    def echo_us(self, rate: float, warm_s: float, seconds: float) -> float:
+        """The median round trip."""
+        port = self._ports[0]
+        told = self._run([("ask", port, rate, warm_s, seconds), ("answer", port)], warm_s + seconds)
+        return float(median(told[0]["latencies_us"]))
+
+    def _run(self, calls: Sequence[Sequence[object]], seconds: float) -> list[Told]:
+        return together(cluster_bare.__name__, calls, self._folder / "said", seconds)
+
+
+def _latency(folder: Path, effort: Effort) -> Iterator[Record | str]:
+    layout, bare = open_layout(folder / "programs", NODES), Bare(folder / "echo")
+    yield "what programs sustain"
+    full = _programs(layout, "full", 0.0, effort.warm_s, effort.bare_s)
+    each = sum(one["delivered"] / one["seconds"] for one in full) / (NODES - 1) / NODES / 2
+    middle, late, echo = [], [], []
+    for turn in range(1, effort.turns + 1):
+        yield f"latency at {each:,.0f} messages a second from each, turn {turn} of {effort.turns}"
+        told = _programs(layout, f"turn-{turn}", each, effort.warm_s, effort.nodes_s)
+        taken_us = [taken for one in told for taken in one["latencies_us"]]
+        cuts = quantiles(taken_us, n=100)
+        middle.append(cuts[49])
+        late.append(cuts[98])
+        echo.append(bare.echo_us(each, effort.warm_s, effort.bare_s))
+    yield Record("cluster.latency.rate", NODES * each, "messages/s")
+    yield Record("cluster.latency.p50", median(middle), "us", median(echo))
+    yield Record("cluster.latency.p99", median(late), "us", median(echo))
+
+
+def _programs(layout: Layout, called: str, rate: float, warm_s: float, seconds: float) -> list[Told]:
+    """Three programs with a node inside each, in fresh data folders."""
+    folder = layout.folder / called
+    folder.mkdir()
+    calls = [(name, layout.members, folder / name, rate, warm_s, seconds) for name in layout.names]
+    return together(cluster_application.__name__, calls, folder, warm_s + seconds)

@@ -1,0 +1,122 @@
+"""A program with a node inside it, one of those between which `bench cluster` measures latencies.
+
+    python -m thence.cli.bench.cluster_application NAME MEMBERS DATA RATE WARM_S SECONDS
+
+It broadcasts payloads that bear the time of their own call of `broadcast`, and sees how old those of the
+others are when `events()` hands them out: the processes are on one machine and share its monotonic clock.
+Calls of one millisecond are made together, none waits for another. A rate of 0: as fast as it goes, but never
+further than `BEHIND` messages ahead of the slowest member.
+
+Every message of the measured time is counted, however late it is: the last one of a sender says that it is
+the last, and a program that misses one of those ends with an error.
+"""
+
+import asyncio
+import json
+import sys
+import time
+from array import array
+from collections.abc import Sequence
+from struct import Struct
+from typing import Final
+
+import uvloop
+
+import thence
+from thence.runtime.application import Delivered, OpenNode
+
+PAYLOAD_BYTES: Final = 64
+BATCH: Final = 64
+TICK_S: Final = 0.001
+"""The finest sleep of uvloop: anything shorter is a loop that spins."""
+BEHIND: Final = 1024
+PATIENCE_S: Final = 30.0
+
+STAMP: Final = Struct("<cq")
+WARM, MEASURED, LAST = b"w", b"m", b"l"
+FILLER: Final = bytes(PAYLOAD_BYTES - STAMP.size)
+
+
+class Program:
+    def __init__(self, node: OpenNode) -> None:
+        self._node: Final = node
+        self._phase = WARM
+        self.taken_us: Final = array("q")
+        """How old messages of their senders' measured time were."""
+        self.delivered = 0
+        """Messages of others during the own measured time, whenever they were sent."""
+        self.sent = 0
+
+    async def run(self, rate: float, warm_s: float, seconds: float) -> dict[str, object]:
+        async with asyncio.timeout(PATIENCE_S):
+            while any(member.link == "down" for member in self._node.status().members):
+                await asyncio.sleep(TICK_S)
+        reading = asyncio.ensure_future(self._read())
+        await self._send(rate, warm_s)
+        self._phase = MEASURED
+        begun = time.monotonic()
+        await self._send(rate, seconds)
+        self._phase = LAST
+        measured_s = time.monotonic() - begun
+        delivered = self.delivered
+        await self._broadcast()
+        async with asyncio.timeout(PATIENCE_S):
+            await reading
+        return {
+            "seconds": measured_s,
+            "sent": self.sent,
+            "delivered": delivered,
+            "latencies_us": self.taken_us.tolist(),
+        }
+
+    async def _broadcast(self) -> None:
+        await self._node.broadcast(STAMP.pack(self._phase, time.monotonic_ns()) + FILLER)
+        self.sent += self._phase is MEASURED
+
+    async def _send(self, rate: float, seconds: float) -> None:
+        begun, sent = time.monotonic(), 0
+        while (elapsed := time.monotonic() - begun) < seconds:
+            due = min(BATCH, int(elapsed * rate) - sent) if rate else BATCH
+            if not rate and self._ahead() > BEHIND:
+                due = 0
+            if due:
+                await asyncio.gather(*[self._broadcast() for _ in range(due)])
+                sent += due
+            await asyncio.sleep(0 if due == BATCH else TICK_S)
+
+    def _ahead(self) -> int:
+        return max(member.lag for member in self._node.status().members)
+
+    async def _read(self) -> None:
+        """Until everybody else has said their last."""
+        others = len(self._node.members) - 1
+        async for event in self._node.events():
+            if not isinstance(event, Delivered):
+                continue
+            phase, at = STAMP.unpack_from(event.payload)
+            if phase == MEASURED:
+                self.taken_us.append((time.monotonic_ns() - at) // 1000)
+            elif phase == LAST:
+                others -= 1
+                if not others:
+                    return
+            self.delivered += self._phase is MEASURED
+
+
+async def main(name: str, members: str, data: str, rate: float, warm_s: float, seconds: float) -> None:
+    group = dict(member.split("=") for member in members.split(","))
+    settings = {"profile": "local"}
+    node = thence.open(name, listen=group[name], members=group, data=data, sync="everysec", settings=settings)
+    async with node:
+        told = await Program(node).run(rate, warm_s, seconds)
+    print(json.dumps(told))
+
+
+def run(arguments: Sequence[str]) -> None:
+    name, members, data, *times = arguments
+    rate, warm_s, seconds = map(float, times)
+    uvloop.run(main(name, members, data, rate, warm_s, seconds))
+
+
+if __name__ == "__main__":
+    run(sys.argv[1:])

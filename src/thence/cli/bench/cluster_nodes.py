@@ -1,0 +1,115 @@
+"""Real nodes under load, for `bench cluster`: what they did in a stretch of time, by their own metrics.
+
+A node tells its counters, its CPU time and its clock in one answer, so that they belong together however long
+the answer takes to get here.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import mean
+from typing import Final, NamedTuple
+
+from thence.cli.cluster import Cluster
+from thence.cli.layout import open_layout
+from thence.core.errors import ThenceError
+from thence.runtime.load import Load
+from thence.runtime.remote import Control
+
+NODES: Final = 3
+PAYLOAD_BYTES: Final = 64
+FLAGS: Final = ("--sync", "everysec", "--profile", "local", "--log-level", "warn")
+PATIENCE_S: Final = 120.0
+"""How long nodes under full load on a busy machine may take to answer, and to work off what was sent."""
+LOOK_EVERY_S: Final = 0.02
+
+
+class Stretch(NamedTuple):
+    """What one node did."""
+
+    seconds: float
+    cpu_s: float
+    sent: float
+    delivered: float
+    """Messages of others."""
+
+
+class Nodes:
+    def __init__(self, controls: list[Control]) -> None:
+        self._controls: Final = controls
+
+    def resident_mb(self) -> float:
+        """Of one node, on average."""
+        return mean(_metrics(control)["process_resident_memory_bytes"] / 1e6 for control in self._controls)
+
+    def under_load(self, rate: float, warm_s: float, seconds: float) -> list[Stretch]:
+        """Each sends at this rate (0: as fast as it goes). Returns when all is delivered everywhere."""
+        load = Load(rate=rate, seconds=warm_s + seconds + PATIENCE_S, bytes=PAYLOAD_BYTES)
+        controls = self._controls
+        for control in controls:
+            control.load(load)
+        time.sleep(warm_s)
+        before = [_look(control) for control in controls]
+        time.sleep(seconds)
+        after = [_look(control) for control in controls]
+        for control in controls:
+            control.load(Load(count=0))
+        self._settle()
+        return [
+            Stretch(*(now - then for then, now in zip(*both, strict=True)))
+            for both in zip(before, after, strict=True)
+        ]
+
+    def _settle(self) -> None:
+        until = time.monotonic() + PATIENCE_S
+        while True:
+            all_told = [control.status() for control in self._controls]
+            total = sum(told.sent for told in all_told)
+            if all(told.sent + told.delivered == total for told in all_told):
+                return
+            if time.monotonic() > until:
+                raise ThenceError(f"the nodes have not delivered what was sent {PATIENCE_S:g} s ago")
+            time.sleep(LOOK_EVERY_S)
+
+
+def group_rate(stretches: list[Stretch]) -> float:
+    """Messages per second that every member has delivered, its own among them. Counted where messages arrive:
+    what a node has sent and nobody has delivered yet is not sustained."""
+    return sum(one.delivered / one.seconds for one in stretches) / (len(stretches) - 1)
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[Nodes]:
+    """A cluster of real processes, and its end."""
+    with Cluster(open_layout(folder, NODES), flags=FLAGS) as cluster:
+        cluster.start()
+        cluster.ready(patience_s=PATIENCE_S)
+        controls = [Control.of(node, timeout_s=PATIENCE_S) for node in cluster.folders.values()]
+        _linked(controls)
+        yield Nodes(controls)
+
+
+def _linked(controls: list[Control]) -> None:
+    until = time.monotonic() + PATIENCE_S
+    for control in controls:
+        while any(member.link == "down" for member in control.status().members):
+            if time.monotonic() > until:
+                raise ThenceError(f"the links of node {control.name} are not up after {PATIENCE_S:g} s")
+            time.sleep(LOOK_EVERY_S)
+
+
+def _look(control: Control) -> Stretch:
+    told = _metrics(control)
+    return Stretch(
+        told["thence_uptime_seconds"],
+        told["process_cpu_seconds_total"],
+        told["thence_sent_messages_total"],
+        told["thence_delivered_messages_total"],
+    )
+
+
+def _metrics(control: Control) -> dict[str, float]:
+    """Those without labels."""
+    lines = [line.split() for line in control.metrics().splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, value in lines if "{" not in name}
