@@ -88,6 +88,9 @@ class WalkWitness:
     def resume(self, counters: tuple[int, ...]) -> None:
         raise NotImplementedError("restarts are not a part of the algorithm")
 
+    def unhear(self) -> None:
+        raise NotImplementedError("restarts are not a part of the algorithm")
+
     def tag_of(self, dot: int) -> None:
         raise NotImplementedError("nobody asks the algorithm")
 
@@ -140,6 +143,9 @@ class MatrixWitness:
         return sum(row[j] >= n for row in self.matrix.m)
 
     def resume(self, counters: tuple[int, ...]) -> None:
+        raise NotImplementedError("restarts are not a part of the algorithm")
+
+    def unhear(self) -> None:
         raise NotImplementedError("restarts are not a part of the algorithm")
 
     def tag_of(self, dot: int) -> None:

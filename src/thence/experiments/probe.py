@@ -252,6 +252,9 @@ class _Witness:
     def recall_stable(self, counters: tuple[int, ...]) -> None:
         self._inner.recall_stable(counters)
 
+    def unhear(self) -> None:
+        self._inner.unhear()
+
     def tag_of(self, dot: int) -> Tag | None:
         return self._inner.tag_of(dot)
 

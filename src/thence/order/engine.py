@@ -79,6 +79,10 @@ class Witness(Protocol):
         """A phantom: `member` has seen everything that this stamp stands for."""
         ...
 
+    def unhear(self) -> None:
+        """Forget phantoms that wait: what they speak of may never come. Whoever needs one asks."""
+        ...
+
     def resume(self, counters: tuple[int, ...]) -> None:
         """After a restart: everything up to these counters had been seen, and was stable."""
         ...

@@ -261,6 +261,8 @@ class Replica:
                     self._recorder.record(HOLD, effect.dot, now)
             elif isinstance(effect, Forget):
                 self._orderer.drop(effect.origin)
+                if self._witness is not None:
+                    self._witness.unhear()
             else:
                 effects.append(effect)
         return fresh
