@@ -1,43 +1,55 @@
 """`thence demo`: what thence does, shown step by step and checked on the way.
 
-A group of sixteen is cut in two for a while and heals, once with each engine, and once with no order
-at all as the control. Spark judges the traces. Then one fault of each kind is planted into the good
-trace, and Spark must find exactly those.
+A cluster of real processes works under load while a member is cut off and another one killed; then
+everything must be everywhere, and Spark judges the trace. As the control, the simulator runs a group with no
+order at all, where effects come before their causes. Last, one fault of each kind is planted into a good
+trace, and Spark must find exactly those. What was seen on the way becomes a page.
+
+Invariant: exit code 0 means that every claim held; and however the tour ends, no process is left.
 """
 
 import shutil
 import time
-from itertools import pairwise
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from rich.table import Table
-
+from thence.cli.cluster import Cluster
 from thence.cli.console import counting, out, working
-from thence.cli.sabotage import plant_all
+from thence.cli.layout import open_layout
+from thence.cli.tour.claims import Claims
+from thence.cli.tour.live import FLAGS, Live, Story
+from thence.cli.tour.pace import Pace
 from thence.core.errors import UsageError
-from thence.sim.run import TRACE_FILE, Outcome, simulate
-from thence.sim.scenarios import configure
 from thence.trace.schema import VERDICTS
 
 if TYPE_CHECKING:
     from thence.pipeline.report import RunReport
 
-SCENARIO = "partition"
-MARK = ".thence-demo"
+SCENARIO: Final = "partition"
+MARK: Final = ".thence-demo"
+PAGE: Final = "index.html"
+NEEDED: Final = ("pyspark", "pyarrow", "altair", "vl_convert")
 
 
-def run(folder: Path, master: str | None) -> int:
+def run(folder: Path, master: str | None, pace: Pace | None = None) -> int:
+    for module in NEEDED:
+        if find_spec(module) is None:
+            raise UsageError(f"the demo needs the laboratory: pip install 'thence[lab]' (no {module})")
     _clear(folder)
     started = time.monotonic()
-    tour = Tour(folder, master)
-    tour.simulate()
+    tour = Tour(folder, master, pace or Pace())
+    story = tour.live()
     tour.judge()
+    tour.control()
     tour.sabotage()
-    held = all(passed for _, passed in tour.claims)
+    tour.write_page(story, f"thence demo --out {folder}")
     out.print()
-    out.print(tour.summary())
-    out.print(f"Traces are in {folder}. {time.monotonic() - started:.0f} s.")
+    out.print(tour.claims.summary())
+    out.print(
+        f"The page: {(folder / PAGE).absolute()}\nTraces are in {folder}. {time.monotonic() - started:.0f} s."
+    )
+    held = tour.claims.held
     out.print("[green]Everything held.[/]" if held else "[red]Something did not hold: see above.[/]")
     return 0 if held else 1
 
@@ -56,79 +68,89 @@ def _clear(folder: Path) -> None:
 
 
 class Tour:
-    """The steps, and the claims that they made."""
+    """The steps, and what is kept of them."""
 
-    def __init__(self, folder: Path, master: str | None) -> None:
-        self.folder = folder
-        self.master = master
-        self.claims: list[tuple[str, bool]] = []
+    def __init__(self, folder: Path, master: str | None, pace: Pace) -> None:
+        self.folder: Final = folder
+        self.master: Final = master
+        self.pace: Final = pace
+        self.claims: Final = Claims()
+        self.judged: Final[dict[str, RunReport]] = {}
 
-    def claim(self, text: str, held: bool) -> None:
-        self.claims.append((text, held))
-        out.print(f"  {'[green]✓[/]' if held else '[red]✗[/]'} {text}")
-
-    def simulate(self) -> None:
-        out.print("[bold]1. Sixteen members, cut in two for a third of the time, then healed[/]")
-        for order in ("graph", "vector", "none"):
-            settings = configure(SCENARIO, order=order)
-            with counting(f"simulating, order {order}") as watcher:
-                outcome = simulate(settings, self.folder / order, watcher)
-            self._tell(order, outcome)
-
-    def _tell(self, order: str, outcome: Outcome) -> None:
-        lost = outcome.packets.get("cut off", 0)
-        waited = f"; {outcome.held:,} waited for their causes" if outcome.held else ""
-        stable = " and stable everywhere" if outcome.stables else ""
-        self.claim(
-            f"order {order}: {outcome.sends:,} messages, {lost:,} packets lost in the cut, yet all "
-            f"{outcome.deliveries:,} deliveries made{stable}{waited}",
-            outcome.complete,
-        )
+    def live(self) -> Story:
+        trace = (self.folder / "trace").absolute()
+        layout = open_layout((self.folder / "cluster").absolute(), self.pace.nodes)
+        cluster = Cluster(layout, flags=(*FLAGS, "--trace", str(trace)))
+        return Live(cluster, trace, self.pace, self.claims).run()
 
     def judge(self) -> None:
-        out.print("[bold]2. Spark works out from the traces alone what caused what[/]")
-        for order in ("graph", "vector"):
-            counts = self._judged(self.folder / order).violations
-            self.claim(
-                f"order {order}: {_list(counts) or 'no violation of any kind'}", not any(counts.values())
-            )
-        counts = self._judged(self.folder / "none").violations
-        alone = sum(counts.values()) == counts["order"]
-        self.claim(
-            f"no order: {counts['order']:,} effects came before their causes, which the others prevented",
-            counts["order"] > 0 and alone,
+        self.claims.step("Spark works out from the trace alone what caused what", "judge")
+        run = self._judge("the cluster", self.folder / "trace")
+        counts = run.violations
+        self.claims.claim(
+            f"{run.sends:,} messages, {run.deliveries:,} deliveries: "
+            f"{_list(counts) or 'no violation of any kind'}",
+            not any(counts.values()) and run.sends > 0,
+        )
+        everywhere = run.sends * (run.nodes - 1), run.sends * run.nodes
+        self.claims.claim(
+            f"every message was delivered by each of the others, and told stable {run.stables:,} times",
+            run.deliveries == everywhere[0] and 0 < run.stables <= everywhere[1],
+        )
+
+    def control(self) -> None:
+        from thence.sim.run import simulate
+        from thence.sim.scenarios import configure
+
+        self.claims.step("The same with no order at all: sixteen simulated members, cut in two", "control")
+        outcomes = {}
+        for order in ("graph", "none"):
+            with counting(f"simulating, order {order}") as watcher:
+                outcomes[order] = simulate(configure(SCENARIO, order=order), self.folder / order, watcher)
+        self.claims.claim(
+            f"both runs deliver everything; with order, {outcomes['graph'].held:,} deliveries had to wait "
+            "for their causes",
+            all(outcome.complete for outcome in outcomes.values()),
+        )
+        counts = self._judge("simulated, no order", self.folder / "none").violations
+        self.claims.claim(
+            f"without order, {counts['order']:,} effects came before their causes",
+            counts["order"] > 0 and sum(counts.values()) == counts["order"],
         )
 
     def sabotage(self) -> None:
-        out.print("[bold]3. One fault of each kind, planted into the graph engine's trace[/]")
+        from thence.cli.sabotage import plant_all
+        from thence.sim.run import TRACE_FILE
+
+        self.claims.step(
+            "One fault of each kind, planted into the good simulated trace", "find what was planted"
+        )
         planted = plant_all(self.folder / "graph" / TRACE_FILE, self.folder / "sabotaged")
-        judged = self._judged(self.folder / "sabotaged")
+        judged = self._judge("simulated, one fault of each kind", self.folder / "sabotaged")
         examples = {str(example["kind"]): example for example in judged.examples}
         for verdict in VERDICTS:
-            example = examples.get(verdict, {})
-            told = ", ".join(f"{key} {value}" for key, value in example.items() if key != "kind")
-            found = f"\n      found: {told}" if told else ""
-            self.claim(f"{verdict}: {planted[verdict]}{found}", judged.violations[verdict] == 1)
+            told = [f"{key} {value}" for key, value in examples.get(verdict, {}).items() if key != "kind"]
+            self.claims.claim(f"{verdict}: {planted[verdict]}", judged.violations[verdict] == 1)
+            if told:
+                self.claims.tell(f"found: {', '.join(told)}")
 
-    def _judged(self, trace: Path) -> "RunReport":
-        with working("Spark starts and judges"):
+    def write_page(self, story: Story, command: str) -> None:
+        with working("figures are drawn"):
+            from thence.cli.tour.figures import figures
+            from thence.cli.tour.measure import read
+            from thence.cli.tour.page import page
+
+            images = figures(read(self.folder / "trace"), story)
+            (self.folder / PAGE).write_text(page(self.claims, images, self.judged, command))
+
+    def _judge(self, title: str, trace: Path) -> "RunReport":
+        with working("Spark starts and judges" if not self.judged else "Spark judges"):
             from thence.pipeline.session import session
             from thence.pipeline.verify import verify
 
             [run] = verify(session(self.master), trace).runs
+        self.judged[title] = run
         return run
-
-    def summary(self) -> Table:
-        table = Table("step", "claims", "held", box=None)
-        bounds = (0, 3, 6, len(self.claims))
-        for step, (low, high) in enumerate(pairwise(bounds), 1):
-            claims = self.claims[low:high]
-            table.add_row(
-                ("simulate", "judge", "find what was planted")[step - 1],
-                str(len(claims)),
-                str(sum(held for _, held in claims)),
-            )
-        return table
 
 
 def _list(counts: dict[str, int]) -> str:

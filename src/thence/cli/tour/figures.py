@@ -1,0 +1,59 @@
+"""The figures of the tour, all over the same time, with the cut and the kill marked."""
+
+from typing import Final
+
+import pyarrow as pa
+
+from thence.cli.tour import measure
+from thence.cli.tour.live import Story
+from thence.experiments.timeline import Point, Span, Timeline, draw
+
+COLOURS: Final = ("#0b6e4f", "#c1440e", "#33658a", "#7a1f5c", "#b8860b", "#555555", "#2a9d8f", "#9c6644")
+
+
+def figures(rows: pa.Table, story: Story) -> list[tuple[str, bytes]]:
+    """Title and PNG of each."""
+    until_s = max((story.samples[-1].at_us - story.begun_us) / 1e6, 1.0)
+    made = [
+        Timeline(
+            title="How long a message took, by when it was sent",
+            label="ms: median (line), 99 % (dots)",
+            points=measure.latencies(rows, story),
+            colours=_kinds(story),
+            scale="log",
+        ),
+        _of_nodes("Lag: messages that a member has not acknowledged", "messages", measure.lags(story)),
+        _of_nodes("Messages not yet stable", "messages", measure.unstable(story)),
+        Timeline(
+            title="Deliveries a second",
+            label="deliveries a second (square root)",
+            points=(rates := measure.rates(rows, story)),
+            colours=_colours(rates),
+            scale="sqrt",  # catching up is tens of times faster than the load
+        ),
+    ]
+    return [(figure.title, draw(figure, spans(story), until_s)) for figure in made]
+
+
+def spans(story: Story) -> list[Span]:
+    return [
+        Span((begun - story.begun_us) / 1e6, (ended - story.begun_us) / 1e6, what)
+        for begun, ended, what in (
+            (story.cut_us, story.mended_us, f"{story.lonely} cut off"),
+            (story.killed_us, story.back_us, f"{story.victim} down"),
+        )
+    ]
+
+
+def _of_nodes(title: str, label: str, points: list[Point]) -> Timeline:
+    return Timeline(title=title, label=label, points=points, colours=_colours(points))
+
+
+def _colours(points: list[Point]) -> dict[str, str]:
+    names = sorted({point.series for point in points})
+    return {name: COLOURS[number % len(COLOURS)] for number, name in enumerate(names)}
+
+
+def _kinds(story: Story) -> dict[str, str]:
+    """The colours of the two nodes are those that they have in the other figures."""
+    return dict(zip(measure.kinds(story), (COLOURS[2], COLOURS[1], COLOURS[0]), strict=True))

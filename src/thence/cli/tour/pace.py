@@ -1,0 +1,29 @@
+"""How the tour goes: how many nodes, how much load, how long each act lasts."""
+
+from dataclasses import dataclass
+
+from thence.core.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    nodes: int = 5
+    """One is cut off and another killed, and those that are left still are a group."""
+    rate: float = 200.0
+    """Messages a second of each node: nodes, watcher and screen share a laptop's cores with room to spare."""
+    calm_s: float = 3.0
+    """Long enough to see what normal looks like."""
+    cut_s: float = 5.0
+    """The lag must have time to grow; no link needs longer than a second to come back."""
+    down_s: float = 2.5
+    """The others must be seen to go on."""
+    after_s: float = 2.5
+    """After a trouble, for the figures to show that it is over."""
+    patience_s: float = 30.0
+    """What has not happened by then will not: a busy machine takes seconds, not tens of them."""
+    look_every_s: float = 0.2
+    """Points of the figures; a look costs a node less than a millisecond."""
+
+    def __post_init__(self) -> None:
+        if self.nodes < 4:
+            raise UsageError("the tour needs four nodes: two that go on when one is cut off and one is down")
