@@ -309,6 +309,11 @@ class Driver:
 
     def _wake_at(self, at: int) -> None:
         heappush(self._wakes, at)
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        """For the earliest of all, which need not be the one that was asked for last."""
+        at = self._wakes[0]
         if self._timer is None or at < self._timer_at:
             if self._timer is not None:
                 self._timer.cancel()
@@ -324,9 +329,8 @@ class Driver:
         self._log_effects(self._log.wake(now))
         if self.trouble is None:
             self._finish(self.replica.wake(now), now)
-        if self._wakes and self._timer is None:
-            at = heappop(self._wakes)
-            self._wake_at(at)
+        if self._wakes:
+            self._set_timer()
 
     # The log
 
