@@ -109,6 +109,11 @@ class OpLog(View):
         """Remember something of the node's own; the newest of its key is in `notes` from then on."""
         return self._writer.mark(Note(key, data))
 
+    def drop(self) -> None:
+        """Forget what was gathered since the last commit."""
+        self._writer.drop()
+        self._forget_uncommitted_names()
+
     def commit(self, now: int) -> list[Sync | Wake]:
         """Write what was gathered since the last commit. What must be synced before anything that follows
         from it leaves the node is for the policy to say and for the driver to do."""

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 
 from thence.core.codec import MAX_SEQ, Codec
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
-from thence.core.errors import StorageError
+from thence.core.errors import ThenceError
 from thence.core.machine import Effect, OrderEffect, Phantom, Wake
 from thence.core.message import Message
 from thence.core.tag import Tag
@@ -59,7 +59,8 @@ class Published(NamedTuple):
 class DurableReplica(Replica):
     __slots__ = (
         "_codec", "_frontier", "_gathered", "_inbox_max", "_log", "_make_orderer", "_marked", "_me", "_noted",
-        "_positions", "_regained", "_segment", "_spilled", "_stable", "taken",
+        "_noting",
+        "_positions", "_regained", "_segment", "_spilled", "_stable", "_stable_changed", "taken",
     )  # fmt: skip
 
     def __init__(
@@ -92,7 +93,9 @@ class DurableReplica(Replica):
         self._regained: list[tuple[int, int]] = []
         """Own messages that come to the application like those of others: above, up to."""
         self._noted: list[int] = []
-        self._segment = log.active
+        self._noting = False  # a frontier is gathered and not committed
+        self._stable_changed = False
+        self._segment = -1  # the active segment may have no frontier: it gets one
         self.taken = taken
         self._marked = log.taken
         self._recover(now)
@@ -191,6 +194,7 @@ class DurableReplica(Replica):
             put(out, entry)
         self._log.note(FRONTIER, bytes(out))
         self._noted.append(self._log.tail)
+        self._noting = True
 
     def collect(self, now: int) -> Collected:
         """Remove from the log what nobody needs any more."""
@@ -224,19 +228,25 @@ class DurableReplica(Replica):
         """Write down what must not be forgotten. What is to be synced, before anything that follows from
         this step leaves the node, and when to wake the log."""
         self._mark_taken()
+        if self._stable_changed:
+            self._log.mark_stable(self._stable)
+            self._stable_changed = False
         effects = self._log.commit(now)
         for message in self._gathered:
             self._frontier.recall(message)
         self._gathered.clear()
+        self._noting = False
         if self._segment != self._log.active:
             self._segment = self._log.active
             self._note_frontier()
+        if self._spilled and not self.inbox:
+            self._refill()
         return effects
 
     def roll_back(self, now: int) -> None:
         """A commit failed: of what the others sent, only what is in the log ever came. Links must begin
         anew. The client has seen none of the rest."""
-        self._gathered.clear()
+        self._dropped()
         tail, size = self._log.tail, len(self._stable)
         while self._positions and self._positions[-1] > tail:
             self._positions.pop()
@@ -245,7 +255,17 @@ class DurableReplica(Replica):
         self._orderer = self._make_orderer(self._me, size)
         self._orderer.resume(kept)
         self._spread.recall(kept, (), now)
+
+    def _dropped(self) -> None:
+        """What was gathered is forgotten, marks included: those are gathered again."""
+        self._log.drop()
+        self._gathered.clear()
         self._marked = self._log.taken
+        self._stable_changed = True
+        if self._noting:
+            self._noting = False
+            self._noted.pop()
+            self._segment = -1
 
     def _check(self, message: Message) -> None:
         if not self.regaining:  # then others know more of this node than it does
@@ -269,9 +289,9 @@ class DurableReplica(Replica):
             for message in messages:
                 self._write_down(message)
             log_effects = self.commit(now)
-        except StorageError:
+        except ThenceError:
             tagger.resume(*before)
-            self._gathered.clear()
+            self._dropped()
             raise
         delivered = [self._sent(message, now) for message in messages]
         return Published(delivered, self.flush(now), log_effects)
@@ -313,6 +333,5 @@ class DurableReplica(Replica):
         found = super()._sweep(now)
         for tag in found:
             self._stable[tag.dot & ORIGIN_MASK] = tag.dot >> ORIGIN_BITS
-        if found:
-            self._log.mark_stable(self._stable)
+            self._stable_changed = True
         return found

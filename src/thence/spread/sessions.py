@@ -157,6 +157,7 @@ class SessionMesh:
         self._recent.clear()
         self._recent_bytes = 0
         self._owed.clear()
+        self._wake_at = None
         for link in self._links.values():
             link.state = "down"
             link.begin(min(link.acked, kept[self._me]))
