@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 WORKERS ?= 2
 MINUTES ?= 5
 
-.PHONY: help install demo test unit lint types format soak bench clean
+.PHONY: help install demo test unit lint types format soak chaos bench clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -44,8 +44,11 @@ format: $(STAMP) ## let ruff put the code into shape
 soak: $(STAMP) ## storms for MINUTES=5, on all cores, judged by Spark
 	$(BIN)/thence soak --minutes $(MINUTES)
 
+chaos: $(STAMP) ## real processes killed and cut off for MINUTES=5, judged by Spark
+	$(BIN)/thence chaos --minutes $(MINUTES)
+
 bench: $(STAMP) ## every benchmark, as docs/BENCHMARKS.md reports them
 	$(BIN)/thence bench all
 
 clean: ## remove what the other targets made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-out
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-out chaos-out

@@ -48,14 +48,14 @@ class Doom:
             return effects
 
         def write(real: Callable[..., Any], trace: LiveTrace, data: bytes) -> None:
-            counts = b'"send"' in data or b'"deliver"' in data  # others would not be missed
-            if counts:
+            sends = b'"send"' in data  # what nobody else can tell of
+            if sends:
                 self._dies("before the rows")
                 if self.at("in the middle of the rows"):
                     os.write(trace.descriptor, data[: len(data) // 2])
                     die()
             real(trace, data)
-            if counts:
+            if sends:
                 self._dies("after the rows")
 
         _replace(OpLog, "commit", commit)
