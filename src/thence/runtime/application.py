@@ -148,9 +148,6 @@ class OpenNode:
             raise UsageError("this node is closed")
         if not isinstance(payload, bytes):
             raise UsageError(f"a payload is bytes, not {type(payload).__name__}")
-        most = self.settings.links.frame_bytes_max - (64 << 10)
-        if len(payload) > most:
-            raise UsageError(f"a payload of {len(payload)} bytes: links carry up to {most}")
         [delivered] = await self._running.publish([payload])
         if delivered.tag is None:
             raise UsageError("the message is on its way, but without stability it has no tag")

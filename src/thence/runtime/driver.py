@@ -27,6 +27,7 @@ from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
 from thence.replica.live import Live
 from thence.replica.replica import Delivered
+from thence.runtime.recovering import note_closed
 from thence.runtime.tracing import LiveTrace
 from thence.trace.lines import Lines
 
@@ -156,6 +157,9 @@ class Driver:
                 effects += receive(peer, packet, now)
         except PeerError as error:
             garbage = error
+        except StorageError as error:  # the log cannot be read, or others know more than it holds
+            self._break(error)
+            return
         self._finish(effects, now)
         if garbage is not None:
             raise garbage
@@ -163,12 +167,22 @@ class Driver:
     def publish(self, payloads: Sequence[bytes]) -> "asyncio.Future[list[Delivered]]":
         """Broadcast these. All that is asked for before the loop comes round goes into one commit."""
         future: asyncio.Future[list[Delivered]] = self._loop.create_future()
-        if self.trouble is not None:
-            future.set_exception(refused(self.trouble))
+        why = refused(self.trouble) if self.trouble is not None else self._recovering()
+        if why is not None:
+            future.set_exception(why)
             return future
         self._batch.append((payloads, future))
         self._settle_soon()
         return future
+
+    def _recovering(self) -> StorageError | None:
+        """Whether nothing can be sent because it is not known what was."""
+        if not self.replica.regaining:
+            return None
+        missing = ", ".join(self._log.names[peer] for peer in self.mesh.waiting_for)
+        return StorageError(
+            f"this node is recovering what it had sent{missing and ', and waits for '}{missing}"
+        )
 
     def take(self) -> Delivered:
         """The application takes the next message. What it does with it is written down when it sends
@@ -439,6 +453,8 @@ class Driver:
                 timer.cancel()
         try:
             if self.trouble is None:
+                self._log.sync(self._clock())
+                note_closed(self._log)
                 self._log.close(self._clock())
                 self._leave()
         finally:

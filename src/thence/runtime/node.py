@@ -19,6 +19,7 @@ from thence.oplog.log import OpLog
 from thence.oplog.record import BOOT_BITS
 from thence.replica.live import HeraldSettings, Live, LiveSettings, SessionSettings, live
 from thence.replica.replica import Delivered
+from thence.runtime import recovering
 from thence.runtime import roster as rosters
 from thence.runtime.address import Address
 from thence.runtime.control import ControlServer
@@ -39,6 +40,9 @@ from thence.trace.recorder import NoRecorder
 
 SECOND: Final = 1_000_000
 DRAIN_LOOK_S: Final = 0.02
+
+STAMP_BYTES: Final = 32 << 10
+"""What a frame must have room for beside a payload: what is in the log must be able to travel."""
 
 
 class Application(Protocol):
@@ -98,7 +102,13 @@ class Node:
         for trouble in log.report.lines():
             self._says.warn("log repaired", what=trouble)
         fresh = log.incarnation == 0
+        self._regaining = recovering.may_have_forgotten(folder, log)
+        if self._regaining:
+            recovering.begin(folder.path, "the machine went down, or the log was repaired")
+            self._says.warn("recovering: what this node had sent may be missing here")
         self.boot = log.boot(1, folder.machine_id(), now) >> BOOT_BITS
+        recovering.note_boot(folder.path, self.boot)
+        recovering.note_policy(log, settings.log.sync)
         self.roster = await self._group(log)
         log.sync(now)
         self.names = self.roster.names
@@ -163,6 +173,7 @@ class Node:
             ),
             stability=settings.stability.enabled,
             inbox_max=settings.application.inbox_max,
+            recovering=self._regaining,
         )
         return live(
             self.me, len(self.names), how, NoRecorder() if lines is None else lines, log, log.taken, now
@@ -286,6 +297,10 @@ class Node:
                     if at is not None:
                         self.instruments.stability.observe(now - at)
         self._application.stepped(self, now)
+        if self._regaining and not self.driver.mesh.recovering and self.driver.replica.regained():
+            self._regaining = False
+            recovering.end(self.settings.data)
+            self._says.info("recovered", sent=self.log.vector[self.me])
 
     # What people see and ask for (`control.Controlled`)
 
@@ -295,6 +310,10 @@ class Node:
         return self.names[dot & ORIGIN_MASK], seq_of(dot)
 
     async def publish(self, payloads: Sequence[bytes]) -> list[Delivered]:
+        most = self.settings.links.frame_bytes_max - STAMP_BYTES
+        longest = max(map(len, payloads), default=0)
+        if longest > most:
+            raise UsageError(f"a payload of {longest} bytes: links carry up to {most}")
         at, delivered = self._clock(), await self.driver.publish(payloads)
         if self.settings.stability.enabled and len(self._sent_at) < SAMPLES:
             self._sent_at[delivered[0].message.dot] = at
