@@ -69,6 +69,23 @@ def broadcast(
     raise typer.Exit(command.broadcast(data, node or [], words, as_json))
 
 
+@app.command()
+def repair(
+    folder: Annotated[Path, typer.Argument(help="Data folder of a node that does not run.")],
+    forgetful: Annotated[
+        bool,
+        typer.Option(help="The log lacks its end though it looks whole: an old copy, a disk that lied."),
+    ] = False,
+) -> None:
+    """Cut a damaged log where it is damaged; the node gets the rest from its peers when it starts.
+
+    Nothing is thrown away: the log as it was found is kept in the folder.
+    """
+    from thence.cli import repair as command
+
+    raise typer.Exit(command.run(folder, forgetful))
+
+
 faults = typer.Typer(help="Break links and pause nodes of a cluster that allows it (--allow-faults).")
 app.add_typer(faults, name="fault")
 

@@ -12,10 +12,10 @@ from thence.order.engines import ENGINES, engine
 from thence.order.herald import HeraldSettings
 from thence.replica.durable import INBOX_MAX, DurableReplica
 from thence.replica.history import LogHistory
-from thence.spread.sessions import SessionMesh, SessionSettings
+from thence.spread.sessions import ForgottenError, SessionMesh, SessionSettings
 from thence.trace.recorder import Recorder
 
-__all__ = ["DURABLE", "HeraldSettings", "Live", "LiveSettings", "SessionSettings", "live"]
+__all__ = ["DURABLE", "ForgottenError", "HeraldSettings", "Live", "LiveSettings", "SessionSettings", "live"]
 
 DURABLE = tuple([name for name, kind in ENGINES.items() if kind.prompt and kind.witness is not None])
 """Engines whose messages are written down as they were tagged."""
@@ -29,6 +29,8 @@ class LiveSettings:
     herald: HeraldSettings
     stability: bool = True
     inbox_max: int = INBOX_MAX
+    recovering: bool = False
+    """The log may lack messages that this node has sent: see `spread/sessions.py`."""
 
 
 class Live(NamedTuple):
@@ -49,7 +51,7 @@ def live(
         raise UsageError(f"a live node spreads by mesh, not {settings.spread!r}")
     kind = engine(settings.order)
     codec = Codec(size, kind.stamps_are_dots)
-    mesh = SessionMesh(me, size, LogHistory(log, codec), settings.sessions)
+    mesh = SessionMesh(me, size, LogHistory(log, codec), settings.sessions, settings.recovering)
     replica = DurableReplica(
         me,
         size,
@@ -63,4 +65,6 @@ def live(
         settings.inbox_max,
         settings.herald,
     )
+    if settings.recovering:
+        replica.regain()
     return Live(replica, mesh, codec, kind.predecessors)

@@ -15,6 +15,7 @@ from typing import Final, Protocol
 
 from thence.core.dots import ORIGIN_MASK, seq_of
 from thence.core.errors import StorageError, UsageError
+from thence.core.storage import DamageError
 from thence.oplog.log import OpLog
 from thence.oplog.record import BOOT_BITS
 from thence.replica.live import HeraldSettings, Live, LiveSettings, SessionSettings, live
@@ -78,6 +79,7 @@ class Node:
         self._control: ControlServer | None = None
         self._links: Links | None = None
         self._state = "starting"
+        self._regaining = False
         self._progress_at = clock()
         self._sent_at: dict[int, int] = {}
         """When some of the own messages were sent that are not stable yet: one of each batch."""
@@ -98,7 +100,10 @@ class Node:
     async def _start(self) -> None:
         settings, now = self.settings, self._clock()
         self._folder = folder = DataFolder(settings.data)
-        self.log = log = folder.open_log(settings.log, now)
+        try:
+            self.log = log = folder.open_log(settings.log, now)
+        except DamageError as damage:
+            raise UsageError(f"{damage}. `thence repair {settings.data}` cuts it off there") from damage
         for trouble in log.report.lines():
             self._says.warn("log repaired", what=trouble)
         fresh = log.incarnation == 0
@@ -207,7 +212,7 @@ class Node:
 
     def _broken(self, broken: "asyncio.Future[StorageError]") -> None:
         self.failed = broken.result()
-        self._says.error("the disk failed: this node must stop", why=str(self.failed))
+        self._says.error("this node must stop", why=str(self.failed))
         self.stopping.set()
 
     # To the end

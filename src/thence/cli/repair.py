@@ -1,0 +1,25 @@
+"""`thence repair`: a data folder whose log is damaged, or too old, made fit to be started."""
+
+import time
+from pathlib import Path
+
+from thence.cli.console import out
+from thence.oplog.settings import Settings
+from thence.runtime.repair import repair
+
+
+def run(folder: Path, forgetful: bool) -> int:
+    done = repair(folder, Settings(), time.time_ns() // 1000, forgetful)
+    for damage in done.damages:
+        out.print(f"damaged: {damage}", markup=False)
+    if not done.damages and not forgetful:
+        out.print("nothing is damaged")
+        return 0
+    if done.aside is not None:
+        out.print(f"the log as it was found is in {done.aside}", markup=False)
+    out.print(f"the log is whole up to position {done.tail}")
+    out.print(
+        "start the node: it gets what it lacks from the other members, and sends again when all of them"
+    )
+    out.print("have told it what they have of its messages")
+    return 0

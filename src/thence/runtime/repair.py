@@ -1,0 +1,104 @@
+"""A damaged log, made usable again: what comes before the damage stays, the rest comes back from the peers.
+
+Nothing is thrown away: the log as it was found goes into a folder beside it. Then it is cut where it is
+damaged, and the node marked as recovering: it will not send before it has heard from every other member, and
+gets back from them what it lacks, its own messages included. A position that an application has kept from
+after the cut is one that the log no longer knows.
+"""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from thence.core.errors import StorageError, UsageError
+from thence.core.storage import DamageError
+from thence.oplog.record import BOOT_BITS
+from thence.oplog.segment import INDEX, LOG, position_of
+from thence.oplog.settings import Settings
+from thence.runtime import recovering
+from thence.runtime.folder import OPLOG, DataFolder
+
+DAMAGED = "damaged"
+
+
+@dataclass
+class Repaired:
+    """What was found and done."""
+
+    damages: list[str] = field(default_factory=list)
+    aside: Path | None = None
+    """Where the log is as it was found."""
+    tail: int = 0
+    """Position up to which the log is whole."""
+
+
+def repair(path: Path, settings: Settings, now: int, forgetful: bool) -> Repaired:
+    """`forgetful`: whoever asks knows that the log lacks its end, though it looks whole (an old copy)."""
+    if not path.is_dir():
+        raise UsageError(f"there is no data folder {path}")
+    result = Repaired()
+    with DataFolder(path) as folder:
+        newest = _newest_boot(folder)
+        while True:
+            try:
+                log = folder.open_log(settings, now)
+                break
+            except DamageError as damage:
+                if result.aside is None:
+                    result.aside = _set_aside(path)
+                again = str(damage) in result.damages
+                if not again:
+                    result.damages.append(str(damage))
+                _cut(folder, damage, whole_file=again)
+        result.tail = log.tail
+        if not result.damages and not forgetful:
+            return result
+        recovering.begin(path, "; ".join(result.damages) or "asked to")
+        # Positions must not be handed out twice, nor may peers take this for an old copy of itself.
+        while log.boot(1, folder.machine_id(), now) >> BOOT_BITS < newest:
+            log.close(now)
+            log = folder.open_log(settings, now)
+        log.close(now)
+    return result
+
+
+def _newest_boot(folder: DataFolder) -> int:
+    positions = [position_of(name, LOG) for name in folder.files.names()]
+    booted = max([position >> BOOT_BITS for position in positions if position is not None], default=0)
+    return max(booted, recovering.boots(folder.path))
+
+
+def _set_aside(path: Path) -> Path:
+    number = 1
+    while (aside := path / f"{DAMAGED}-{number}").exists():
+        number += 1
+    try:
+        shutil.copytree(path / OPLOG, aside)
+    except OSError as error:
+        raise StorageError(f"cannot keep a copy of the damaged log in {aside}: {error}") from error
+    return aside
+
+
+def _cut(folder: DataFolder, damage: DamageError, whole_file: bool) -> None:
+    """Everything from the damage on goes; the whole file if that was not enough."""
+    files = folder.files
+    logs = sorted([name for name in files.names() if position_of(name, LOG) is not None])
+    if damage.file not in logs:
+        raise damage
+    first = logs.index(damage.file)
+    for name in reversed(logs[first + 1 :]):
+        _remove(folder, name, files.names())
+    if whole_file:
+        _remove(folder, damage.file, files.names())
+    elif damage.offset < files.size(damage.file):
+        files.truncate(damage.file, damage.offset)
+        files.sync(damage.file)
+    files.sync_folder()
+
+
+def _remove(folder: DataFolder, name: str, names: Sequence[str]) -> None:
+    position = position_of(name, LOG)
+    for other in names:
+        if position_of(other, INDEX) == position or other == name:
+            folder.files.remove(other)
