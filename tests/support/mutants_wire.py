@@ -63,7 +63,7 @@ VARINT = of(
     ("seven bits are one too many", "integers", "size", ("while value > 0x7F:", "while value > 0x3F:")),
     ("the top bit gets lost", "integers", "changed",
      ("value |= (byte & 0x7F) << shift", "value |= (byte & 0x3F) << shift")),
-    ("bytes are not shifted", "integers", "changed", ("            shift += 7\n", "")),
+    ("bytes are not shifted", "integers", "changed", ("        shift += 7\n", "")),
     ("negative numbers are off by one", "integers", "changed",
      ("return -(folded + 1 >> 1) if folded & 1 else folded >> 1",
       "return -(folded >> 1) if folded & 1 else folded >> 1")),
@@ -75,7 +75,7 @@ VARINT = of(
     ("the end of a packet is the end of the data", "ends", "garbage",
      ("        if at >= self.end:\n", "        if at >= len(data):\n")),
     ("the end is forgotten within an integer", "ends", "garbage",
-     ("            if self.at >= self.end:\n", "            if False:\n")),
+     ("        if self.at > self.end:\n", "        if False:\n")),
     ("bytes may come from behind the end", "ends", "garbage",
      ("if count > self.end - self.at:", "if count > len(self.data) - self.at:")),
 )  # fmt: skip

@@ -18,8 +18,6 @@ def run(folder: Path, forgetful: bool) -> int:
     if done.aside is not None:
         out.print(f"the log as it was found is in {done.aside}", markup=False)
     out.print(f"the log is whole up to position {done.tail}")
-    out.print(
-        "start the node: it gets what it lacks from the other members, and sends again when all of them"
-    )
-    out.print("have told it what they have of its messages")
+    out.print("start the node: it gets what it lacks from the other members, and sends again once all of")
+    out.print("them have told it what they have of its messages")
     return 0

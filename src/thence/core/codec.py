@@ -25,7 +25,7 @@ from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
 from thence.core.errors import PeerError
 from thence.core.machine import Ack, Batch, Packet, Phantom
 from thence.core.message import Message
-from thence.core.varint import Reader, put, put_signed
+from thence.core.varint import Reader, put, put_signed, take_long
 
 VERSION: Final = 1
 MESSAGE, ACK, PHANTOM, BATCH = range(4)
@@ -198,6 +198,10 @@ class Codec:
             raise PeerError("a packet whose checksum does not match")
         if data[0] != VERSION:
             raise PeerError(f"a packet of protocol version {data[0]}; this is version {VERSION}")
+        if self._dots and data[1] == MESSAGE:
+            message = self._quickly(data, end)
+            if message is not None:
+                return message
         reader = Reader(data, 2, end)
         packet = self._body(data[1], reader)
         if reader.at != end:
@@ -205,6 +209,50 @@ class Codec:
         if isinstance(packet, Message):
             packet.wire = data
         return packet
+
+    def _quickly(self, data: bytes, end: int) -> Message | None:
+        """What `_take_message` makes of nearly all messages, in half the time: without calls for integers of
+        one byte. None: it is one of the others."""
+        try:
+            origin, at = data[2], 3
+            if origin > 0x7F:
+                origin, at = take_long(data, at, origin)
+            seq = data[at]
+            at += 1
+            if seq > 0x7F:
+                seq, at = take_long(data, at, seq)
+            head = data[at]
+            at += 1
+            if head & 1 or head > 0x7F:
+                return None
+            context, member = [], -1
+            for _ in range(head >> 1):
+                gap, folded = data[at], data[at + 1]
+                at += 2
+                if gap > 0x7F:
+                    return None
+                if folded > 0x7F:
+                    folded, at = take_long(data, at, folded)
+                member += gap + 1
+                counter = seq - (folded + 1 >> 1) if folded & 1 else seq + (folded >> 1)
+                if counter < 1 or counter >= MAX_SEQ or (member == origin and counter >= seq):
+                    return None
+                context.append(counter << ORIGIN_BITS | member)
+            if data[at]:
+                return None
+            length = data[at + 1]
+            at += 2
+            if length > 0x7F:
+                length, at = take_long(data, at, length)
+        except IndexError:
+            return None
+        if at + length != end or origin >= self._size or member >= self._size or not 0 < seq < MAX_SEQ:
+            return None
+        if len(context) > 1:
+            context.sort()
+        message = Message(seq << ORIGIN_BITS | origin, tuple(context), data[at:end])
+        message.wire = data
+        return message
 
     def _body(self, kind: int, reader: Reader) -> Packet:
         if kind == MESSAGE:

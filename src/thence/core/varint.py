@@ -20,6 +20,22 @@ def put_signed(out: bytearray, value: int) -> None:
     put(out, value << 1 if value >= 0 else (-value << 1) - 1)
 
 
+def take_long(data: bytes, at: int, first: int) -> tuple[int, int]:
+    """The rest of an integer whose first byte, read already, has its high bit set; and where it ends. Whoever
+    calls this must see to it that it ends where it may; `IndexError` if the bytes do first."""
+    value, shift = first & 0x7F, 7
+    for _ in range(MOST_BYTES - 1):
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if byte == 0 or value >> 64:
+                raise PeerError("an integer that no correct peer writes like that")
+            return value, at
+        shift += 7
+    raise PeerError("an integer of more than 64 bits")
+
+
 class Reader:
     """Reads from bytes that nobody vouches for; running off their end is the peer's error."""
 
@@ -39,19 +55,13 @@ class Reader:
         return byte if byte < 0x80 else self._long(byte)
 
     def _long(self, first: int) -> int:
-        value, shift = first & 0x7F, 7
-        for _ in range(MOST_BYTES - 1):
-            if self.at >= self.end:
-                raise PeerError("a packet ends too early")
-            byte = self.data[self.at]
-            self.at += 1
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                if byte == 0 or value >> 64:
-                    raise PeerError("an integer that no correct peer writes like that")
-                return value
-            shift += 7
-        raise PeerError("an integer of more than 64 bits")
+        try:
+            value, self.at = take_long(self.data, self.at, first)
+        except IndexError:
+            raise PeerError("a packet ends too early") from None
+        if self.at > self.end:
+            raise PeerError("a packet ends too early")
+        return value
 
     def take_signed(self) -> int:
         folded = self.take()

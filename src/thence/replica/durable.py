@@ -76,9 +76,10 @@ class DurableReplica(Replica):
         stability: bool = True,
         inbox_max: int = INBOX_MAX,
         herald: HeraldSettings | None = None,
+        sweep_every: int | None = None,
     ) -> None:
         """From what the log holds, for an application that has taken everything up to `taken`."""
-        super().__init__(me, size, engine, spread, recorder, stability, herald)
+        super().__init__(me, size, engine, spread, recorder, stability, herald, sweep_every)
         self._me = me
         self._make_orderer = engine.orderer
         self._codec = Codec(size, engine.stamps_are_dots)

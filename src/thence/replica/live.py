@@ -21,6 +21,10 @@ DURABLE = tuple([name for name, kind in ENGINES.items() if kind.prompt and kind.
 """Engines whose messages are written down as they were tagged."""
 
 
+SWEEP_EVERY = 4096
+"""The driver looks for what is stable after every step; this is for steps that have no end."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveSettings:
     order: str = "graph"
@@ -64,6 +68,7 @@ def live(
         settings.stability,
         settings.inbox_max,
         settings.herald,
+        SWEEP_EVERY,
     )
     if settings.recovering:
         replica.regain()

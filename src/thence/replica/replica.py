@@ -63,14 +63,16 @@ class Replica:
         recorder: Recorder,
         stability: bool = True,
         herald: HeraldSettings | None = None,
+        sweep_every: int | None = None,
     ) -> None:
+        """`sweep_every`: messages between two looks for what is stable, beside those of the driver."""
         self._tagger = engine.tagger(me, size)
         self._orderer = engine.orderer(me, size)
         self._predecessors = engine.predecessors
         self._witness = engine.witness(me, size) if stability and engine.witness else None
         self._herald = Herald(herald)
         self._peers = tuple([peer for peer in range(size) if peer != me])
-        self._batch = max(1, size // 2)
+        self._batch = sweep_every or max(1, size // 2)
         self._unswept = 0
         self._spread = spread
         self._recorder = recorder
@@ -210,6 +212,11 @@ class Replica:
     def reached(self, dot: int) -> int:
         """At how many members a message of this client's past is known to have been delivered."""
         return 1 if self._witness is None else self._witness.reached(dot)
+
+    def sweep(self, now: int) -> None:
+        """Look for what has become stable, if anything was seen or heard since the last time."""
+        if self._unswept:
+            self._sweep(now)
 
     def _saw(self, message: Message, own: bool, now: int) -> Tag | None:
         if self._witness is None:

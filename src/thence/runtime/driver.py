@@ -267,6 +267,7 @@ class Driver:
         """A step has been taken: write it down, then let it have its consequences."""
         if self.trouble is not None:
             return
+        self.replica.sweep(now)
         try:
             self._log_effects(self.replica.commit(now))
         except StorageError as error:

@@ -1,0 +1,78 @@
+"""Differential: the quick way to decode a message against the thorough one."""
+
+from binascii import crc32
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from thence.core.codec import MAX_SEQ, Codec
+from thence.core.dots import pack
+from thence.core.errors import PeerError
+from thence.core.message import Message
+from thence.core.varint import Reader
+
+SIZE = 200
+CODEC = Codec(SIZE, stamps_are_dots=True)
+
+
+def thorough(data: bytes) -> tuple[int, tuple[int, ...], bytes, tuple[int, ...]] | None:
+    reader = Reader(data, 2, len(data) - 4)
+    try:
+        message = CODEC._take_message(reader)
+    except PeerError:
+        return None
+    if reader.at != reader.end:
+        return None
+    return message.dot, message.context, message.payload, message.dest
+
+
+def quick(data: bytes) -> tuple[int, tuple[int, ...], bytes, tuple[int, ...]] | None:
+    try:
+        message = CODEC.decode(data)
+    except PeerError:
+        return None
+    assert isinstance(message, Message)
+    return message.dot, message.context, message.payload, message.dest
+
+
+def packet(body: bytes) -> bytes:
+    whole = b"\x01\x00" + body
+    return whole + crc32(whole).to_bytes(4, "little")
+
+
+@settings(max_examples=500)
+@given(st.binary(max_size=40))
+def test_any_bytes_mean_the_same_either_way(body: bytes) -> None:
+    data = packet(body)
+    assert quick(data) == thorough(data)
+
+
+counters = st.one_of(st.integers(1, 200), st.integers(1, MAX_SEQ - 1))
+
+
+@settings(max_examples=500)
+@given(
+    st.integers(0, SIZE - 1),
+    counters,
+    st.dictionaries(st.integers(0, SIZE - 1), counters, max_size=80),
+    st.binary(max_size=300),
+    st.lists(st.integers(0, SIZE - 1), max_size=3),
+    st.lists(st.tuples(st.integers(0, 500), st.integers(0, 255)), max_size=2),
+)
+def test_messages_and_broken_messages_mean_the_same_either_way(
+    origin: int,
+    seq: int,
+    context: dict[int, int],
+    payload: bytes,
+    dest: list[int],
+    breaks: list[tuple[int, int]],
+) -> None:
+    dots = tuple(sorted([pack(member, counter) for member, counter in context.items() if member != origin]))
+    body = bytearray()
+    CODEC.put_message(body, Message(pack(origin, seq), dots, payload, tuple(dest)))
+    if not breaks:
+        assert quick(packet(bytes(body))) == (pack(origin, seq), dots, payload, tuple(dest))
+    for at, byte in breaks:
+        body[at % len(body)] = byte
+    data = packet(bytes(body))
+    assert quick(data) == thorough(data)
