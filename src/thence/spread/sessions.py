@@ -61,12 +61,14 @@ class Progress(NamedTuple):
 
 
 class _Link:
-    __slots__ = ("acked", "acked_bytes", "greeted", "marks", "returned", "sent", "sent_bytes", "state")
+    __slots__ = ("acked", "acked_bytes", "greeted", "has", "marks", "returned", "sent", "sent_bytes", "state")
 
     def __init__(self) -> None:
         self.state: LinkState = "down"
         self.greeted = False
         """Has it said how much it has, knowing what this node has?"""
+        self.has = 0
+        """How much that was the last time: less than before if it forgot some as well."""
         self.returned = 0
         """Up to where its own messages were given back to it, over the present link."""
         self.acked = 0
@@ -101,7 +103,7 @@ OVERHEAD: Final = 64
 
 class SessionMesh:
     __slots__ = (
-        "_expected", "_history", "_kept", "_links", "_me", "_owed", "_peers", "_received", "_recent",
+        "_history", "_kept", "_links", "_me", "_owed", "_peers", "_received", "_recent",
         "_recent_bytes", "_recovering", "_settings", "_share", "_top", "_wake_at",
     )  # fmt: skip
 
@@ -119,8 +121,6 @@ class SessionMesh:
         self._me = me
         self._history = history
         self._recovering = recovering
-        self._expected = 0
-        """Messages of this node that somebody has."""
         self._peers = tuple([peer for peer in range(size) if peer != me])
         self._links = {peer: _Link() for peer in self._peers}
         self._top = 0
@@ -146,7 +146,9 @@ class SessionMesh:
     @property
     def recovering(self) -> bool:
         """Are there, or may there be, messages of this node that it does not have?"""
-        return self._recovering and (self._top < self._expected or bool(self.waiting_for))
+        if not self._recovering:
+            return False
+        return any(not link.greeted or link.has > self._top for link in self._links.values())
 
     def progress(self, peer: int) -> Progress:
         link = self._links[peer]
@@ -242,7 +244,7 @@ class SessionMesh:
         if self._recovering:
             # Only now is it certain that the peer has dropped what it held: it has heard our greeting.
             link.greeted = True
-            self._expected = max(self._expected, count)
+            link.has = count
         return [*self._return(peer, link, ack), *self._pump(peer, link)]
 
     def _greeting(self, peer: int, link: _Link, ack: Ack) -> list[SpreadEffect]:
