@@ -134,6 +134,55 @@ def test_a_tree_is_quicker_than_pull_and_cheaper_than_flood() -> None:
     assert traffic["sync-tree"] * 3 < traffic["flood"]
 
 
+@pytest.mark.parametrize("nodes", [2, 4, 16])
+def test_halves_that_were_apart_for_longer_than_logs_remember_merge_their_states(nodes: int) -> None:
+    """Section 3.4.4 leaves this open. Nothing is lost on either side."""
+    outcome, events, run = simulated(configure("long-partition", nodes=nodes, payload_bytes=16))
+    assert outcome.complete, outcome.why
+    assert outcome.installs >= 2, "a state in either direction"
+    ends = {here.keeper.app.clock for here in run.world.nodes.values() if here.keeper}
+    assert ends == {(60,) * nodes}
+    [verdict] = judge(events)
+    assert not any(verdict.violations.values()), verdict
+
+
+def test_a_node_that_slept_for_longer_than_logs_remember_catches_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    planned(monkeypatch, [Pause(12 * SECOND, 42 * SECOND, 3)], 8)
+    outcome, events, _ = simulated(
+        configure("planned", nodes=8, messages=60, ttl_ms=4000.0, spread="eco-sync-tree", interval_ms=500.0)
+    )
+    assert outcome.complete, outcome.why
+    assert outcome.installs >= 1
+    assert "install" in [event.kind for event in events if event.node == "n3"]
+    [verdict] = judge(events)
+    assert not any(verdict.violations.values()), verdict
+
+
+def test_whoever_joins_behind_a_node_that_has_a_state_is_not_stranded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Erratum 3: what came with a state was not forwarded. Newcomers arrive in a burst, and each other's."""
+    joins = [Arrive(30 * SECOND + 2000 * k, 6 + k) for k in range(12)]
+    planned(monkeypatch, joins, 18)
+    outcome, events, _ = simulated(
+        configure("planned", nodes=6, messages=80, ttl_ms=2000.0, spread="eco-sync-tree", interval_ms=500.0)
+    )
+    assert outcome.complete, outcome.why
+    assert outcome.installs >= 12
+    [verdict] = judge(events)
+    assert not any(verdict.violations.values()), verdict
+
+
+def test_logs_that_forget_stay_small() -> None:
+    """Section 5.4.2: disk use levels off."""
+    given = {"nodes": 8, "messages": 100, "interval_ms": 200.0, "ttl_ms": 2000.0}
+    whole, _, _ = simulated(configure("stable", spread="sync-tree", **given))
+    eco, _, _ = simulated(configure("stable", spread="eco-sync-tree", **given))
+    assert eco.complete
+    assert eco.log_bytes * 3 < whole.log_bytes
+    assert eco.deliveries == whole.deliveries
+
+
 def test_a_killed_root_holds_nothing_up_for_a_second() -> None:
     """The published code: 6 s. Here the others graft at once, and beat after less than half a second."""
     for seed in range(8):

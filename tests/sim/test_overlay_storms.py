@@ -10,7 +10,6 @@ from thence.check.oracle import judge
 from thence.sim.overlay import OverlayRun
 from thence.sim.overlay_plan import Reset
 from thence.sim.overlay_scenarios import configure
-from thence.spread.overlays import OVERLAYS
 
 
 def after_the_storm(seed: int, spread: str, order: str = "none") -> None:
@@ -26,7 +25,21 @@ def test_after_the_storm_a_tree_has_delivered_everything(seed: int) -> None:
     after_the_storm(seed, "sync-tree")
 
 
-@pytest.mark.parametrize("spread", [name for name in OVERLAYS if name != "sync-tree"])
+@pytest.mark.parametrize("seed", range(60))
+def test_after_the_storm_trees_that_forget_have_delivered_everything(seed: int) -> None:
+    after_the_storm(seed, "eco-sync-tree")
+
+
+def test_storms_need_states() -> None:
+    """Else the test above would say nothing about them."""
+    installs = [
+        simulated(configure("tree-storm", spread="eco-sync-tree", seed=seed))[0].installs
+        for seed in range(20)
+    ]
+    assert sum(count > 0 for count in installs) >= 10
+
+
+@pytest.mark.parametrize("spread", ["flood", "pull"])
 @pytest.mark.parametrize("seed", range(20))
 def test_after_the_storm_so_have_the_others(seed: int, spread: str) -> None:
     after_the_storm(seed, spread)

@@ -56,7 +56,7 @@ def sim(
         str | None, typer.Option(help="Ordering engine: graph, vector, vector-e2e, none.")
     ] = None,
     spread: Annotated[
-        str | None, typer.Option(help="How messages travel: mesh, sync-tree, flood, pull.")
+        str | None, typer.Option(help="How messages travel: mesh, tree, sync-tree, flood, pull.")
     ] = None,
     nodes: Annotated[int | None, typer.Option(help="Members of the group.")] = None,
     messages: Annotated[int | None, typer.Option(help="Messages that each member sends.")] = None,
@@ -98,6 +98,9 @@ def sim(
     probability: Annotated[
         float | None, typer.Option(help="Partial views: that a member sends when it may.")
     ] = None,
+    ttl_ms: Annotated[
+        float | None, typer.Option(help="eco-sync-tree: how long messages stay in a log.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="The one seed of everything random.")] = None,
     trace: Annotated[
         Path | None, typer.Option(help="Folder for the trace; without it none is kept.", metavar="DIR")
@@ -118,7 +121,8 @@ def sim(
         "slow_factor": slow_factor, "loss": loss, "duplicate": duplicate, "reorder": reorder,
         "take_ms": take_ms, "batch_ms": batch_ms, "stability": stability,
         "durable": durable, "links": links,
-        "payload_bytes": payload_bytes, "probability": probability, "seed": seed,
+        "payload_bytes": payload_bytes, "probability": probability,
+        "ttl_ms": ttl_ms, "seed": seed,
     }  # fmt: skip
     raise typer.Exit(command.run(scenario, given, trace, as_json))
 

@@ -13,6 +13,9 @@ from thence.sim.overlay_settings import OverlaySettings
 from thence.sim.scenarios import SCENARIOS
 from thence.spread.overlays import ALIASES, OVERLAYS
 
+ITS_OWN = ("probability", "ttl_ms")
+"""Flags that mean nothing elsewhere."""
+
 
 def wanted(scenario: str, given: Mapping[str, object]) -> bool:
     """Whether these flags are about an overlay."""
@@ -28,9 +31,10 @@ def wanted(scenario: str, given: Mapping[str, object]) -> bool:
 
 def without_its_own(given: Mapping[str, object]) -> dict[str, object]:
     """The flags that mean something elsewhere too; an error if one of the others was given."""
-    if given.get("probability") is not None:
-        raise UsageError("--probability is for spreads over partial views")
-    return {name: value for name, value in given.items() if name != "probability"}
+    for name in ITS_OWN:
+        if given.get(name) is not None:
+            raise UsageError(f"--{name.replace('_', '-')} is for spreads over partial views")
+    return {name: value for name, value in given.items() if name not in ITS_OWN}
 
 
 def run(scenario: str, given: Mapping[str, object], trace: Path | None, as_json: bool) -> int:
@@ -56,6 +60,8 @@ def tell(settings: OverlaySettings, outcome: OverlayOutcome, trace: Path | None)
     )
     layers = ", ".join(f"{count:,} {layer}" for layer, count in outcome.bytes.items())
     out.print(f"  bytes: {layers}")
+    if outcome.installs:
+        out.print(f"  {outcome.installs:,} states stood in for messages")
     if outcome.settled_ms:
         times = ", ".join(f"{ms / 1000:.1f}" for ms in outcome.settled_ms)
         out.print(f"  one tree again after {times} s")

@@ -10,8 +10,10 @@ from statistics import fmean
 from typing import BinaryIO
 
 from thence.core.codec import Codec
+from thence.core.errors import UsageError
 from thence.members.hyparview import HyParView
 from thence.order.engines import engine as find_engine
+from thence.sim.overlay_app import Keeper
 from thence.sim.overlay_history import MemoryHistory
 from thence.sim.overlay_meter import Meter
 from thence.sim.overlay_node import OverlayNode
@@ -55,6 +57,10 @@ class OverlayOutcome:
     slowest: str
     settled_ms: tuple[float, ...]
     """After each mark of the plan: how long until the branches were one tree again, for good."""
+    installs: int
+    """States that stood in for messages."""
+    log_bytes: int
+    """In the logs and snapshots of all nodes, at the end."""
     virtual_ms: float
     cpu_seconds: float
 
@@ -75,6 +81,12 @@ class OverlayRun:
         self._engine = find_engine(settings.order)
         self._columns = [Columns() for _ in range(size)]
         self._histories = [MemoryHistory(size) for _ in range(size)]
+        self._keepers = [
+            Keeper(size, history, columns, round(settings.ttl_ms * 1000))
+            for history, columns in zip(self._histories, self._columns, strict=True)
+        ]
+        if self.kind.eco and self._engine.witness is not None:
+            raise UsageError("a log that forgets cannot tell the tags of what it forgot: use --order none")
         self._tally = Counter[int]()
         self._trace = ParquetTrace(trace, [f"n{node}" for node in range(size)], run) if trace else None
         self.world = OverlayWorld(
@@ -101,10 +113,11 @@ class OverlayRun:
             size,
             self._engine,
             HyParView(node, stream("members"), contacts),
-            self.kind.make(node, size, history, stream("spread")),
+            self.kind.make(node, size, history, stream("spread"), self._keepers[node]),
             history,
             self._columns[node],
             self.meter,
+            self._keepers[node] if self.kind.eco else None,
         )
 
     def __call__(self, watcher: Watcher | None = None) -> OverlayOutcome:
@@ -157,6 +170,8 @@ class OverlayRun:
         behind = [f"n{node}" for node, here in nodes.items() if list(here.history.vector) != best]
         if behind:
             return f"messages are missing at {', '.join(behind[:5])}{' …' if len(behind) > 5 else ''}"
+        if self.kind.eco and len({self._keepers[node].app.encode() for node in nodes}) > 1:
+            return "the applications' states differ"
         if self.kind.tree and not self.is_tree():
             return "the branches are not one tree"
         return ""
@@ -186,6 +201,8 @@ class OverlayRun:
             slowest_ms=longest / 1000,
             slowest=slowest,
             settled_ms=tuple([(settled[mark] - mark) / 1000 for mark in self.plan.marks if mark in settled]),
+            installs=sum(keeper.installs for keeper in self._keepers),
+            log_bytes=sum(keeper.size_bytes for keeper in self._keepers),
             virtual_ms=self.world.now / 1000,
             cpu_seconds=cpu,
         )

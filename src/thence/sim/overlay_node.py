@@ -8,12 +8,14 @@ node that comes back from a crash is made anew from its log and from the peers t
 from typing import NamedTuple, Protocol
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
+from thence.core.errors import InvariantError
 from thence.core.machine import Packet, SpreadEffect, Transmit, Wake
 from thence.core.message import Message
 from thence.core.overlay import MEMBERS_PACKETS, Sync
 from thence.members.hyparview import HyParView
 from thence.members.views import Close, Connect, MembersEffect, NeighbourDown, NeighbourUp
 from thence.order.engine import Engine
+from thence.sim.overlay_app import Keeper
 from thence.sim.overlay_history import MemoryHistory
 from thence.spread.spread import Spread
 from thence.trace.recorder import DELIVER, DUPLICATE, HOLD, LEAVE, RESTART, SEND, START, Recorder
@@ -40,8 +42,8 @@ class Witness(Protocol):
 
 class OverlayNode:
     __slots__ = (
-        "_engine", "_orderer", "_out", "_recorder", "_tagger", "_witness", "history", "me", "members",
-        "spread",
+        "_engine", "_orderer", "_out", "_recorder", "_tagger", "_witness", "history", "keeper", "me",
+        "members", "spread",
     )  # fmt: skip
 
     def __init__(
@@ -54,11 +56,14 @@ class OverlayNode:
         history: MemoryHistory,
         recorder: Recorder,
         witness: Witness,
+        keeper: Keeper | None = None,
     ) -> None:
+        """With a `keeper`, there is an application whose states stand in for what the log forgets."""
         self.me = me
         self.members = members
         self.spread = spread
         self.history = history
+        self.keeper = keeper
         self._engine = engine
         self._tagger = engine.tagger(me, size)
         self._orderer = engine.orderer(me, size)
@@ -81,6 +86,8 @@ class OverlayNode:
         return self._take()
 
     def _recall(self, vector: tuple[int, ...]) -> None:
+        if self.keeper is not None:
+            self.keeper.restart()
         if self._engine.witness is None:
             self._tagger.resume(vector[self.me], ())
             return
@@ -132,7 +139,7 @@ class OverlayNode:
             self._recorder.record_deps(SEND, message.dot, deps, now)
         message = self._orderer.stamp(message)
         self._orderer.sent(message, now)
-        self.history.append(message, now)
+        self._keep(message, now)
         self._witness.sent(message.dot, now)
         self._spreading(self.spread.broadcast(message, now), self.me, now)
         return self._take()
@@ -162,12 +169,19 @@ class OverlayNode:
                 for message in released:
                     assert isinstance(message, Message)
                     self._deliver(message, now)
-            else:
+            elif isinstance(effect, Transmit | Wake):
                 self._out.append(effect)
+            else:
+                raise InvariantError(f"a stream has no use for {type(effect).__name__}")
         return fresh
 
-    def _deliver(self, message: Message, now: int) -> None:
+    def _keep(self, message: Message, now: int) -> None:
         self.history.append(message, now)
+        if self.keeper is not None:
+            self.keeper.delivered(message, now)
+
+    def _deliver(self, message: Message, now: int) -> None:
+        self._keep(message, now)
         self._tagger.took(message)
         self._recorder.record(DELIVER, message.dot, now)
         self._witness.delivered(self.me, message.dot, now)

@@ -135,6 +135,17 @@ def partition(settings: OverlaySettings, random: Random) -> OverlayPlan:
     return _plan(settings, [cut], settings.nodes, settings.nodes, cut.until_us)
 
 
+@scenario(
+    "long-partition",
+    "two halves lose sight of each other for longer than their logs remember",
+    spread="eco-sync-tree",
+    messages=60,
+    ttl_ms=5000.0,
+)
+def long_partition(settings: OverlaySettings, random: Random) -> OverlayPlan:
+    return partition(settings, random)
+
+
 def draw_storm(random: Random) -> dict[str, object]:
     """A group, a load and a network, none of them kind."""
     return {
@@ -146,6 +157,7 @@ def draw_storm(random: Random) -> dict[str, object]:
         "payload_bytes": random.choice((16, 1024)),
         "warmup_ms": random.choice((0.0, 500.0, 3000.0)),
         "silence_ms": random.choice((300.0, 1000.0, 3000.0)),
+        "ttl_ms": random.choice((300.0, 1000.0, 3000.0)),
     }
 
 

@@ -37,6 +37,9 @@ class OverlaySettings:
     """Between two of the first nodes."""
     silence_ms: float = 3000.0
     """After so long without a word a link is taken for broken."""
+    ttl_ms: float = 60_000.0
+    """`eco-sync-tree`: messages stay in the log for so long; a snapshot is taken every half of it, and the
+    log collected every quarter (the document's section 5.4.1)."""
     seed: int = 1
 
     def __post_init__(self) -> None:
@@ -59,6 +62,7 @@ class OverlaySettings:
             0 < self.latency_ms <= self.latency_max_ms, "--latency-ms must be above 0 and not above the most"
         )
         need(min(self.warmup_ms, self.arrive_every_ms) >= 0, "--warmup-ms must not be negative")
+        need(self.ttl_ms >= 1, "--ttl-ms must be at least 1")
         need(self.silence_ms >= 1, "the silence of a link must be at least 1 ms")
 
     @property

@@ -6,6 +6,8 @@ from random import Random
 
 from thence.core.errors import UsageError
 from thence.core.history import History
+from thence.core.states import States
+from thence.spread.eco_sync_tree import EcoSyncTree
 from thence.spread.flood import Flood
 from thence.spread.pull import PeriodicPull, PullSettings
 from thence.spread.spread import Spread
@@ -17,27 +19,46 @@ class OverlayKind:
     """How to make the part of member `me` in a group of up to `size`, with its log and a source of chance."""
 
     name: str
-    make: Callable[[int, int, History, Random], Spread]
+    make: Callable[[int, int, History, Random, States], Spread]
     tree: bool = False
     """Its branches come to form a tree."""
+    eco: bool = False
+    """Logs may forget what the newest state covers."""
 
 
-def _slow_pull(me: int, size: int, history: History, random: Random) -> Spread:
+def _sync_tree(me: int, size: int, history: History, random: Random, states: States) -> Spread:  # noqa: ARG001
+    return SyncTree(me, size, history)
+
+
+def _eco(me: int, size: int, history: History, random: Random, states: States) -> Spread:  # noqa: ARG001
+    return EcoSyncTree(me, size, history, states)
+
+
+def _flood(me: int, size: int, history: History, random: Random, states: States) -> Spread:  # noqa: ARG001
+    return Flood(me, size, history)
+
+
+def _pull(me: int, size: int, history: History, random: Random, states: States) -> Spread:  # noqa: ARG001
+    return PeriodicPull(me, size, history, random)
+
+
+def _slow_pull(me: int, size: int, history: History, random: Random, states: States) -> Spread:  # noqa: ARG001
     return PeriodicPull(me, size, history, random, PullSettings(period_us=1_000_000))
 
 
 OVERLAYS: dict[str, OverlayKind] = {
     kind.name: kind
     for kind in (
-        OverlayKind("sync-tree", lambda me, size, history, _: SyncTree(me, size, history), tree=True),
-        OverlayKind("flood", lambda me, size, history, _: Flood(me, size, history)),
-        OverlayKind("pull", PeriodicPull),
+        OverlayKind("sync-tree", _sync_tree, tree=True),
+        OverlayKind("eco-sync-tree", _eco, tree=True, eco=True),
+        OverlayKind("flood", _flood),
+        OverlayKind("pull", _pull),
         OverlayKind("pull-1s", _slow_pull),
     )
 }
 
 
-ALIASES = {"tree": "sync-tree"}
+ALIASES = {"tree": "eco-sync-tree"}
 """What people say for short."""
 
 
