@@ -270,7 +270,9 @@ def test_views_are_bounded_and_hold_nobody_twice_whatever_comes(seed: int) -> No
         peer = random.randrange(1, 12)
         dice = random.random()
         if dice < 0.2:
-            look(machine.wake(now))
+            effects = machine.wake(now)
+            assert all(effect.at > now for effect in effects if isinstance(effect, Wake)), "busy: never rests"
+            look(effects)
         elif peer not in up:
             if dice < 0.8:
                 up[peer] = None

@@ -49,8 +49,9 @@ asked for more than it has room for would have to drop those who agreed."""
 
 class HyParView:
     __slots__ = (
-        "_active", "_asked", "_contacts", "_effects", "_fill_at", "_fill_wait", "_links", "_lost", "_me",
-        "_passive", "_random", "_refused", "_replies", "_settings", "_shuffle_at", "_shuffled", "_wake_at",
+        "_active", "_asked", "_contacts", "_effects", "_fill_at", "_fill_wait", "_hungry_wait", "_links",
+        "_lost", "_me", "_passive", "_random", "_refused", "_replies", "_settings", "_shuffle_at",
+        "_shuffled", "_wake_at",
     )  # fmt: skip
 
     def __init__(
@@ -74,6 +75,7 @@ class HyParView:
         self._shuffle_at = NEVER
         self._fill_at = NEVER
         self._fill_wait = self._settings.retry_first_us
+        self._hungry_wait = self._settings.retry_first_us
         self._wake_at = NEVER
         self._effects: list[MembersEffect] = []
 
@@ -126,6 +128,7 @@ class HyParView:
             del self._active[peer]
             self._effects.append(NeighbourDown(peer))
             self._lost.add(peer, now)
+            self._hungry_wait = self._settings.retry_first_us
         if self._asked.pop(peer, None) is not None:
             self._failed(peer, now)
         self._passive.discard(peer)
@@ -274,6 +277,8 @@ class HyParView:
 
     def _fill(self, now: int, first: int | None = None) -> None:
         """Ask somebody to fill a free place; `first` if possible."""
+        if self._active:
+            self._fill_at = NEVER
         filling = [peer for peer in self._asked if peer not in self._lost]
         if len(self._active) + len(filling) >= self._settings.active or len(filling) >= AT_ONCE:
             self._fill_at = NEVER
@@ -291,13 +296,19 @@ class HyParView:
         if candidates:
             self._ask(self._random.choice(candidates), Neighbour(urgent), now)
             self._fill_at = NEVER
-        elif self._fill_at <= now or self._fill_at == NEVER:
+        elif not self._active:
             self._beg(now)
+        elif self._shuffle_at > now + 2 * self._hungry_wait:
+            # With free places and nobody to ask, it is worth asking around before the time.
+            self._shuffle_at = now + self._jittered(self._hungry_wait)
+            self._hungry_wait = min(2 * self._hungry_wait, self._settings.shuffle_every_us)
 
     def _beg(self, now: int) -> None:
         """Nobody is left to be asked. Whoever is alone tries everybody that it ever knew, for ever."""
         known = [peer for peer in self.known if peer not in self._asked]
-        if self._active or not known:
+        if now < self._fill_at != NEVER:
+            return
+        if not known:
             self._fill_at = NEVER
             return
         waited, self._fill_at = self._fill_at != NEVER, now + self._jittered(self._fill_wait)
