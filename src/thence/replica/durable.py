@@ -59,8 +59,8 @@ class Published(NamedTuple):
 class DurableReplica(Replica):
     __slots__ = (
         "_codec", "_frontier", "_gathered", "_inbox_max", "_log", "_make_orderer", "_marked", "_me", "_noted",
-        "_noting",
-        "_positions", "_regained", "_segment", "_spilled", "_stable", "_stable_changed", "taken",
+        "_noting", "_positions", "_regained", "_regaining_noted", "_segment", "_spilled", "_stable",
+        "_stable_changed", "taken",
     )  # fmt: skip
 
     def __init__(
@@ -94,12 +94,14 @@ class DurableReplica(Replica):
         self._regained: list[tuple[int, int]] = []
         """Own messages that come to the application like those of others: above, up to."""
         self._noted: list[int] = []
+        self._regaining_noted = True
         self._noting = False  # a frontier is gathered and not committed
         self._stable_changed = False
         self._segment = -1  # the active segment may have no frontier: it gets one
         self.taken = taken
         self._marked = log.taken
         self._recover(now)
+        self._regained_up_to(log.vector[me] if me < len(log.vector) else 0)  # over, unless `regain` is called
         self._refill()
 
     # Recovery
@@ -161,9 +163,11 @@ class DurableReplica(Replica):
     def regain(self) -> None:
         """The log may lack messages that this node has sent: until `regained`, those that others have come
         back as if they were others'. Part of the next commit."""
-        above = self._log.vector[self._me]
-        self._log.note(REGAINING, above.to_bytes(8, "little"))
-        self._regain(above)
+        self._regain(self._log.vector[self._me])
+        self._regaining_noted = False
+
+    def _note_regaining(self) -> None:
+        self._log.note(REGAINING, self._regained[-1][0].to_bytes(8, "little"))
 
     def regained(self) -> bool:
         """Everything that others have is in the log: from now on the client may send, if it has taken it."""
@@ -229,6 +233,9 @@ class DurableReplica(Replica):
         """Write down what must not be forgotten. What is to be synced, before anything that follows from
         this step leaves the node, and when to wake the log."""
         self._mark_taken()
+        if self.regaining and not self._regaining_noted:
+            self._note_regaining()
+            self._regaining_noted = True
         if self._stable_changed:
             self._log.mark_stable(self._stable)
             self._stable_changed = False
@@ -263,6 +270,7 @@ class DurableReplica(Replica):
         self._gathered.clear()
         self._marked = self._log.taken
         self._stable_changed = True
+        self._regaining_noted = False
         if self._noting:
             self._noting = False
             self._noted.pop()
