@@ -94,6 +94,11 @@ class View:
         return len(self._segments)
 
     @property
+    def appended_bytes(self) -> int:
+        """Written since the log was opened."""
+        return self._writer.written_bytes
+
+    @property
     def size_bytes(self) -> int:
         return sum([segment.size for segment in self._segments])
 

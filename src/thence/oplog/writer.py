@@ -56,6 +56,7 @@ class Writer:
         "_torn",
         "durable",
         "state",
+        "written_bytes",
     )
 
     def __init__(self, files: Files, settings: Settings, segments: list[Segment], state: State) -> None:
@@ -73,6 +74,7 @@ class Writer:
         self._booted = False
         self._torn = False
         self._broken: StorageError | None = None
+        self.written_bytes = 0
 
     @property
     def active(self) -> Segment:
@@ -182,6 +184,7 @@ class Writer:
             enter(active, self.state, position, offset, what)
         active.crc = crc32(self._buffer, active.crc)
         active.size += len(self._buffer)
+        self.written_bytes += len(self._buffer)
         self.drop()
         return True
 

@@ -91,6 +91,11 @@ class Replica:
         return 0 if self._witness is None else len(self._witness)
 
     @property
+    def settled(self) -> bool:
+        """Everything that the client has seen is stable."""
+        return self._witness is None or self._witness.drained
+
+    @property
     def drained(self) -> bool:
         """Nothing is held, queued, unstable, kept for others or owed to them."""
         if self.inbox or self.outbox or self._orderer.waiting or not self._spread.drained:

@@ -28,13 +28,14 @@ from thence.runtime.discovery import find_group
 from thence.runtime.driver import SAMPLES, Driver
 from thence.runtime.folder import DataFolder
 from thence.runtime.instruments import Instruments
-from thence.runtime.links import Identity, Links
+from thence.runtime.links import Identity, Links, LinkStatus
 from thence.runtime.load import Load, Loader
 from thence.runtime.logs import StructuredLog
 from thence.runtime.pacing import Clock
+from thence.runtime.report import status_of
 from thence.runtime.roster import Roster
 from thence.runtime.settings import NodeSettings
-from thence.runtime.status import Faults, LogStatus, MemberStatus, Status
+from thence.runtime.status import LoadStatus, Status
 from thence.runtime.tracing import LiveTrace, complete, earlier_rows, missing_rows
 from thence.trace.lines import Lines
 from thence.trace.recorder import NoRecorder
@@ -81,6 +82,7 @@ class Node:
         self._state = "starting"
         self._regaining = False
         self._progress_at = clock()
+        self._settled = True
         self._sent_at: dict[int, int] = {}
         """When some of the own messages were sent that are not stable yet: one of each batch."""
         self.stopping: Final = asyncio.Event()
@@ -294,13 +296,14 @@ class Node:
 
     def stepped(self, now: int) -> None:
         stable = self.driver.replica.stable
-        if stable:
+        if stable or self._settled:
             self._progress_at = now
-            if self._sent_at:
-                for tag in stable:
-                    at = self._sent_at.pop(tag.dot, None)
-                    if at is not None:
-                        self.instruments.stability.observe(now - at)
+        self._settled = self.driver.replica.settled
+        if stable and self._sent_at:
+            for tag in stable:
+                at = self._sent_at.pop(tag.dot, None)
+                if at is not None:
+                    self.instruments.stability.observe(now - at)
         self._application.stepped(self, now)
         if self._regaining and not self.driver.mesh.recovering and self.driver.replica.regained():
             self._regaining = False
@@ -351,62 +354,26 @@ class Node:
         return None if trouble is None else f"cannot write: {trouble}"
 
     def status(self) -> Status:
-        driver, now = self.driver, self._clock()
-        unstable = driver.replica.unstable
-        links = self._links.status() if self._links else {}
-        return Status(
-            name=self.settings.name,
-            cluster=self.settings.cluster,
-            pid=os.getpid(),
-            uptime_s=(now - self._started_at) / SECOND,
-            state=self._state if driver.trouble is None else "broken",
-            boot=self.boot,
-            members=[self._member(name, now) for name in self.names],
-            sent=driver.sent,
-            delivered=driver.delivered,
-            inbox=len(driver.replica.inbox),
-            held=driver.replica.waiting,
-            unstable=unstable,
-            oldest_unstable_s=(now - self._progress_at) / SECOND if unstable else None,
-            holding_stability_back=[self.names[peer] for peer in driver.replica.silent()],
-            log=self._log_status(),
-            refusals=sum(link.refusals for link in links.values()),
-            faults=Faults(
-                allowed=self.settings.allow_faults,
-                cut=[name for name, link in links.items() if link.cut],
-                slow_ms={name: link.delay_us / 1000 for name, link in links.items() if link.delay_us},
-            ),
-            load=self._loader.status(),
-        )
+        return status_of(self)
 
-    def _member(self, name: str, now: int) -> MemberStatus:
-        if name == self.settings.name:
-            return MemberStatus(name=name, address=str(self.settings.listen), link="me")
-        assert self._links
-        link = self._links.status()[name]
-        progress = self.driver.mesh.progress(self.names.index(name))
-        return MemberStatus(
-            name=name,
-            address=str(link.address),
-            link="cut" if link.cut else "up" if link.up else "down",
-            since_s=(now - link.since_us) / SECOND,
-            lag=self.log.vector[self.me] - progress.acked,
-            queued_bytes=link.queued_bytes,
-            reconnects=link.reconnects,
-            cut_offs=link.cut_offs,
-            refusals=link.refusals,
-            received_bytes=link.bytes_in,
-            sent_bytes=link.bytes_out,
-        )
+    @property
+    def state(self) -> str:
+        return self._state if self.driver.trouble is None else "broken"
 
-    def _log_status(self) -> LogStatus:
-        log, trouble = self.log, self.driver.trouble
-        return LogStatus(
-            bytes=log.size_bytes,
-            head=log.head,
-            tail=log.tail,
-            durable=log.durable,
-            sync=self.settings.log.sync,
-            trouble=None if trouble is None else str(trouble),
-            syncs=self.driver.syncs,
-        )
+    def links(self) -> dict[str, LinkStatus]:
+        return self._links.status() if self._links else {}
+
+    @property
+    def started_at(self) -> int:
+        return self._started_at
+
+    @property
+    def progress_at(self) -> int:
+        """When something became stable, or had nothing to become so."""
+        return self._progress_at
+
+    def now(self) -> int:
+        return self._clock()
+
+    def load_status(self) -> LoadStatus | None:
+        return self._loader.status()

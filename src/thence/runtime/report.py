@@ -1,0 +1,74 @@
+"""What a node tells about itself, gathered when somebody asks."""
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from thence.runtime.peer import LinkStatus
+from thence.runtime.status import Faults, LogStatus, MemberStatus, Status
+
+if TYPE_CHECKING:
+    from thence.runtime.node import Node
+
+SECOND: Final = 1_000_000
+
+
+def status_of(node: "Node") -> Status:
+    driver, now, links = node.driver, node.now(), node.links()
+    unstable = driver.replica.unstable
+    return Status(
+        name=node.settings.name,
+        cluster=node.settings.cluster,
+        pid=os.getpid(),
+        uptime_s=(now - node.started_at) / SECOND,
+        state=node.state,
+        boot=node.boot,
+        members=[_member(node, name, links.get(name), now) for name in node.names],
+        sent=driver.sent,
+        delivered=driver.delivered,
+        inbox=len(driver.replica.inbox),
+        held=driver.replica.waiting,
+        unstable=unstable,
+        oldest_unstable_s=(now - node.progress_at) / SECOND if unstable else None,
+        holding_stability_back=[node.names[peer] for peer in driver.replica.silent()],
+        log=_log(node),
+        refusals=sum(link.refusals for link in links.values()),
+        faults=Faults(
+            allowed=node.settings.allow_faults,
+            cut=[name for name, link in links.items() if link.cut],
+            slow_ms={name: link.delay_us / 1000 for name, link in links.items() if link.delay_us},
+        ),
+        load=node.load_status(),
+    )
+
+
+def _member(node: "Node", name: str, link: LinkStatus | None, now: int) -> MemberStatus:
+    if link is None:
+        return MemberStatus(name=name, address=str(node.settings.listen), link="me")
+    progress = node.driver.mesh.progress(node.names.index(name))
+    return MemberStatus(
+        name=name,
+        address=str(link.address),
+        link="cut" if link.cut else "up" if link.up else "down",
+        since_s=(now - link.since_us) / SECOND,
+        lag=max(0, node.log.vector[node.me] - progress.acked),
+        queued_bytes=link.queued_bytes,
+        reconnects=link.reconnects,
+        cut_offs=link.cut_offs,
+        refusals=link.refusals,
+        received_bytes=link.bytes_in,
+        sent_bytes=link.bytes_out,
+    )
+
+
+def _log(node: "Node") -> LogStatus:
+    log, trouble = node.log, node.driver.trouble
+    return LogStatus(
+        bytes=log.size_bytes,
+        head=log.head,
+        tail=log.tail,
+        durable=log.durable,
+        sync=node.settings.log.sync,
+        trouble=None if trouble is None else str(trouble),
+        appended_bytes=log.appended_bytes,
+        syncs=node.driver.syncs,
+    )
