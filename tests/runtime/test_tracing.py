@@ -9,19 +9,27 @@ import pytest
 from support.live_history import NAMES, Crash, History, Meddle, decode
 
 from thence.check import judge
+from thence.core.codec import Codec
+from thence.core.dots import pack
 from thence.core.errors import StorageError, TraceError, UsageError
+from thence.core.message import Message
 from thence.core.storage import DiskError
+from thence.oplog.log import OpLog
 from thence.oplog.settings import Settings
+from thence.replica.durable import REGAINED, REGAINING
 from thence.runtime import tracing
 from thence.runtime.tracing import (
     BLOCK_BYTES,
+    Earlier,
     LiveTrace,
     Row,
     earlier_rows,
     file_name,
     lines_backwards,
+    missing_rows,
 )
-from thence.trace.recorder import SEND
+from thence.sim.disk import Disk
+from thence.trace.recorder import DELIVER, SEND
 from thence.trace.schema import Event
 
 ORDERS = ["graph", "vector"]
@@ -202,12 +210,77 @@ def test_only_files_of_earlier_boots_of_just_this_node_count(tmp_path: Path) -> 
     row = b'{"node":"x","pos":1,"kind":"send","origin":"x","seq":%d}\n'
     for name, seq in (("a-1", 1), ("a-2", 2), ("a-12", 12), ("a-1-3", 77), ("b-3", 88), ("a-x", 99)):
         (tmp_path / f"{name}.jsonl").write_bytes(row % seq)
-    found = earlier_rows(tmp_path, "a", 12)
-    assert found is not None
-    assert (found.first_boot, found.sent, found.delivered) == (1, 2, None)
-    found = earlier_rows(tmp_path, "a-1", 4)
-    assert found is not None
-    assert (found.first_boot, found.sent) == (3, 77)
+    assert earlier_rows(tmp_path, "a", 12) == Earlier(1, 2, None)
+    assert earlier_rows(tmp_path, "a-1", 4) == Earlier(3, 77, None)
+
+
+def test_what_was_before_the_last_beginning_is_passed_over(tmp_path: Path) -> None:
+    """It was complete then, or the log has forgotten it. A file whose boot never began goes with the one
+    before: it holds nothing but what was missing there."""
+    sends = b'{"node":"a","pos":1,"kind":"send","origin":"a","seq":%d}\n'
+    delivers = b'{"node":"a","pos":2,"kind":"deliver","origin":"b","seq":7}\n'
+    begins = b'{"node":"a","pos":3,"kind":"%s","deps":[]}\n'
+    (tmp_path / "a-1.jsonl").write_bytes(begins % b"start" + sends % 1 + delivers)
+    (tmp_path / "a-2.jsonl").write_bytes(sends % 2)
+    assert earlier_rows(tmp_path, "a", 3) == Earlier(1, 2, ("b", 7))
+    (tmp_path / "a-3.jsonl").write_bytes(sends % 3 + begins % b"restart")
+    assert earlier_rows(tmp_path, "a", 4) == Earlier(3, 3, None)
+    (tmp_path / "a-4.jsonl").write_bytes((begins % b"restart")[:-1])
+    assert earlier_rows(tmp_path, "a", 5) == Earlier(3, 3, None), "a torn line says nothing"
+
+
+class Written:
+    """A log of two members written by hand: what a node `a` with an engine of graphs would have noted."""
+
+    def __init__(self) -> None:
+        self.disk = Disk(Random(0))
+        self.codec = Codec(2, stamps_are_dots=True)
+        self.boot()
+        self.log.member("a")
+        self.log.member("b")
+        self.log.commit(0)
+
+    def boot(self) -> None:
+        self.log = OpLog.open(self.disk, Settings(), 0)
+        self.log.boot(1, b"m", 0)
+
+    def message(self, origin: int, seq: int, *deps: int) -> int:
+        position = self.log.append(
+            pack(origin, seq), self.codec.encode(Message(pack(origin, seq), deps, b""))
+        )
+        self.log.commit(0)
+        return position
+
+    def taken(self, position: int) -> None:
+        self.log.mark_taken(position)
+        self.log.commit(0)
+
+    def missing(self, earlier: Earlier) -> list[tuple[int, int]]:
+        rows = missing_rows(self.log, 0, self.codec, lambda message: message.context, earlier)
+        return [(kind, dot) for kind, dot, _ in rows]
+
+
+def test_what_is_delivered_again_after_it_was_forgotten_is_completed_again() -> None:
+    """The trace told of b:2 in the first boot; the log lost it, and took it again in the second."""
+    written = Written()
+    written.taken(written.message(1, 1))
+    written.boot()
+    written.taken(written.message(1, 2))
+    written.message(0, 1, pack(1, 2))
+    assert written.missing(Earlier(2, 0, None)) == [(DELIVER, pack(1, 2)), (SEND, pack(0, 1))]
+
+
+def test_own_messages_that_came_back_from_others_are_deliveries() -> None:
+    written = Written()
+    written.message(0, 1)
+    written.boot()
+    written.log.note(REGAINING, (1).to_bytes(8, "little"))
+    back = written.message(0, 2)
+    written.taken(back)
+    written.log.note(REGAINED, (2).to_bytes(8, "little"))
+    written.message(0, 3, pack(0, 2))
+    assert written.missing(Earlier(2, 0, None)) == [(DELIVER, pack(0, 2)), (SEND, pack(0, 3))]
+    assert written.missing(Earlier(2, 0, ("a", 2))) == [(SEND, pack(0, 3))]
 
 
 def test_what_was_before_the_first_traced_boot_is_not_completed(tmp_path: Path) -> None:
@@ -286,9 +359,7 @@ def test_any_name_gives_a_file_that_readers_find(name: str, tmp_path: Path) -> N
     [path] = tmp_path.rglob("*.jsonl")
     assert path.parent == tmp_path / "t"
     assert path.name[0] not in "._"
-    found = earlier_rows(tmp_path / "t", name, 8)
-    assert found is not None
-    assert found.first_boot == 7
+    assert earlier_rows(tmp_path / "t", name, 8) == Earlier(7, 0, None)
 
 
 def test_different_names_have_different_files() -> None:

@@ -5,7 +5,8 @@ is killed in between leaves a log that knows more than the trace, so at the next
 the log and written first, before the `restart` row. That is possible because a trace lacks nothing but its
 end: sends are in the order of their counters, deliveries in the order of the log, and the log says how they
 lie between each other (an own message follows everything that was marked as taken before it). So the last
-`send` and the last `deliver` row of all earlier files tell what is missing.
+`send` and the last `deliver` row tell what is missing. They are looked for no further back than in the last
+file with a `restart` row: everything before it was complete then, or forgotten by the log.
 
 `stable` rows are not completed. Nothing follows from an announcement: no verdict counts one that is absent,
 no order rests on it, and an application that was killed before it heard of it lives on without.
@@ -32,7 +33,8 @@ from thence.core.message import Message
 from thence.core.storage import DiskError
 from thence.oplog.log import OpLog
 from thence.oplog.reading import OutOfReachError
-from thence.oplog.record import BOOT_BITS, Stored, Taken
+from thence.oplog.record import BOOT_BITS, Boot, Note, Stored, Taken
+from thence.replica.durable import REGAINED, REGAINING
 from thence.trace.lines import Lines
 from thence.trace.recorder import DELIVER, SEND
 
@@ -41,6 +43,8 @@ BLOCK_BYTES: Final = 1 << 16
 
 ROWS_PER_WRITE: Final = 4096
 """Bounds the memory of a completion where a node was run without a trace for long."""
+
+BEGINNINGS: Final = ("start", "restart")
 
 NEVER: Final = 1 << 63
 """A position after all others."""
@@ -112,12 +116,13 @@ class LiveTrace:
 class Earlier(NamedTuple):
     """What the files of a node's earlier boots say."""
 
-    first_boot: int
-    """The oldest boot with a file; everything before it is from before the trace."""
+    since_boot: int
+    """The last boot that wrote its `start` or `restart` row, which stands for everything before it. If none
+    did, the oldest one with a file."""
     sent: int
-    """Counter of the last `send` row; 0: none."""
+    """Counter of the last `send` row since then; 0: none."""
     delivered: tuple[str, int] | None
-    """The message of the last `deliver` row."""
+    """The message of the last `deliver` row since then."""
 
 
 class _Line(msgspec.Struct):
@@ -138,12 +143,26 @@ def earlier_rows(folder: Path, node: str, boot: int) -> Earlier | None:
     files = sorted([(number, path) for number, path in found if number < boot])
     if not files:
         return None
+    begun = [place for place, (_, path) in enumerate(files) if _begins(path)]
+    files = files[begun[-1] if begun else 0 :]
     send, deliver = _last(files, "send"), _last(files, "deliver")
     return Earlier(
         files[0][0],
         (send.seq or 0) if send else 0,
         (deliver.origin or "", deliver.seq or 0) if deliver else None,
     )
+
+
+def _begins(path: Path) -> bool:
+    """Did this boot get so far as to say that it begins? Only rows that complete the trace come before."""
+    try:
+        with path.open("rb") as file:
+            for line in file:
+                if b'start"' in line and line.endswith(b"\n") and _read(path, line).kind in BEGINNINGS:
+                    return True
+    except OSError as error:
+        raise StorageError(f"cannot read {path}: {error.strerror}") from error
+    return False
 
 
 def _last(files: list[tuple[int, Path]], kind: str) -> _Line | None:
@@ -189,14 +208,19 @@ def lines_backwards(path: Path) -> Iterator[bytes]:
 def missing_rows(
     log: OpLog, me: int, codec: Codec, predecessors: Predecessors, earlier: Earlier
 ) -> Iterator[Row]:
-    """What the log says happened since tracing began and the earlier files do not, in order."""
+    """What the log says happened since that boot and the earlier files do not, in order."""
     waiting: deque[Stored] = deque()
     upto = _position_of_last_delivery(log, earlier)
-    traced_from = earlier.first_boot << BOOT_BITS
+    traced_from = earlier.since_boot << BOOT_BITS
     sent = earlier.sent
+    regaining = False  # own messages come from others, and are taken like theirs
     for position, record in log.records(log.head):
-        if isinstance(record, Stored):
-            if record.dot & ORIGIN_MASK != me:
+        if isinstance(record, Boot):
+            regaining = False
+        elif isinstance(record, Note) and record.key in (REGAINING, REGAINED):
+            regaining = record.key == REGAINING
+        elif isinstance(record, Stored):
+            if regaining or record.dot & ORIGIN_MASK != me:
                 waiting.append(record._replace(data=b""))
             elif position > traced_from and (seq := record.dot >> ORIGIN_BITS) > sent:
                 if sent and seq != sent + 1:
