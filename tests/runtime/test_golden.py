@@ -1,0 +1,57 @@
+"""Format: handshakes and data folders of live nodes, as every version since has made them."""
+
+import asyncio
+import json
+import shutil
+from pathlib import Path
+
+import thence
+from thence.runtime.application import Delivered
+from thence.runtime.handshake import Acceptor, Judge, Opener
+from thence.runtime.introductions import Aim, Identity, Introduction
+
+GOLDEN = Path(__file__).parent / "golden" / "v1"
+SECRET = b"sixteen bytes or more"
+
+
+def exchange() -> dict[str, str]:
+    """The frames of a handshake with everything fixed that is drawn otherwise."""
+    a, b = Identity("cluster", "a", bytes(range(16)), 3), Identity("cluster", "b", bytes(range(16, 32)), 4)
+    opener = Opener(Introduction(a, "b", Aim.LINK, b"\x01" * 16, b"\x02" * 32), SECRET, admit=lambda _: None)
+    judge = Judge(lambda _: None, lambda _: None, lambda _: b"")
+    acceptor = Acceptor(b, b"\x03" * 16, b"\x04" * 32, SECRET, judge)
+    [hello] = opener.start()
+    acceptor.start()
+    [welcome] = acceptor.take(hello)
+    [proof] = opener.take(welcome)
+    [ready] = acceptor.take(proof)
+    opener.take(ready)
+    return {
+        name: frame.hex()
+        for name, frame in (("hello", hello), ("welcome", welcome), ("proof", proof), ("ready", ready))
+    }
+
+
+def test_a_handshake_is_what_it_was() -> None:
+    assert exchange() == json.loads((GOLDEN / "handshake.json").read_text())
+
+
+def test_a_data_folder_of_any_version_is_taken_up(tmp_path: Path) -> None:
+    """A node of version 1 that had sent two messages and delivered three, one of which was not taken."""
+    shutil.copytree(GOLDEN / "node", tmp_path / "b")
+
+    async def go_on() -> tuple[tuple[str, ...], tuple[str, int], list[bytes]]:
+        members = {"a": "127.0.0.1:1", "b": "127.0.0.1:2"}
+        async with thence.open(
+            "b", data=tmp_path / "b", listen="127.0.0.1:2", members=members,
+            settings={"log_level": "error", "drain_us": 0, "http": "none"},
+        ) as node:  # fmt: skip
+            tag = await node.broadcast(b"after the upgrade")
+            waiting = []
+            async for event in node.events():
+                assert isinstance(event, Delivered)
+                waiting.append(event.payload)
+                break
+            return node.members, node.name_of(tag), waiting
+
+    assert asyncio.run(go_on()) == (("a", "b"), ("b", 3), [b"third of a"])
