@@ -10,11 +10,20 @@ from typing import TYPE_CHECKING
 from thence.core.errors import PeerError, StorageError, ThenceError, UsageError
 
 if TYPE_CHECKING:
-    from thence.runtime.application import OpenNode
+    from thence.runtime.application import Delivered, OpenNode, Stable
 
 __version__ = "0.1.0"
 
-__all__ = ["PeerError", "StorageError", "ThenceError", "UsageError", "open"]
+__all__ = ["Delivered", "PeerError", "Stable", "StorageError", "ThenceError", "UsageError", "open"]
+
+
+def __getattr__(name: str) -> object:
+    """What a node's events are, for `isinstance`. Only when asked for: the laboratory needs no event loop."""
+    if name in ("Delivered", "Stable"):
+        from thence.runtime import application
+
+        return getattr(application, name)
+    raise AttributeError(f"module 'thence' has no attribute {name!r}")
 
 
 def open(
@@ -35,7 +44,7 @@ def open(
     """A live node of a group, for `async with`. `members` names the whole group with its addresses, `join`
     asks these addresses for it; with neither it founds a group, or goes on with what is in `data`. `settings`
     takes anything else by its key (docs/SETTINGS.md)."""
-    from thence.runtime.application import open_node  # only now: the laboratory needs no event loop
+    from thence.runtime.application import open_node  # only now, for the same reason
 
     return open_node(
         name, data=data, listen=listen, join=join, members=members, spread=spread, order=order, sync=sync,

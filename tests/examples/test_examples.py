@@ -29,12 +29,23 @@ R: remove a
     R has ['a']
 stable everywhere: [4, 4, 4] of 4 operations
 """,
+    "ledger.py": """\
+bob saw: alice pays 30, carol tips 5
+  both before his answer: True
+  concurrent with each other: True
+carol wrote down: ['alice pays 30']
+carol saw, and died before she wrote it down: bob returns 10
+carol, back again: ['alice pays 30', 'bob returns 10', 'alice pays 7', 'bob pays 8']
+alice reads: ['bob returns 10', 'bob pays 8']
+everybody has message 2 of alice
+""",
 }
 
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_example(name: str) -> None:
     result = subprocess.run([sys.executable, EXAMPLES / name], capture_output=True, text=True, check=True)
+    assert result.stderr == ""
     assert result.stdout == EXPECTED[name]
 
 
