@@ -8,7 +8,7 @@ from pathlib import Path
 import thence
 from thence.runtime.application import Delivered
 from thence.runtime.handshake import Acceptor, Judge, Opener
-from thence.runtime.introductions import Aim, Identity, Introduction
+from thence.runtime.introductions import INSTANCE_BYTES, NONCE_BYTES, Aim, Identity, Introduction
 
 GOLDEN = Path(__file__).parent / "golden" / "v1"
 SECRET = b"sixteen bytes or more"
@@ -17,9 +17,13 @@ SECRET = b"sixteen bytes or more"
 def exchange() -> dict[str, str]:
     """The frames of a handshake with everything fixed that is drawn otherwise."""
     a, b = Identity("cluster", "a", bytes(range(16)), 3), Identity("cluster", "b", bytes(range(16, 32)), 4)
-    opener = Opener(Introduction(a, "b", Aim.LINK, b"\x01" * 16, b"\x02" * 32), SECRET, admit=lambda _: None)
+    opener = Opener(
+        Introduction(a, "b", Aim.LINK, b"\x01" * INSTANCE_BYTES, b"\x02" * NONCE_BYTES),
+        SECRET,
+        admit=lambda _: None,
+    )
     judge = Judge(lambda _: None, lambda _: None, lambda _: b"")
-    acceptor = Acceptor(b, b"\x03" * 16, b"\x04" * 32, SECRET, judge)
+    acceptor = Acceptor(b, b"\x03" * INSTANCE_BYTES, b"\x04" * NONCE_BYTES, SECRET, judge)
     [hello] = opener.start()
     acceptor.start()
     [welcome] = acceptor.take(hello)
