@@ -24,7 +24,7 @@ from thence.oplog.state import State, covers
 def removable(
     segments: list[Segment], state: State, settings: Settings, now: int, limit: int | None = None
 ) -> int:
-    """How many segments at the head may go; none that ends after `limit`."""
+    """How many segments at the head may go; none with a record after `limit`."""
     standing = min([kept.covers for kept in state.snapshots], default=None)
     total = sum([segment.size for segment in segments])
     count = 0
@@ -32,7 +32,7 @@ def removable(
         upto = following.before
         if (
             upto > state.taken
-            or (limit is not None and upto > limit)
+            or (limit is not None and segment.last > limit)  # marks included: they may be needed as well
             or (standing is not None and upto > standing)
         ):
             break

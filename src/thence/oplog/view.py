@@ -87,7 +87,7 @@ class View:
     @property
     def active(self) -> int:
         """Position before the first record of the segment that is being written."""
-        return self._segments[-1].before
+        return self._segments[-1].first - 1
 
     @property
     def segments(self) -> int:
