@@ -36,7 +36,7 @@ async def main(folder: Path) -> None:
 
     def open_node(name: str):
         settings = {"profile": "local", "log_level": "error"}
-        return thence.open(name, listen=members[name], members=members, data=folder / name, settings=settings)
+        return thence.open(name, members=members, data=folder / name, settings=settings)
 
     async with open_node("alice") as alice, open_node("bob") as bob:
         async with open_node("carol") as carol:

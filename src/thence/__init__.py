@@ -30,7 +30,7 @@ def open(
     name: str,
     *,
     data: str | Path,
-    listen: str = "127.0.0.1:0",
+    listen: str | None = None,
     join: Sequence[str] = (),
     members: Mapping[str, str] | None = None,
     spread: str | None = None,
@@ -41,9 +41,10 @@ def open(
     config: str | Path | None = None,
     settings: Mapping[str, object] | None = None,
 ) -> "OpenNode":
-    """A live node of a group, for `async with`. `members` names the whole group with its addresses, `join`
-    asks these addresses for it; with neither it founds a group, or goes on with what is in `data`. `settings`
-    takes anything else by its key (docs/SETTINGS.md)."""
+    """A live node of a group, for `async with`. `members` names the whole group with its addresses, its own
+    (where it listens unless `listen` says otherwise) among them; `join` asks these addresses for one; with
+    neither it founds a group, or goes on with what is in `data`. `settings` takes anything else by its key
+    (docs/SETTINGS.md)."""
     from thence.runtime.application import open_node  # only now, for the same reason
 
     return open_node(

@@ -28,7 +28,7 @@ from thence.replica.history import understood
 from thence.runtime.logs import StructuredLog
 from thence.runtime.node import Node
 from thence.runtime.running import wall_clock
-from thence.runtime.settings import NodeSettings
+from thence.runtime.settings import ANY_PORT, NodeSettings
 from thence.runtime.sources import compose
 from thence.runtime.status import Status
 
@@ -284,7 +284,7 @@ class OpenNode:
 def open_node(
     name: str,
     *,
-    listen: str = "127.0.0.1:0",
+    listen: str | None = None,
     join: Sequence[str] = (),
     members: Mapping[str, str] | None = None,
     data: str | Path,
@@ -300,7 +300,7 @@ def open_node(
     the defaults."""
     given: dict[str, object | None] = {
         "name": name,
-        "listen": listen,
+        "listen": listen or (None if members else str(ANY_PORT)),
         "data": str(data),
         "join": ",".join(join) or None,
         "members": ",".join(f"{member}={address}" for member, address in (members or {}).items()) or None,
