@@ -160,6 +160,7 @@ def test_what_could_not_be_written_was_never_received_and_comes_again() -> None:
         bench.receive(1, Ack((0, 1, 0), ()), theirs)
         await rounds()
         assert bench.taken == [b"theirs"]
+        await until(lambda: "deliver" in bench.trace.kinds())
         assert bench.trace.kinds().count("deliver") == 1
         await bench.driver.close()
 

@@ -9,7 +9,7 @@ import pytest
 
 from thence.core.errors import UsageError
 from thence.core.storage import DiskError
-from thence.runtime.files import DiskFiles
+from thence.runtime.files import LOOK_EVERY, DiskFiles
 
 
 @pytest.fixture
@@ -380,10 +380,13 @@ def test_another_thread_syncs_while_the_owner_goes_on(files: DiskFiles, tmp_path
 
 
 def test_a_file_that_somebody_removed_takes_nothing_more(files: DiskFiles, tmp_path: Path) -> None:
+    """Before the next sync is over, and before many writes are."""
     files.write("f", 0, b"abc")
     (tmp_path / "f").unlink()
+    for _ in range(LOOK_EVERY - 1):
+        files.write("f", 2, b"c")
     with pytest.raises(DiskError, match="removed") as caught:
-        files.write("f", 3, b"def")
+        files.write("f", 2, b"c")
     assert caught.value.definite
     with pytest.raises(DiskError, match="removed") as caught:
         files.sync("f")

@@ -21,8 +21,8 @@ DURABLE = tuple([name for name, kind in ENGINES.items() if kind.prompt and kind.
 """Engines whose messages are written down as they were tagged."""
 
 
-SWEEP_EVERY = 4096
-"""The driver looks for what is stable after every step; this is for steps that have no end."""
+SWEEP_EVERY = 256
+"""The driver looks for what is stable every few milliseconds; this is for when there is much in between."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,10 @@ DESCRIPTORS: Final = 64
 """Kept open at most. A log reads from as many segments as there are peers that catch up, and a process may
 by default open 1024 files, most of which are for connections."""
 
+LOOK_EVERY: Final = 64
+"""Writes between two looks whether the file is still there: a look costs half as much as a write. Every sync
+looks as well, so nothing is called durable that is not."""
+
 REMOVED: Final = "somebody has removed the file"
 
 fdatasync: Final[Callable[[int], None]] = getattr(os, "fdatasync", os.fsync)
@@ -43,7 +47,7 @@ fdatasync: Final[Callable[[int], None]] = getattr(os, "fdatasync", os.fsync)
 class _File:
     """What is known of a file that was opened here at least once."""
 
-    __slots__ = ("changes", "cuts", "descriptor", "synced", "synced_cuts", "trouble", "writable")
+    __slots__ = ("changes", "cuts", "descriptor", "size", "synced", "synced_cuts", "trouble", "writable")
 
     def __init__(self) -> None:
         self.descriptor = -1
@@ -51,6 +55,8 @@ class _File:
         # Numbers, and not flags, since more changes may come while a sync is under way. The owner counts
         # up, syncs follow.
         self.changes = 0
+        self.size = 0
+        """As far as was written here, since the last look."""
         self.synced = 0
         self.cuts = 1
         """Truncations, and one for what an earlier process may have done."""
@@ -136,9 +142,12 @@ class DiskFiles:
 
     def write(self, name: str, offset: int, data: bytes | bytearray) -> None:
         descriptor = self._descriptor(name, os.O_RDWR | os.O_CREAT)
-        if offset > self._linked(descriptor, name).st_size:
+        file = self._files[name]
+        if file.changes % LOOK_EVERY == 0:
+            file.size = self._linked(descriptor, name).st_size
+        if offset > file.size:
             raise DiskError(f"a write at {offset}, beyond the end", file=name, definite=True)
-        self._files[name].changes += 1
+        file.changes += 1
         done = 0
         try:
             done = os.pwrite(descriptor, data, offset)
@@ -152,6 +161,8 @@ class DiskFiles:
                         done += more
         except OSError as error:
             raise failed(error, name, certain=done == 0) from error
+        finally:
+            file.size = max(file.size, offset + done)
 
     def truncate(self, name: str, size: int) -> None:
         """Cut off what is beyond `size`."""
@@ -164,6 +175,8 @@ class DiskFiles:
             os.ftruncate(descriptor, size)
         except OSError as error:
             raise failed(error, name) from error
+        else:
+            file.size = size
         finally:
             file.cuts += 1  # and not before: a sync under way must not count it as covered
 
