@@ -16,6 +16,7 @@ from thence.cli.chaos.plan import OF_NODES, Act, Setup
 from thence.cli.cluster import Cluster
 from thence.core.errors import ThenceError, UsageError
 from thence.runtime.load import MOST_SECONDS, Load
+from thence.runtime.remote import Control
 
 TICK_S: Final = 0.01
 LOOK_S: Final = 0.1
@@ -45,6 +46,8 @@ class Storm:
         self._begun = time.monotonic()
         self._phases: dict[str, Phase] = dict.fromkeys(cluster.names, "down")
         self._before_pause: dict[str, Phase] = {}
+        self._troubled: set[str] = set()
+        """Nodes whose trouble of their own is not over."""
         self._doomed: set[str] = set()
         self._late_at = dict.fromkeys(cluster.names, 0.0)
         self._acts: Final = acts
@@ -80,7 +83,7 @@ class Storm:
     def calm(self) -> None:
         """No more load."""
         for name in self._cluster.names:
-            self._ask(name, lambda name: self._cluster.control(name).load(Load(count=0)))
+            self._ask(name, Control.load, Load(count=0))
 
     # Plan
 
@@ -94,9 +97,11 @@ class Storm:
         now = self.elapsed_s
         if now > seconds:
             return
-        if act.kind in OF_NODES and any(self._phases[name] != "up" for name in act.nodes):
-            self._at(now + LOOK_S, lambda: self._begin(act, seconds))
-            return
+        if act.kind in OF_NODES:
+            if any(self._phases[name] != "up" or name in self._troubled for name in act.nodes):
+                self._at(now + LOOK_S, lambda: self._begin(act, seconds))
+                return
+            self._troubled.update(act.nodes)
         self._tell(f"{now:6.1f} s  {act}")
         late = now - act.at_s
         for number, at in enumerate(act.starts_s):
@@ -117,6 +122,8 @@ class Storm:
                 self._kill(name)
 
     def _end(self, act: Act) -> None:
+        if act.kind in OF_NODES:
+            self._troubled.difference_update(act.nodes)
         if act.links:
             self._on.remove(act)
             self._adjust_all()
@@ -200,7 +207,7 @@ class Storm:
             self._adjust(name)
             rate = self._setup.rates[self._cluster.names.index(name)]
             load = Load(rate=rate, seconds=MOST_SECONDS, bytes=self._setup.message_bytes)
-            self._ask(name, lambda name: self._cluster.control(name).load(load))
+            self._ask(name, Control.load, load)
         elif time.monotonic() > self._late_at[name]:
             raise StormError(f"{name} does not come up: {trouble}; {self._said(name)}")
 
@@ -217,28 +224,29 @@ class Storm:
 
     def _adjust(self, name: str) -> None:
         """Make the faults of its links what they should be, if it can hear us."""
-        if self._phases[name] != "up":
-            return
-        control, applied = self._cluster.control(name), self._applied[name]
         for peer in self._cluster.names:
-            if peer == name:
+            if peer == name or self._phases[name] != "up":
                 continue
             wanted = self._wanted(name, peer)
-            for fault in changes(applied.get(peer, (False, 0.0)), wanted):
-                self._ask(name, lambda _, peer=peer, fault=fault: control.fault(fault[0], peer, fault[1]))  # type: ignore[misc]
-            applied[peer] = wanted
+            for what, delay_ms in changes(self._applied[name].get(peer, (False, 0.0)), wanted):
+                self._ask(name, Control.fault, what, peer, delay_ms)
+            self._applied[name][peer] = wanted
 
     def _wanted(self, name: str, peer: str) -> tuple[bool, float]:
         on = [act for act in self._on if (name, peer) in act.links or (peer, name) in act.links]
         return any(act.kind != "slow" for act in on), max([act.delay_ms for act in on], default=0.0)
 
-    def _ask(self, name: str, what: Callable[[str], None]) -> None:
+    def _ask(self, name: str, what: Callable[..., None], *given: object) -> None:
+        """Unless it has died meanwhile, as it was told to: then it is asked again when it is back."""
         for left in reversed(range(TRIES)):
             try:
-                what(name)
+                what(self._cluster.control(name), *given)
                 return
             except ThenceError as error:
-                self._look()  # if it died, that is the better account
+                time.sleep(LOOK_S)  # one that is dying closes its sockets first
+                self._look()
+                if self._phases[name] != "up":
+                    return
                 if not left:
                     raise StormError(f"{name} does not do as it is told: {error}") from error
 
