@@ -11,6 +11,7 @@ from thence.core.codec import Codec
 from thence.core.dots import origin_of, seq_of
 from thence.core.message import Message
 from thence.order.engines import ENGINES
+from thence.sim.faults import BadDisk
 from thence.sim.run import Run
 from thence.sim.scenarios import configure
 
@@ -83,5 +84,7 @@ def test_storms_differ() -> None:
     assert len({(one.nodes, one.messages, one.loss, one.take_ms, one.batch_ms) for one in drawn}) > 30
     plans = [Run(one).plan for one in drawn]
     kinds = {type(fault).__name__ for plan in plans for fault in plan.faults}
-    assert kinds == {"Cut", "Pause", "Crash"}
+    assert kinds == {"Cut", "Pause", "Crash", "BadDisk"}
+    whats = {fault.what for plan in plans for fault in plan.faults if isinstance(fault, BadDisk)}
+    assert whats >= {"full", "write", "torn", "sync"}
     assert {one.links for one in drawn} == {"datagram", "session"}

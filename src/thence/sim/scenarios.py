@@ -10,7 +10,7 @@ from random import Random
 from types import MappingProxyType
 
 from thence.core.errors import UsageError
-from thence.sim.faults import Crash, Cut, Fault, Pause, Plan, apart, between
+from thence.sim.faults import BadDisk, Crash, Cut, Fault, Pause, Plan, apart, between
 from thence.sim.settings import Settings
 
 Planner = Callable[[Settings, Random], Plan]
@@ -162,7 +162,11 @@ def storm(settings: Settings, random: Random) -> Plan:
     for node in range(settings.nodes):
         if random.random() < 0.5:  # one fault of a node itself at a time, or none
             at, until = _span(random, whole)
-            faults.append(random.choice((Pause, Crash, Crash))(at, until, node))
+            if settings.links == "session" and random.random() < 0.4:
+                what = random.choice(("full", "full", "write", "torn", "sync", "sync", "folder", "remove"))
+                faults.append(BadDisk(at, until, node, what))  # type: ignore[arg-type]  # one of its own
+            else:
+                faults.append(random.choice((Pause, Crash, Crash))(at, until, node))
     return Plan(tuple(faults))
 
 

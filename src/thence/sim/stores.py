@@ -1,22 +1,34 @@
 """The disks of a simulated group, and the logs on them: what is left of a node while it is down."""
 
+from collections.abc import Sequence
 from random import Random
 
 from thence.core.codec import Codec
+from thence.core.errors import StorageError
+from thence.core.machine import Effect, Wake
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Policy, Sync
 from thence.oplog.settings import Settings as LogSettings
 from thence.order.engine import Engine
 from thence.replica.durable import DurableReplica
 from thence.replica.history import LogHistory
-from thence.sim.disk import Disk
+from thence.sim.disk import Disk, Operation
+from thence.sim.faults import BadDisk
 from thence.sim.settings import Settings
+from thence.sim.step_rows import StepRows
 from thence.spread.sessions import SessionMesh, SessionSettings
 from thence.spread.spread import Spread
 from thence.spread.spreads import build
 from thence.trace.recorder import Recorder
 
 MACHINE = b"simulated"
+
+PROBE_NOTE = 2
+"""The key of the note that a node in trouble tries to write."""
+
+FAILS: dict[str, Operation] = {
+    "write": "write", "sync": "sync", "folder": "sync_folder", "remove": "remove",
+}  # fmt: skip
 
 KEEP_SEGMENTS = 3
 """Above that, what nobody needs is collected: soon, so that short runs restart from what is left."""
@@ -31,7 +43,7 @@ class Stores:
         self._settings = settings
         self._engine = engine
         self._names = names
-        self._recorders = recorders
+        self._rows = [StepRows(me, settings.nodes, engine, recorder) for me, recorder in enumerate(recorders)]
         self._random = Random(f"{settings.seed}/disk")
         policy: Policy = "always" if settings.sync == "always" else "no"
         self._log_settings = LogSettings(sync=policy, segment_bytes=settings.segment_bytes)
@@ -63,7 +75,7 @@ class Stores:
             settings.nodes,
             self._engine,
             spread,
-            self._recorders[node],
+            self._rows[node],
             log,
             taken,
             now,
@@ -71,6 +83,8 @@ class Stores:
             self._inbox_max,
         )
         self._logs[node], self._running[node] = log, made
+        if self._settings.sync == "always":
+            self._rows[node].complete(log, now)
         if node in self._forgetful:
             made.regain()
         return made
@@ -94,18 +108,62 @@ class Stores:
     def commit(self, node: int, now: int) -> None:
         """Write down what the last step must not forget, and sync it."""
         replica, log = self._running[node], self._logs[node]
-        for effect in replica.commit(now):
-            if isinstance(effect, Sync):
-                self._disks[node].sync(effect.file)
-                log.synced(effect, now)
+        self._sync(node, replica.commit(now), now)
+        self._rows[node].settle()
         if replica.regaining and not self._meshes[node].recovering and replica.regained():
             self._forgetful.discard(node)
         if log.segments > KEEP_SEGMENTS:
             replica.collect(now)
 
-    def crash(self, node: int) -> None:
+    def publish(self, node: int, payload: bytes, now: int) -> list[Effect]:
+        """The client sends: written down before anything follows from it."""
+        published = self._running[node].publish([payload], now)
+        self._sync(node, published.log_effects, now)
+        return published.effects
+
+    def _sync(self, node: int, effects: Sequence[Sync | Wake], now: int) -> None:
+        log = self._logs[node]
+        for effect in effects:
+            if isinstance(effect, Sync):
+                try:
+                    self._disks[node].sync(effect.file)
+                except StorageError as error:
+                    log.sync_failed(effect, error, now)
+                    raise
+                log.synced(effect, now)
+
+    # Disks that fail
+
+    def worsen(self, fault: BadDisk) -> None:
+        disk, random = self._disks[fault.node], self._random
+        if fault.what == "full":
+            disk.capacity = sum(map(disk.size, disk.names())) + random.randrange(200)
+            return
+        operation: Operation = "write" if fault.what == "torn" else FAILS[fault.what]
+        disk.fail(operation, random.randrange(4))
+        if fault.what == "torn":
+            disk.fail("truncate")
+
+    def heal(self, node: int) -> None:
+        self._disks[node].capacity = None
+        self._disks[node].heal()
+
+    def broken(self, node: int) -> bool:
+        """Is there no way on but from the beginning?"""
+        return self._logs[node].broken is not None
+
+    def roll_back(self, node: int, now: int) -> None:
+        self._running[node].roll_back(now)
+
+    def probe(self, node: int, now: int) -> None:
+        """Can it write again?"""
+        self._logs[node].note(PROBE_NOTE, b"")
+        self.commit(node, now)
+
+    def crash(self, node: int, power: bool | None = None) -> None:
         """The process dies, or the whole machine, which forgets what was not synced."""
-        if self._random.random() < 0.5:
+        self._rows[node].forget()
+        if self._random.random() < 0.5 if power is None else power:
             self._disks[node].crash(holes=True)
             if self._settings.sync != "always":
                 self._forgetful.add(node)

@@ -15,14 +15,15 @@ from thence.core.codec import Codec
 from thence.core.machine import Ack, Batch, Effect, Packet, Phantom, Transmit
 from thence.core.message import Message
 from thence.replica.replica import Replica
-from thence.sim.faults import Crash, Cut, Fault, Pause, Plan
+from thence.sim.faults import BadDisk, Crash, Cut, Fault, Pause, Plan
 from thence.sim.network import latency
 from thence.sim.sessions import Carried, Change, Sessions
 from thence.sim.settings import Settings
 from thence.sim.stores import Stores
+from thence.sim.trouble import Troubles
 from thence.sim.workload import intervals
 
-PACKET, WAKE, SEND, TAKE, LINK, BEGIN, END, CONNECT = range(8)
+PACKET, WAKE, SEND, TAKE, LINK, PROBE, BEGIN, END, CONNECT = range(9)
 
 What = Packet | Fault | Carried | Change | None
 
@@ -79,6 +80,11 @@ class World:
         self._lives = [0] * settings.nodes
         self._to_send = [settings.messages] * settings.nodes
         self._payload = bytes(settings.payload_bytes)
+        self._troubles: Troubles | None = None
+        if stores:
+            self._troubles = Troubles(
+                stores, stream("trouble"), self._plan_probe, self._unlink, self._crash_now
+            )
         self._sessions: Sessions | None = None
         if settings.links == "session":
             self._sessions = Sessions(
@@ -89,6 +95,8 @@ class World:
     def _prepare(self, plan: Plan) -> None:
         for node, replica in enumerate(self._replicas):
             replica.start(0)
+            if self._stores:
+                self._stores.commit(node, 0)
             if self._to_send[node]:
                 self._push(self._interval(), SEND, node)
         for fault in plan.faults:
@@ -99,6 +107,9 @@ class World:
     def _plan_change(self, at: int, node: int, peer: int, change: Change) -> None:
         self._push(at, LINK, node, peer, change)
 
+    def _plan_probe(self, at: int, node: int) -> None:
+        self._push(at, PROBE, node, self._lives[node])
+
     def _plan_connect(self, at: int, one: int, other: int) -> None:
         self._push(at, CONNECT, one, other)
 
@@ -108,7 +119,7 @@ class World:
 
     def run(self, until_us: int, steps: int) -> Progress:
         """Let up to `steps` things happen, none after `until_us`."""
-        heap, replicas, away, stores = self._heap, self._replicas, self._away, self._stores
+        heap, replicas, away, troubles = self._heap, self._replicas, self._away, self._troubles
         for _ in range(steps):
             if not heap:
                 return Progress.OVER
@@ -132,7 +143,7 @@ class World:
                 if replica.inbox:
                     self._delivered(node, now)
             elif kind == WAKE:
-                if peer != self._lives[node]:
+                if peer != self._lives[node] or (troubles and node in troubles.nodes):
                     continue
                 effects = replica.wake(now)
             elif kind == SEND:
@@ -145,23 +156,35 @@ class World:
             elif kind == CONNECT:
                 self._try_to_connect(node, peer, now)
                 continue
+            elif kind == PROBE:
+                assert troubles
+                effects = troubles.probe(node, replica, now) if peer == self._lives[node] else []
             else:
-                assert isinstance(what, Cut | Pause | Crash)
+                assert isinstance(what, Cut | Pause | Crash | BadDisk)
                 effects = self._begin(what) if kind == BEGIN else self._end(what)
-            if stores and node >= 0:
-                stores.commit(node, now)
+            if troubles and node >= 0 and not self._settled(troubles, node, now):
+                continue
             if effects:
                 self._carry_out(node, effects, now)
         return Progress.MORE
+
+    def _settled(self, troubles: Troubles, node: int, now: int) -> bool:
+        """Whether a step may have consequences."""
+        return node not in self._down and node not in troubles.nodes and troubles.settle(node, now)
 
     def _send(self, node: int, now: int) -> list[Effect]:
         if self._stores and not self._stores.may_send(node):
             self._push(now + self._interval(), SEND, node)
             return []
-        self._to_send[node] -= 1
+        effects: list[Effect] | None = None
+        if self._troubles is None:
+            effects = self._replicas[node].broadcast(self._payload, now)
+        elif node not in self._troubles.nodes:
+            effects = self._troubles.publish(node, self._payload, now)
+        self._to_send[node] -= effects is not None
         if self._to_send[node]:
             self._push(now + self._interval(), SEND, node)
-        return self._replicas[node].broadcast(self._payload, now)
+        return effects or []
 
     def _delivered(self, node: int, now: int) -> None:
         """The client takes what became deliverable: at once, or when it gets round to it."""
@@ -171,13 +194,13 @@ class World:
             self._take(node, now)
 
     def _take(self, node: int, now: int) -> None:
-        replica = self._replicas[node]
-        if self._stores:
-            self._stores.commit(node, now)
+        replica, troubles = self._replicas[node], self._troubles
+        if troubles and node not in troubles.nodes and not troubles.settle(node, now):
+            return
         while replica.inbox:
             replica.take(now)
-        if self._stores:
-            self._stores.commit(node, now)
+        if troubles and node not in troubles.nodes:
+            troubles.settle(node, now)
         replica.stable.clear()
 
     def _missed(self, event: Event) -> None:
@@ -187,8 +210,21 @@ class World:
         if node not in self._down or kind in (SEND, TAKE):
             self._away[node].append(event)
 
-    def _begin(self, fault: Fault) -> list[Effect]:
-        if isinstance(fault, Cut):
+    def _crash_now(self, node: int, until_us: int) -> None:
+        crash = Crash(self.now, until_us, node)
+        self._begin(crash, power=True)
+        self._push(until_us, END, node, what=crash)
+
+    def _unlink(self, node: int) -> None:
+        """As a node that begins anew does: its ends are gone, the others will notice."""
+        if self._sessions:
+            self._sessions.crashed(self.now, node, len(self._replicas))
+
+    def _begin(self, fault: Fault, power: bool | None = None) -> list[Effect]:
+        if isinstance(fault, BadDisk):
+            if self._stores:  # not every engine's nodes have a disk
+                self._stores.worsen(fault)
+        elif isinstance(fault, Cut):
             self._cut.update(fault.links)
             if self._sessions:
                 self._sessions.snap(self.now, fault.links)
@@ -197,13 +233,16 @@ class World:
             if isinstance(fault, Crash):
                 self._down.add(fault.node)
                 self._lives[fault.node] += 1
-                if self._sessions:
-                    self._sessions.crashed(self.now, fault.node, len(self._replicas))
+                self._unlink(fault.node)
                 if self._stores:
-                    self._stores.crash(fault.node)
+                    self._stores.crash(fault.node, power)
         return []
 
     def _end(self, fault: Fault) -> list[Effect]:
+        if isinstance(fault, BadDisk):
+            if self._stores:
+                self._stores.heal(fault.node)
+            return []
         if isinstance(fault, Cut):
             self._cut -= Counter(dict.fromkeys(fault.links, 1))
             return []
@@ -226,6 +265,8 @@ class World:
     def _try_to_connect(self, one: int, other: int, now: int) -> None:
         assert self._sessions
         away = one in self._away or other in self._away
+        if self._troubles:
+            away = away or one in self._troubles.nodes or other in self._troubles.nodes
         cut = (one, other) in self._cut or (other, one) in self._cut
         self._sessions.connecting(now, one, other, not (away or cut), self._latency(one, other))
 
