@@ -130,10 +130,10 @@ class Node:
         )  # fmt: skip
         self.driver.on_delivery = self.instruments.delivery.observe
         self._loader = Loader(self.publish)
-        await self._listen(folder)
         if fresh:
             made.replica.start(now)
         self.driver.start([] if fresh else made.replica.restart(now))
+        await self._listen(folder)
         self.driver.broken.add_done_callback(self._broken)
         self._state = "running"
         self._says.info(
