@@ -28,6 +28,7 @@ def facts(packet: Packet) -> object:
         return ("ack", packet.received, packet.early)
     if isinstance(packet, Phantom):
         return ("phantom", packet.context, packet.asks)
+    assert isinstance(packet, Batch), "the others have a kit of their own"
     return ("batch", [facts(message) for message in packet.messages])
 
 

@@ -12,7 +12,7 @@ from support.air import SECOND, Air, Drop, Weather
 from support.schedules import portrait, weight
 from thence.core.dots import pack
 from thence.core.errors import PeerError
-from thence.core.machine import Ack, Batch, Packet, SpreadEffect, Transmit
+from thence.core.machine import Ack, Batch, Packet, SpreadEffect, Transmit, Wake
 from thence.core.message import Message
 from thence.spread.spread import SpreadKind
 
@@ -75,6 +75,7 @@ class Group:
                     self.copies.update((message.dot, peer) for peer in effect.peers)
                 self.air.transmit(me, effect, self._arrive)
             else:
+                assert isinstance(effect, Wake)
                 assert effect.at >= self.air.now, "silence: a wake-up in the past"
                 self.alarms[me] += 1
                 self.asked += 1
