@@ -38,6 +38,10 @@ async def main(name: str, data: Path, file: Path, members: dict[str, str]) -> No
                 await node.broadcast(b"saw " + event.payload)
 
 
-if __name__ == "__main__":
-    who, where, what, *others = sys.argv[1:]
+def run(arguments: list[str]) -> None:
+    who, where, what, *others = arguments
     asyncio.run(main(who, Path(where), Path(what), dict(other.split("=") for other in others)))
+
+
+if __name__ == "__main__":
+    run(sys.argv[1:])

@@ -308,8 +308,11 @@ def open_node(
         "order": order,
         "log.sync": sync,
         "trace": None if trace is None else str(trace),
-        "secret": secret,
         "log_level": "warn",
         **(settings or {}),
     }
-    return OpenNode(compose(given, os.environ, None if config is None else Path(config)))
+    environment = dict(os.environ)
+    if secret is not None:  # given by a program, it is not seen in a list of processes
+        environment.pop("THENCE_SECRET_FILE", None)
+        environment["THENCE_SECRET"] = secret
+    return OpenNode(compose(given, environment, None if config is None else Path(config)))

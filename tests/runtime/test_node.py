@@ -1,0 +1,258 @@
+"""Whole nodes: whose folder it is, who is let in, and what people are told when it is the wrong one."""
+
+import asyncio
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.open_nodes import Group, delivered, run, until
+from support.processes import PATIENCE_S
+
+from thence.core.errors import UsageError
+from thence.runtime import introductions
+from thence.runtime.folder import OPLOG
+
+ALONE = {"drain_us": 0}
+
+
+class Said:
+    """What nodes have written to stderr so far."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+        self._text = ""
+
+    def __call__(self, *parts: str) -> bool:
+        """Has any line all of these in it?"""
+        self._text += self._capsys.readouterr().err
+        return any(all(part in line for part in parts) for line in self._text.splitlines())
+
+
+@pytest.fixture
+def said(capsys: pytest.CaptureFixture[str]) -> Said:
+    return Said(capsys)
+
+
+@pytest.fixture
+def group(tmp_path: Path) -> Group:
+    return Group(tmp_path, ["a", "b"])
+
+
+async def talked(group: Group) -> None:
+    """a and b have met."""
+    async with group.open("a") as a, group.open("b") as b:
+        await a.broadcast(b"x")
+        await delivered(b.events(), 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "members", "why"),
+    [
+        ("b", {}, None, "this data folder belongs to a, not to b"),
+        ("a", {"cluster": "other"}, None, "belongs to the cluster 'thence', not to 'other'"),
+        ("a", {}, ["a", "b", "c"], "knows a group of a, b: members must be the same"),
+        ("a", {}, ["a"], "knows a group of a, b: members must be the same"),
+    ],
+)
+def test_a_folder_of_another_is_refused_and_stays_its_owners(
+    group: Group, name: str, settings: dict[str, object], members: list[str] | None, why: str
+) -> None:
+    options: dict[str, object] = {"settings": {**ALONE, **settings}, "data": group.folder / "a"}
+    if members is not None:
+        options["members"] = {each: f"127.0.0.1:{i + 1}" for i, each in enumerate(members)}
+        options["listen"] = "127.0.0.1:1"
+
+    async def test() -> None:
+        async with group.open("a", settings=ALONE) as a:
+            await a.broadcast(b"first")
+        with pytest.raises(UsageError, match=why):
+            await group.open(name, **options).__aenter__()  # type: ignore[arg-type]
+        async with group.open("a", settings=ALONE) as a:
+            assert a.name_of(await a.broadcast(b"second")) == ("a", 2)
+
+    run(test)
+
+
+@pytest.mark.parametrize("second", ["a", "b"])
+def test_a_second_node_with_a_name_is_refused_and_both_sides_say_why(
+    group: Group, said: Said, second: str
+) -> None:
+    """Whoever dials: the one with the smaller name does."""
+    first = "b" if second == "a" else "a"
+
+    async def test() -> None:
+        await talked(group)
+        async with (
+            group.open(first, settings=ALONE) as good,
+            group.open(second, data=group.folder / "impostor", settings=ALONE) as bad,
+        ):
+            why = f"{second} is known here with another log: two nodes with one name, or one that lost its"
+            await until(lambda: said(why) and said("refused by the other side", why))
+            await bad.broadcast(b"never")
+            await good.broadcast(b"alone")
+            assert bad.status().inbox == good.status().inbox == 0
+        async with group.open("a") as a, group.open("b") as b:
+            await a.broadcast(b"the real ones")
+            at_b = await delivered(b.events(), 1 if first == "b" else 2)
+            assert at_b[-1].payload == b"the real ones"
+
+    run(test)
+
+
+def test_a_copy_of_a_data_folder_is_refused(group: Group, said: Said) -> None:
+    async def test() -> None:
+        await talked(group)
+        copy = group.folder / "copy"
+        subprocess.run(["cp", "-r", group.folder / "b", copy], check=True)
+        await talked_again(group)
+        async with group.open("a", settings=ALONE), group.open("b", data=copy, settings=ALONE):
+            await until(lambda: said("b was here with a newer boot", "a copy of its data folder"))
+
+    async def talked_again(group: Group) -> None:
+        for _ in range(2):
+            async with group.open("a") as a, group.open("b") as b:
+                await b.broadcast(b"y")
+                await delivered(a.events(), 1)
+
+    run(test)
+
+
+def test_another_cluster_is_refused_and_both_sides_say_so(group: Group, said: Said) -> None:
+    async def test() -> None:
+        other = {**ALONE, "cluster": "other"}
+        async with group.open("a", settings=ALONE), group.open("b", settings=other):
+            why = "a belongs to cluster thence, b to other"
+            await until(lambda: said(why) and said("refused by the other side", why))
+
+    run(test)
+
+
+def test_another_secret_is_refused_and_nobody_is_told_what_is_wrong_with_it(group: Group, said: Said) -> None:
+    async def test() -> None:
+        async with (
+            group.open("a", secret="known to members", settings=ALONE) as a,
+            group.open("b", secret="guessed by others", settings=ALONE) as b,
+        ):
+            await until(lambda: said("no link", "peer=b") and said("connection not let in", "claims=a"))
+            await a.broadcast(b"x")
+            assert b.status().inbox == 0
+        assert not said("known to members")
+        assert not said("guessed by others")
+
+    run(test)
+
+
+def test_the_same_secret_lets_in(group: Group) -> None:
+    async def test() -> None:
+        secret = "known to members"
+        async with group.open("a", secret=secret) as a, group.open("b", secret=secret) as b:
+            await a.broadcast(b"x")
+            await delivered(b.events(), 1)
+
+    run(test)
+
+
+NEWER = """
+import asyncio, sys
+from thence.runtime import introductions
+introductions.PROTOCOL += 1
+from support import keeper
+"""
+
+
+def test_another_version_is_refused_and_both_sides_say_so(group: Group, said: Said, tmp_path: Path) -> None:
+    """A node of a later version, in a process of its own."""
+    theirs = tmp_path / "theirs"
+    members = [f"{name}={address}" for name, address in group.members.items()]
+    program = NEWER + "keeper.run(sys.argv[1:])\n"
+    command = [sys.executable, "-c", program, "b", str(tmp_path / "b"), str(tmp_path / "kept"), *members]
+    path = ":".join([str(Path(__file__).parents[1]), *sys.path])
+
+    async def test() -> None:
+        with theirs.open("w") as log:
+            process = subprocess.Popen(command, stderr=log, env={"PYTHONPATH": path})
+        try:
+            async with group.open("a", settings=ALONE):
+                now, later = introductions.PROTOCOL, introductions.PROTOCOL + 1
+                # Whoever listens says it in its own words, and is told so by nobody else.
+                why = f"protocol version {now}, where this is version {later}"
+                await until(lambda: said("refused by the other side", why) and why in theirs.read_text())
+        finally:
+            process.kill()
+            process.wait()
+
+    run(test)
+
+
+def test_a_stranger_to_the_group_is_refused_and_both_sides_say_so(tmp_path: Path, said: Said) -> None:
+    """b and c are the group; a was told that it is in as well."""
+    three = Group(tmp_path, ["a", "b", "c"])
+    two = {name: three.members[name] for name in ("b", "c")}
+
+    async def test() -> None:
+        async with three.open("b", members=two, settings=ALONE), three.open("a", settings=ALONE):
+            why = "a is not a member that b knows"
+            await until(lambda: said("connection not let in", why) and said("refused by the other side", why))
+
+    run(test)
+
+
+def damage(folder: Path, offset_from_end: int) -> tuple[Path, int]:
+    """A bit flips in the middle of the log, before a record that is whole."""
+    [log] = (folder / OPLOG).glob("*.log")
+    data = bytearray(log.read_bytes())
+    at = len(data) - offset_from_end
+    data[at] ^= 4
+    log.write_bytes(data)
+    return log, at
+
+
+def test_a_damaged_log_is_refused_with_file_and_byte(group: Group) -> None:
+    async def test() -> None:
+        async with group.open("a", settings=ALONE) as a:
+            for _ in range(20):
+                await a.broadcast(bytes(100))
+        log, at = damage(group.folder / "a", 1000)
+        before = log.read_bytes()
+        with pytest.raises(UsageError, match=f"{log.name}, byte ") as caught:
+            await group.open("a", settings=ALONE).__aenter__()
+        [byte] = re.findall(r", byte (\d+):", str(caught.value))
+        assert at - 200 < int(byte) <= at
+        assert "thence repair" in str(caught.value), "what to do about it"
+        assert log.read_bytes() == before, "nothing is done about it without being asked"
+
+    run(test)
+
+
+def test_a_damaged_log_ends_the_process_with_one_line(tmp_path: Path) -> None:
+    lone = Group(tmp_path, ["a"])
+
+    async def written() -> None:
+        async with lone.open("a", settings=ALONE) as a:
+            for _ in range(20):
+                await a.broadcast(bytes(100))
+
+    run(written)
+    log, _ = damage(tmp_path / "a", 1000)
+    command = [sys.executable, "-m", "thence.cli.main", "node", "--name", "a", "--listen", "127.0.0.1:0"]
+    command += ["--data", str(tmp_path / "a")]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert ended.returncode == 2
+    assert f"{log.name}, byte " in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_a_node_that_is_stopped_while_it_starts_stops(group: Group) -> None:
+    async def test() -> None:
+        opening = asyncio.ensure_future(group.open("a", settings=ALONE).__aenter__())
+        await asyncio.sleep(0)
+        opening.cancel()
+        await asyncio.wait([opening])
+        if not opening.cancelled():
+            await opening.result().__aexit__(None, None, None)
+        async with group.open("a", settings=ALONE) as a:
+            assert a.name_of(await a.broadcast(b"x")) == ("a", 1)
+
+    run(test)
