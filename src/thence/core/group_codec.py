@@ -197,6 +197,7 @@ def encode(packet: GroupPacket) -> bytes:
         writer.name(packet.source)
         writer.counts(packet.counts)
         writer.names(packet.suspects)
+        writer.names(packet.unheard)
         _put_running(writer, packet.running)
     elif isinstance(packet, JoinRequest):
         kind = JOIN_REQUEST
@@ -256,6 +257,11 @@ def _piece(parser: Parser) -> Piece:
     return piece
 
 
+def _receipt(parser: Parser) -> Receipt:
+    source, counts = parser.name(), parser.counts()
+    return Receipt(source, counts, parser.names(), parser.names(), _take_running(parser))
+
+
 def _notice(parser: Parser) -> Notice:
     source, target = _pair(parser)
     final = parser.number()
@@ -264,7 +270,7 @@ def _notice(parser: Parser) -> Notice:
 
 TAKE: dict[int, Callable[[Parser], GroupPacket]] = {
     DATA: _data,
-    RECEIPT: lambda parser: Receipt(parser.name(), parser.counts(), parser.names(), _take_running(parser)),
+    RECEIPT: _receipt,
     JOIN_REQUEST: _join_request,
     OFFER: lambda parser: Offer(*_pair(parser)),
     PIECE: _piece,

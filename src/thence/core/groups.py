@@ -63,11 +63,12 @@ class Data(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """What an incarnation has delivered, and whom it suspects."""
+    """What an incarnation has delivered, whom it suspects, and whom it has not heard for a while."""
 
     source: str
     counts: dict[str, int]
     suspects: tuple[str, ...]
+    unheard: tuple[str, ...]
     running: Running
 
 

@@ -62,9 +62,10 @@ class Operations:
         return operation.seq <= count(operation.origin) or (operation.origin, operation.seq) in self.carried
 
     def all(self) -> list[Operation]:
-        """Everything that a next incarnation may have to carry, in the order in which it was applied."""
+        """Everything that a next incarnation may have to carry, causes first: an orphan may follow from what
+        was applied here, but nothing that was applied here follows from an orphan."""
         kept = [Operation(origin, seq, payload) for (origin, seq), payload in self.retained.items()]
-        return [*self.orphans, *kept]
+        return [*kept, *self.orphans]
 
     def ready(self, may_go: Callable[[str], bool], count: Count) -> list[Operation]:
         """The orphans that can be carried now; they are not orphans any more."""

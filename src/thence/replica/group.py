@@ -446,7 +446,7 @@ class GroupNode:
         inside = {process_of(name) for name in member.view.view}
         outside = {process_of(name) for name in [*member.view.suspects, *member.view.evicted()]}
         for process in sorted((outside | set(self._seeds)) - inside - {self.name}):
-            self.posts.append(Post(process, member.about(self._running())))
+            self.posts.append(Post(process, member.about(self._running(), now)))
 
     def _afterwards(self, now: int) -> None:
         """What follows from a step, whatever it was."""
@@ -474,6 +474,10 @@ class GroupNode:
         assert member is not None
         if unclean:
             self._diaries(member.me).row(CRASH, None, None, now)
+        else:
+            for other in sorted(member.companions & member.view.gone.keys()):
+                # Those who leave at the same time may have nobody else left to tell them.
+                self._send(other, Farewell(member.me, other, member.view.gone[other].last))
         self.unclean = unclean
         self._shelf.drop(number_of(member.me))
         self.member, self._log, self._attempt = None, None, None

@@ -58,8 +58,8 @@ CODEC = Codec(ORIGIN_MASK + 1, stamps_are_dots=True)
 
 class Member:
     __slots__ = (
-        "_application", "_diary", "_gate", "_log", "_peers", "_posts", "_receipt_at", "_receipt_wait",
-        "_settings", "inbox", "ledger", "me", "operations", "view",
+        "_application", "_coming", "_diary", "_gate", "_log", "_peers", "_posts", "_receipt_at",
+        "_receipt_wait", "_settings", "companions", "inbox", "ledger", "me", "operations", "view",
     )  # fmt: skip
 
     def __init__(
@@ -85,6 +85,8 @@ class Member:
             {name: set(flushed) for name, flushed in state.flushed.items()},
         )
         self.operations = Operations(state.retained, state.carried, state.orphans)
+        self.companions: set[str] = set()
+        """Who leaves at the same time as this member."""
         self._application = application
         self._diary = diary
         self._log = log
@@ -92,6 +94,8 @@ class Member:
         self._posts = posts
         self._peers = Peers(self.ledger, self.view, settings)
         self._gate = Gate(log, settings)
+        self._coming: dict[str, str] = {}
+        """Joiners that were not heard here yet, and who let them in."""
         self._receipt_at = now
         self._receipt_wait = settings.receipt_every_us
 
@@ -150,10 +154,13 @@ class Member:
     def _membership(self, kind: int, message: Message, named: Named, now: int) -> None:
         own = named.origin == self.me
         names = () if kind == LEAVE else payload_names(named.payload)
-        if kind == JOIN and own:
-            for joiner in names:
+        if kind == JOIN:
+            self._coming.update(dict.fromkeys(names, named.origin))
+            for joiner in names if own else ():
                 self._gate.opened(joiner, named.seq, now)
         changes = self.view.deliver(named.origin, named.seq, kind, names, self.ledger.count)
+        if kind == LEAVE and self.view.leaving:
+            self.companions.update(self.view.departing)
         if kind == LEAVE and own:
             self._peers.upto = list(self.ledger.counts)
             self._diary.row(LEAVE_ROW, None, None, now)
@@ -232,9 +239,13 @@ class Member:
             self._peers.hold(packet, now)
         if (inside or source in self.view.departing) and (data := self._peers.serve(self.me, packet, now)):
             self._post(source, data)
+        for member in packet.unheard if inside else ():
+            if member in self.view.side and (last := self._peers.last_word(member, source)):
+                self._post(source, last)
 
     def _heard(self, member: str, now: int) -> None:
         self._peers.heard(member, now)
+        self._coming.pop(member, None)
         self._gate.arrived(member, self.ledger.counts[0])
 
     # Stability
@@ -343,7 +354,7 @@ class Member:
         self.sweep(now)
         if now < self._receipt_at:
             return
-        receipt = self.about(running)
+        receipt = self.about(running, now)
         for member in sorted((self.view.view - {self.me}) | self.view.departing.keys()):
             self._post(member, receipt)
         settings = self._settings
@@ -352,8 +363,11 @@ class Member:
         self._receipt_wait = min(2 * self._receipt_wait, longest)
         self._look_out(now)
 
-    def about(self, running: Running) -> Receipt:
-        return Receipt(self.me, self.ledger.vector(), tuple(sorted(self.view.suspects)), running)
+    def about(self, running: Running, now: int) -> Receipt:
+        view = self.view
+        others = sorted(view.side - {self.me} - self._coming.keys())
+        unheard = [] if self.drained else self._peers.silent(others, now - self._settings.unheard_us, now)
+        return Receipt(self.me, self.ledger.vector(), tuple(sorted(view.suspects)), tuple(unheard), running)
 
     def _look_out(self, now: int) -> None:
         stuck = [joiner for joiner in self._gate.overdue(now) if joiner in self.view.side]
@@ -362,10 +376,12 @@ class Member:
         silence = self._settings.silence_us
         if silence is None or self.view.leaving:
             return
-        others = sorted(self.view.side - {self.me})
+        # A joiner says nothing while its state is on the way, however long that takes.
+        coming = {joiner for joiner, contact in self._coming.items() if contact in self.view.side}
+        others = sorted(self.view.side - {self.me} - coming)
         silent = self._peers.silent(others, now - silence, now)
         # A majority, so that two sides of a partition do not evict each other by themselves.
-        if silent and 2 * (len(others) + 1 - len(silent)) > len(self.view.view):
+        if silent and 2 * (len(others) + 1 - len(silent)) > len(self.view.view - coming):
             self.suspect(silent, now)
 
     def _post(self, member: str, packet: Data | Receipt | Piece) -> None:

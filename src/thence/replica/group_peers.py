@@ -16,10 +16,13 @@ from thence.replica.group_settings import GroupSettings
 class Peer:
     """What is known of one member: when it was heard, what it acknowledged, what it was last sent."""
 
-    __slots__ = ("heard_at", "held", "served")
+    __slots__ = ("heard_at", "held", "last", "served", "told")
 
     def __init__(self, now: int) -> None:
         self.heard_at = now
+        self.last: Receipt | None = None
+        self.told: dict[str, Receipt] = {}
+        """Of each other member, the last receipt that this one was told of."""
         self.held: dict[str, int] = {}
         self.served: dict[str, tuple[int, int]] = {}
         """Per origin: what it had, and when that was last found, or something sent for it."""
@@ -49,9 +52,11 @@ class Peers:
         """What a member said does not count any more."""
         if member in self._peers:
             self._peers[member].held.clear()
+            self._peers[member].last = None
 
     def hold(self, receipt: Receipt, now: int) -> None:
-        held = self.of(receipt.source, now).held
+        peer = self.of(receipt.source, now)
+        peer.last, held = receipt, peer.held
         for name, count in receipt.counts.items():
             if count > held.get(name, 0):
                 held[name] = count
@@ -62,6 +67,14 @@ class Peers:
         peer = self._peers.get(member)
         if peer and peer.held and self._ledger.count(member) >= peer.held.get(member, 0):
             self._ledger.known(member, peer.held)
+
+    def last_word(self, member: str, to: str) -> Receipt | None:
+        """What `member` said last, for one who does not hear it itself; once."""
+        said, asker = self._peers.get(member), self._peers.get(to)
+        if said is None or said.last is None or asker is None or asker.told.get(member) is said.last:
+            return None
+        asker.told[member] = said.last
+        return said.last
 
     def silent(self, members: list[str], since: int, now: int) -> list[str]:
         return [member for member in members if self.of(member, now).heard_at < since]

@@ -4,6 +4,11 @@ from dataclasses import dataclass
 
 from thence.core.errors import UsageError
 
+POSITIVE = (
+    "repeat_us", "relay_us", "unheard_us", "burst", "pending_max", "probe_every_us", "join_retry_us",
+    "join_timeout_us", "piece_bytes", "pieces", "leave_timeout_us",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
@@ -17,6 +22,9 @@ class GroupSettings:
     """How long a member may lack an own message, or one of a suspect or leaver, before it is sent again."""
     relay_us: int = 800_000
     """The same for other members' messages: their sender is given its chance first."""
+    unheard_us: int = 2_500_000
+    """Without a word for so long, others are asked for a member's last receipt: more than the longest wait
+    between two of them."""
     burst: int = 64
     """Messages in one packet, when something is sent again."""
     pending_max: int = 4096
@@ -39,8 +47,7 @@ class GroupSettings:
     def __post_init__(self) -> None:
         if not 0 < self.receipt_every_us <= self.receipt_busy_us <= self.receipt_idle_us:
             raise UsageError("group settings: need 0 < receipt_every <= receipt_busy <= receipt_idle")
-        for name in ("repeat_us", "relay_us", "burst", "pending_max", "probe_every_us", "join_retry_us",
-                     "join_timeout_us", "piece_bytes", "pieces", "leave_timeout_us"):  # fmt: skip
+        for name in POSITIVE:
             if getattr(self, name) < 1:
                 raise UsageError(f"group settings: {name} must be positive")
         if self.silence_us is not None and self.silence_us <= self.receipt_idle_us:

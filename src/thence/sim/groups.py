@@ -23,6 +23,8 @@ from thence.sim.groups_parts import SimApplication, SimDiary, SimShelf
 from thence.trace.recorder import CRASH, LEAVE
 
 Action = Callable[[], None]
+Filter = Callable[[str, str, GroupPacket], GroupPacket | None]
+"""From sender, receiver and packet to what is left of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +77,8 @@ class GroupWorld:
         """Every operation that was ever sent, and what had taken effect where it was sent."""
         self.problem = ""
         """What stopped the world."""
+        self.filter: Filter = lambda sender, receiver, packet: packet  # noqa: ARG005
+        """For schedules written by hand: what arrives of a packet."""
         self._random = Random(f"{seed}/air")
         self._take = Random(f"{seed}/take")
         self._take_us = take_us
@@ -238,8 +242,10 @@ class GroupWorld:
     # Links
 
     def _transmit(self, sender: str, receiver: str, packet: GroupPacket) -> None:
-        if receiver not in self.processes:
+        kept = self.filter(sender, receiver, packet)
+        if receiver not in self.processes or kept is None:
             return
+        packet = kept
         kind = type(packet).__name__.lower()
         self.packets[kind] += 1
         air, chance = self.air, self._random.random

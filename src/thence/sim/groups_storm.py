@@ -224,18 +224,22 @@ class Storm:
         world.at(world.now + 3 * SECOND, self._tidy)
 
     def events(self, run: str = "") -> list[Event]:
-        """The trace, for the oracle."""
-        return [
-            Event(
-                run=run,
-                node=member,
-                pos=pos,
-                kind=KINDS[kind],
-                origin=about[0] if about else None,
-                seq=about[1] if about else None,
-                at_us=at,
-                deps=None if deps is None else [Dot(*place) for place in deps],
-            )
-            for member, diary in self.world.diaries.items()
-            for pos, (kind, about, deps, at) in enumerate(diary.rows)
-        ]
+        return events_of(self.world, run)
+
+
+def events_of(world: GroupWorld, run: str = "") -> list[Event]:
+    """The trace, for the oracle."""
+    return [
+        Event(
+            run=run,
+            node=member,
+            pos=pos,
+            kind=KINDS[kind],
+            origin=about[0] if about else None,
+            seq=about[1] if about else None,
+            at_us=at,
+            deps=None if deps is None else [Dot(*place) for place in deps],
+        )
+        for member, diary in world.diaries.items()
+        for pos, (kind, about, deps, at) in enumerate(diary.rows)
+    ]

@@ -1,0 +1,367 @@
+"""Schedules over changing groups, written by hand: what a storm meets once in a thousand seeds, or never.
+
+Each returns what is wrong, nothing if all is well. Links take ten milliseconds and lose only what the
+schedule says; nobody evicts anybody unless the schedule does.
+"""
+
+from collections.abc import Callable
+
+from support.groups import judged
+from thence.core.groups import LEAVE, OPERATION, Data, GroupPacket, JoinRequest, Notice, Piece
+from thence.replica.group_settings import GroupSettings
+from thence.sim.groups import Air, GroupWorld
+from thence.sim.groups_storm import SECOND, events_of
+
+
+class Play(GroupWorld):
+    """A world for one schedule."""
+
+    def __init__(self, names: str, settings: GroupSettings | None = None, take_us: int = 0) -> None:
+        super().__init__(1, list(names), Air(jitter_us=0), settings or GroupSettings(), take_us)
+        for name in names:
+            self.boot(name)
+
+    def together(self, names: str) -> "Play":
+        """These are members from the start: the first founds, the others join one after another."""
+        self.call(names[0], lambda node: node.found(self.now))
+        for name in names[1:]:
+            self.join(name)
+            self.passes(1)
+        self.passes(2)
+        return self
+
+    def passes(self, seconds: float) -> None:
+        self.run(self.now + int(seconds * SECOND))
+
+    def cuts(self, *links: str) -> None:
+        """`ab`: nothing from a reaches b, nor the other way round."""
+        for one, other in map(tuple, links):
+            self.cut |= {(one, other), (other, one)}
+
+    def heals(self) -> None:
+        self.cut.clear()
+        self.filter = without()
+
+    def evicts(self, who: str, whom: str) -> None:
+        self.call(who, lambda node: node.evict(whom, self.now))
+
+    def leaves(self, who: str) -> None:
+        self.call(who, lambda node: node.leave(self.now))
+
+    def me(self, name: str) -> str:
+        node = self.processes[name].node
+        return node.member.me if node and node.member else ""
+
+    def not_out(self, names: str) -> str:
+        """Who of these has not left, or not in good order."""
+        nodes = [self.processes[name].node for name in names]
+        inside = [node.name for node in nodes if node is not None and (node.member or node.unclean)]
+        return f"not out, or not in good order: {inside}" if inside else ""
+
+    def ends_well(self, seconds: float = 60) -> str:
+        """Everything heals; then all must come right by itself."""
+        self.heals()
+        settled = self.run(self.now + int(seconds * SECOND), lambda: not self.unsettled())
+        self.close_diaries()
+        why = self.problem or ("" if settled else f"never came to rest: {self.unsettled()}")
+        if not why and (lost := self.lost_operations()):
+            why = f"lost operations: {sorted(lost)}"
+        return judged(why, events_of(self))
+
+
+def without(
+    *types: type, kind: int = -1, sender: str = "", receiver: str = ""
+) -> Callable[[str, str, GroupPacket], GroupPacket | None]:
+    """Packets of these types never arrive, nor do messages of one kind from one to another."""
+
+    def keep(one: str, other: str, packet: GroupPacket) -> GroupPacket | None:
+        if isinstance(packet, types):
+            return None
+        if (one, other) != (sender, receiver) or not isinstance(packet, Data):
+            return packet
+        kept = tuple([message for message in packet.messages if message.payload[0] != kind])
+        return packet._replace(messages=kept) if kept else None
+
+    return keep
+
+
+def leaver_and_suspect() -> str:
+    """b leaves, and a does not hear of it; x is heard by b alone. a and c evict x, and c settles it without
+    asking b, which has left: b must not pass on to a what x said after b's leave."""
+    play = Play("abcx").together("abcx")
+    play.filter = without(Notice, kind=LEAVE, sender="b", receiver="a")
+    play.cuts("xa", "xc")
+    play.cut.add(("c", "a"))
+    play.leaves("b")
+    play.send("x")
+    play.passes(0.1)
+    play.evicts("a", "x")
+    play.passes(3)
+    play.send("a")
+    play.passes(3)
+    return play.ends_well()
+
+
+def restart_while_evicting() -> str:
+    """q has flushed x, and restarts before all have: it must not listen to x again."""
+    play = Play("acqx").together("acqx")
+    play.cuts("xa", "xc", "cq")
+    play.filter = without(Notice)
+    play.evicts("a", "x")
+    play.passes(0.3)
+    play.crash("q")
+    play.boot("q")
+    play.send("x")
+    play.passes(1)
+    play.send("q")
+    play.passes(1)
+    return play.ends_well()
+
+
+def late_request() -> str:
+    """A joiner's request comes once more when it has left, and not everybody knows of that yet."""
+    play = Play("abz").together("ab")
+    kept: list[JoinRequest] = []
+
+    def overhear(sender: str, receiver: str, packet: GroupPacket) -> GroupPacket:
+        if isinstance(packet, JoinRequest) and packet.contact:
+            kept.append(packet)
+        return packet
+
+    play.filter = overhear
+    play.join("z")
+    play.passes(3)
+    play.cuts("ab")
+    play.leaves("z")
+    play.passes(0.05)
+    play.call("a", lambda node: node.receive(kept[-1], play.now))
+    play.passes(1)
+    return play.ends_well()
+
+
+def stranger() -> str:
+    """b was evicted by x, which let d in and left: b knows nothing of d, and d finds b. One side must tell
+    the other, or they never meet."""
+    play = Play("bxd").together("bx")
+    play.cuts("bx", "bd")
+    play.evicts("x", "b")
+    play.passes(1)
+    play.join("d")
+    play.passes(8)
+    play.leaves("x")
+    play.passes(3)
+    before = play.me("d")
+    play.heals()
+    play.passes(5)
+    if play.me("d") == before:
+        return "d was not told"
+    play.evicts("b", "x")
+    return play.ends_well()
+
+
+def circle() -> str:
+    """Three who have each evicted the one before all want to return at once: one must let another in before
+    its own attempt is over."""
+    play = Play("bcd", GroupSettings(join_timeout_us=10 * SECOND)).together("bcd")
+    play.cuts("bc", "cd", "bd")
+    play.passes(1)
+    play.evicts("c", "b")
+    play.evicts("d", "c")
+    play.evicts("b", "d")
+    play.passes(1)
+    return play.ends_well(9)
+
+
+# The nine ways in which the document's own protocol fails
+
+
+def two_joiners_at_once() -> str:
+    """Two join through two contacts at once, and nobody has anything to say."""
+    play = Play("abyz").together("ab")
+    play.join("y")
+    play.join("z")
+    return play.ends_well()
+
+
+def contact_dies() -> str:
+    """c sends; a lets z in and dies before c's message has reached z."""
+    play = Play("abcz").together("abc")
+    play.cuts("cz")
+    play.send("c")
+    play.join("z")
+    play.passes(0.5)
+    play.crash("a")
+    play.processes["a"].dead = True
+    play.heals()
+    play.passes(1)
+    play.evicts("b", "a")
+    return play.ends_well()
+
+
+def state_is_lost() -> str:
+    """The state never reaches the joiner, which tries again elsewhere."""
+    play = Play("abz").together("ab")
+
+    def lose(sender: str, receiver: str, packet: GroupPacket) -> GroupPacket | None:
+        return None if isinstance(packet, Piece) and sender == "a" else packet
+
+    play.filter = lose
+    play.join("z")
+    play.passes(20)
+    if not play.me("z"):
+        return "z did not get in"
+    return play.ends_well()
+
+
+def silent_leaver() -> str:
+    """a leaves a group in which nobody says anything."""
+    play = Play("abc").together("abc")
+    play.leaves("a")
+    play.passes(5)
+    return play.not_out("a") or play.ends_well()
+
+
+def all_leave() -> str:
+    """Everybody leaves at once."""
+    play = Play("abc").together("abc")
+    for name in "abc":
+        play.send(name)
+        play.leaves(name)
+    play.passes(10)
+    return play.not_out("abc") or play.ends_well()
+
+
+def waits_for_the_leaver() -> str:
+    """A message has been seen by all but the one who leaves."""
+    play = Play("abc").together("abc")
+    play.filter = without(kind=OPERATION, sender="b", receiver="a")
+    play.send("b")
+    play.passes(0.02)
+    play.leaves("a")
+    return play.ends_well()
+
+
+def leaves_and_comes_back() -> str:
+    play = Play("abc").together("abc")
+    play.send("a")
+    play.leaves("a")
+    play.passes(3)
+    play.join("a")
+    play.passes(3)
+    play.send("a")
+    if play.me("a") != "a~2":
+        return "a came back as somebody it was before"
+    return play.ends_well()
+
+
+def crash_and_eviction() -> str:
+    """One is gone for good: stability stops, until it is evicted."""
+    play = Play("abc").together("abc")
+    play.crash("c")
+    play.processes["c"].dead = True
+    play.send("a")
+    play.passes(5)
+    if not play.unsettled():
+        return "nobody waited for c"
+    play.evicts("a", "c")
+    return play.ends_well()
+
+
+def last_words() -> str:
+    """c reaches only b, and dies; a gets it from b."""
+    play = Play("abc").together("abc")
+    play.cuts("ac")
+    play.send("c")
+    play.passes(0.1)
+    play.crash("c")
+    play.processes["c"].dead = True
+    play.send("b")
+    play.passes(1)
+    play.evicts("a", "c")
+    return play.ends_well()
+
+
+# And others
+
+
+def cut_off_from_each_other() -> str:
+    """a and b see c and not each other: they hear of each other all the same."""
+    play = Play("abc").together("abc")
+    play.cuts("ab")
+    play.send("a")
+    play.send("b")
+    play.passes(10)
+    if why := play.unsettled():
+        return why
+    return play.ends_well()
+
+
+def split_brain() -> str:
+    """Both halves are told to go on without the other, work on, and meet again."""
+    play = Play("abcd").together("abcd")
+    play.cuts("ac", "ad", "bc", "bd")
+    play.evicts("a", "c")
+    play.evicts("a", "d")
+    play.evicts("c", "a")
+    play.evicts("c", "b")
+    for name in "abcd":
+        play.send(name)
+    play.passes(3)
+    for name in "abcd":
+        play.send(name)
+    return play.ends_well()
+
+
+def large_state() -> str:
+    """A state of many pieces, over links that lose some, with a contact that restarts in the middle."""
+    settings = GroupSettings(piece_bytes=1000, pieces=4, join_timeout_us=2 * SECOND)
+    play = Play("abz", settings)
+    for process in play.processes.values():
+        process.application.padding = bytes(100_000)
+    play.together("ab")
+    play.air = Air(jitter_us=0, loss=0.2)
+    play.join("z")
+    play.passes(0.5)
+    play.crash("a")
+    play.boot("a")
+    return play.ends_well(120)
+
+
+def slow_joiner() -> str:
+    """Silence evicts, but not a joiner whose state takes longer than that to arrive."""
+    settings = GroupSettings(piece_bytes=100, pieces=1, silence_us=2_500_000, join_timeout_us=2 * SECOND)
+    play = Play("abcz", settings)
+    for process in play.processes.values():
+        process.application.padding = bytes(20_000)
+    play.call("a", lambda node: node.found(play.now))
+    for name in "bc":
+        play.join(name)
+    play.passes(30)
+    play.join("z")
+    play.passes(15)
+    if play.me("z") != "z":
+        return "z needed more than one attempt"
+    return play.ends_well()
+
+
+def joiner_dies() -> str:
+    """A joiner dies before its state has arrived: its contact finds out, and the group goes on."""
+    play = Play("abz").together("ab")
+    play.filter = without(Piece)
+    play.join("z")
+    play.passes(0.2)
+    play.crash("z")
+    play.processes["z"].dead = True
+    play.send("a")
+    return play.ends_well()
+
+
+SCHEDULES: dict[str, Callable[[], str]] = {
+    schedule.__name__: schedule
+    for schedule in (
+        leaver_and_suspect, restart_while_evicting, late_request, stranger, circle,
+        two_joiners_at_once, contact_dies, state_is_lost, silent_leaver, all_leave, waits_for_the_leaver,
+        leaves_and_comes_back, crash_and_eviction, last_words, cut_off_from_each_other, split_brain,
+        large_state, slow_joiner, joiner_dies,
+    )
+}  # fmt: skip
