@@ -72,7 +72,11 @@ class OverlayRun:
         trace: BinaryIO | None = None,
         run: str = "",
         kind: OverlayKind | None = None,
+        views: type[HyParView] = HyParView,
+        keeper: type[Keeper] = Keeper,
     ) -> None:
+        self.patience_us = PATIENCE_US
+        self._views = views
         self.settings = settings
         self.kind = kind or overlay(settings.spread)
         self.plan = find_scenario(settings.scenario).plan(settings, Random(f"{settings.seed}/plan"))
@@ -82,7 +86,7 @@ class OverlayRun:
         self._columns = [Columns() for _ in range(size)]
         self._histories = [MemoryHistory(size) for _ in range(size)]
         self._keepers = [
-            Keeper(size, history, columns, round(settings.ttl_ms * 1000))
+            keeper(size, history, columns, round(settings.ttl_ms * 1000))
             for history, columns in zip(self._histories, self._columns, strict=True)
         ]
         if self.kind.eco and self._engine.witness is not None:
@@ -112,7 +116,7 @@ class OverlayRun:
             node,
             size,
             self._engine,
-            HyParView(node, stream("members"), contacts),
+            self._views(node, stream("members"), contacts),
             self.kind.make(node, size, history, stream("spread"), self._keepers[node]),
             history,
             self._columns[node],
@@ -126,7 +130,7 @@ class OverlayRun:
         """By mark: since when the branches are one tree, as far as was seen."""
         try:
             over = self.plan.over_us
-            while self.world.now < over + PATIENCE_US:
+            while self.world.now < over + self.patience_us:
                 self.world.run(self.world.now + LOOK_US)
                 self._look(settled)
                 if sum(map(len, self._columns)) >= ROWS_PER_FLUSH:

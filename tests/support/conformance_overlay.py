@@ -1,0 +1,220 @@
+"""What views and trees that forget promise, in whole runs: `VIEW_CHECKS`, functions of the class `HyParView`;
+`ECO_CHECKS`, functions of the class `EcoSyncTree`; `KEEPER_CHECKS`, functions of the class `Keeper`."""
+
+from collections.abc import Iterable
+from io import BytesIO
+from random import Random
+from typing import Any
+
+from support.traces import read
+from thence.check.oracle import judge
+from thence.core.history import History
+from thence.core.machine import Transmit
+from thence.core.overlay import Neighbour
+from thence.core.states import States
+from thence.members.views import Connect, ViewSettings
+from thence.sim.faults import Cut, Pause, apart
+from thence.sim.overlay import OverlayRun
+from thence.sim.overlay_plan import Arrive, Depart, Happening, OverlayPlan
+from thence.sim.overlay_scenarios import OVERLAY_SCENARIOS, OverlayScenario, configure
+from thence.sim.overlay_settings import OverlaySettings
+from thence.spread.overlays import OverlayKind, overlay
+
+SECOND = 1_000_000
+
+
+def judged(run: OverlayRun, sink: BytesIO) -> None:
+    run.patience_us = 25 * SECOND
+    outcome = run()
+    sink.seek(0)
+    for verdict in judge(read(sink)):
+        for name, number in verdict.violations.items():
+            assert not number, f"{name}: {number}"
+    assert outcome.complete, f"incomplete: {outcome.why}"
+
+
+def run_planned(
+    settings: OverlaySettings, happenings: Iterable[Happening], size: int, **parts: Any
+) -> OverlayRun:
+    """Nodes that arrive one after the other, then these happenings; with parts in the place of our own."""
+    listed = tuple(happenings)
+
+    def plan(settings: OverlaySettings, random: Random) -> OverlayPlan:
+        arrivals = tuple(Arrive(node * 50_000, node) for node in range(settings.nodes))
+        return OverlayPlan(size, (*arrivals, *listed), settings.sending_us, settings.until_us)
+
+    OVERLAY_SCENARIOS["hand-made"] = OverlayScenario("hand-made", "", {}, plan)
+    try:
+        sink = BytesIO()
+        run = OverlayRun(settings, sink, **parts)
+    finally:
+        del OVERLAY_SCENARIOS["hand-made"]
+    judged(run, sink)
+    return run
+
+
+def by_hand(**given: object) -> OverlaySettings:
+    return OverlaySettings(scenario="hand-made", **given)  # type: ignore[arg-type]
+
+
+def storms(seeds: Iterable[int], spread: str, **parts: Any) -> None:
+    for seed in seeds:
+        sink = BytesIO()
+        judged(OverlayRun(configure("tree-storm", spread=spread, seed=seed), sink, **parts), sink)
+
+
+# Views
+
+
+def connects(views: Any) -> None:
+    for nodes in (6, 40):
+        run = OverlayRun(configure("steady", nodes=nodes, messages=0, spread="flood"), views=views)
+        run()
+        links = {node: here.members.active for node, here in run.world.nodes.items()}
+        assert all(len(peers) <= 5 for peers in links.values()), "size: too many neighbours"
+        assert all(node in links[peer] for node, peers in links.items() for peer in peers), "one-way: a link"
+        found, ahead = set[int](), [0]
+        while ahead:
+            node = ahead.pop()
+            if node not in found:
+                found.add(node)
+                ahead.extend(links[node])
+        assert len(found) == nodes, f"apart: {len(found)} of {nodes}"
+        if nodes == 40:
+            full = sum(len(peers) == 5 for peers in links.values())
+            assert full >= 32, f"size: only {full} views are full"
+
+
+def _looks_for(machine: Any, peer: int, until: int) -> bool:
+    now = 0
+    while now < until:
+        if Connect(peer) in machine.wake(now):
+            return True
+        now += 50_000
+    return False
+
+
+def vanished(views: Any) -> None:
+    """A neighbour that vanished is looked for, and urgently, however full the view is by then."""
+    machine = views(0, Random(1), (), ViewSettings(active=1))
+    machine.up(4, 0)
+    machine.receive(4, Neighbour(False), 0)
+    machine.down(4, 10)
+    machine.up(5, 20)
+    machine.receive(5, Neighbour(False), 20)
+    assert machine.active == (5,)
+    assert _looks_for(machine, 4, 5 * SECOND), "lost: not looked for"
+    asks = [effect.packet for effect in machine.up(4, 5 * SECOND) if isinstance(effect, Transmit)]
+    assert asks == [Neighbour(True)], "refused: not urgent"
+
+
+def unreached(views: Any) -> None:
+    """So is a contact that could not be reached."""
+    machine = views(0, Random(1), (7,), ViewSettings(active=1))
+    machine.start(0)
+    machine.down(7, 10)
+    machine.up(8, 20)
+    machine.receive(8, Neighbour(True), 20)
+    assert machine.active == (8,)
+    assert _looks_for(machine, 7, 10 * SECOND), "lost: not looked for"
+
+
+def halves(views: Any) -> None:
+    """Two halves of a healed partition always merge, also in groups of three or four."""
+    for nodes in (3, 4, 16):
+        cut = Cut(10 * SECOND, 60 * SECOND, apart(range(nodes // 2), range(nodes // 2, nodes)))
+        settings = by_hand(nodes=nodes, messages=50, payload_bytes=8, spread="flood")
+        run_planned(settings, [cut], nodes, views=views)
+
+
+def sleeper(views: Any) -> None:
+    """A node that slept for long always comes back."""
+    settings = by_hand(nodes=8, messages=20, payload_bytes=8, spread="flood")
+    run_planned(settings, [Pause(10 * SECOND, 60 * SECOND, 2)], 8, views=views)
+
+
+def born_apart(views: Any) -> None:
+    """Two newcomers that can reach each other only, and later find the others."""
+    cut = Cut(8 * SECOND, 40 * SECOND, apart(range(4), (4, 5)))
+    settings = by_hand(nodes=4, messages=40, payload_bytes=8, spread="flood")
+    run_planned(settings, [cut, Arrive(9 * SECOND, 4), Arrive(10 * SECOND, 5)], 6, views=views)
+
+
+def killed(views: Any) -> None:
+    """A third of the nodes are killed: the others' views fill up again, at once."""
+    gone = [Depart(15 * SECOND, node) for node in range(1, 30, 3)]
+    settings = by_hand(nodes=30, messages=12, payload_bytes=8, spread="flood")
+    run = run_planned(settings, gone, 30, views=views)
+    full = sum(len(here.members.active) == 5 for here in run.world.nodes.values())
+    assert full >= 15, f"size: only {full} of 20 views are full again"
+
+
+def view_storms(views: Any) -> None:
+    storms([*range(12), 26, 33, 46, 281], "flood", views=views)
+
+
+VIEW_CHECKS = {
+    "connects": connects, "vanished": vanished, "unreached": unreached, "halves": halves, "sleeper": sleeper,
+    "born apart": born_apart, "killed": killed, "storms": view_storms,
+}  # fmt: skip
+
+
+# Trees that forget
+
+
+def _eco(tree: Any) -> OverlayKind:
+    def make(me: int, size: int, history: History, random: Random, states: States) -> Any:
+        return tree(me, size, history, states)
+
+    return OverlayKind("eco-sync-tree", make, tree=True, eco=True)
+
+
+def eco_storms(tree: Any) -> None:
+    storms(range(25), "eco-sync-tree", kind=_eco(tree))
+
+
+def burst(tree: Any) -> None:
+    """Newcomers behind newcomers, while messages go on and logs forget after two seconds."""
+    joins = [Arrive(25 * SECOND + 2000 * k, 6 + k) for k in range(12)]
+    settings = by_hand(nodes=6, messages=60, ttl_ms=2000.0, interval_ms=300.0, spread="eco-sync-tree")
+    run_planned(settings, joins, 18, kind=_eco(tree))
+
+
+def large(tree: Any) -> None:
+    """A state of several pieces, more of them than the window."""
+    settings = by_hand(
+        nodes=20, messages=40, ttl_ms=2000.0, interval_ms=200.0, payload_bytes=60_000, spread="eco-sync-tree"
+    )
+    run_planned(settings, [Arrive(15 * SECOND, 20)], 21, kind=_eco(tree))
+
+
+def long_apart(tree: Any) -> None:
+    cut = Cut(10 * SECOND, 40 * SECOND, apart(range(4), range(4, 9)))
+    settings = by_hand(nodes=9, messages=50, ttl_ms=3000.0, payload_bytes=8, spread="eco-sync-tree")
+    run_planned(settings, [cut], 9, kind=_eco(tree))
+
+
+ECO_CHECKS = {"storms": eco_storms, "burst": burst, "large": large, "long apart": long_apart}
+
+
+def keeper_storms(keeper: Any) -> None:
+    storms(range(25), "eco-sync-tree", keeper=keeper)
+
+
+def keeper_long_apart(keeper: Any) -> None:
+    cut = Cut(10 * SECOND, 40 * SECOND, apart(range(4), range(4, 9)))
+    settings = by_hand(nodes=9, messages=50, ttl_ms=3000.0, payload_bytes=8, spread="eco-sync-tree")
+    run_planned(settings, [cut], 9, keeper=keeper)
+
+
+KEEPER_CHECKS = {"storms": keeper_storms, "long apart": keeper_long_apart}
+
+
+def tree_storms(make: Any) -> None:
+    """Of a SYNC tree, in whole runs."""
+
+    def build(me: int, size: int, history: History, random: Random, states: States) -> Any:
+        return make(me, size, history)
+
+    kind = OverlayKind("sync-tree", build, tree=True)
+    storms([*range(20), 304], overlay("sync-tree").name, kind=kind)
