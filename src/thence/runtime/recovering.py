@@ -74,4 +74,7 @@ def note_policy(log: OpLog, policy: str) -> None:
 
 def note_closed(log: OpLog) -> None:
     """The last record of a log that is closed in order; nothing may be gathered."""
-    log.note(CLOSED_NOTE, (log.tail + 1).to_bytes(8, "little"))
+    # The log puts a mark of its own before the first record of a commit: where this one comes to stand is
+    # known only after another.
+    before = log.note(CLOSED_NOTE, b"")
+    log.note(CLOSED_NOTE, (before + 1).to_bytes(8, "little"))
