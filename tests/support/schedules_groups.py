@@ -7,7 +7,7 @@ schedule says; nobody evicts anybody unless the schedule does.
 from collections.abc import Callable
 
 from support.groups import judged
-from thence.core.groups import LEAVE, OPERATION, Data, GroupPacket, JoinRequest, Notice, Piece
+from thence.core.groups import FLUSH, LEAVE, OPERATION, Data, GroupPacket, JoinRequest, Notice, Piece
 from thence.replica.group_settings import GroupSettings
 from thence.sim.groups import Air, GroupWorld
 from thence.sim.groups_storm import SECOND, events_of
@@ -115,6 +115,53 @@ def restart_while_evicting() -> str:
     play.passes(1)
     play.send("q")
     play.passes(1)
+    return play.ends_well()
+
+
+def two_suspects() -> str:
+    """x is heard by y alone. a has flushed x; b, which suspects y as well, must not settle x before a has
+    flushed y too: until then a takes from y what x said last."""
+    play = Play("abxy").together("abxy")
+    play.cuts("xa", "xb")
+    play.send("x")
+    play.passes(0.05)
+    deaf = without(Notice, kind=FLUSH, sender="a", receiver="y")
+    deafer = without(kind=FLUSH, sender="b", receiver="y")
+    play.filter = lambda s, r, packet: (kept := deaf(s, r, packet)) and deafer(s, r, kept)
+    play.cut |= {("y", "a"), ("b", "a")}
+    play.evicts("a", "x")
+    play.passes(0.05)
+    play.evicts("b", "y")
+    play.passes(0.1)
+    play.cut.discard(("y", "a"))
+    play.passes(3)
+    play.send("a")
+    play.passes(2)
+    return play.ends_well()
+
+
+def orphans_in_order() -> str:
+    """b let z in while it was cut off, and answered z. When b returns, z's operation is not ready, since
+    another eviction is under way: b's answer must wait for it."""
+    play = Play("abmnwz", GroupSettings(join_timeout_us=SECOND)).together("abmnw")
+    play.cuts("ba", "bm", "bn", "bw", "za", "zm", "zn", "zw")
+    play.evicts("a", "b")
+    play.passes(2)
+    play.join("z")
+    play.passes(8)
+    play.send("z")
+    play.passes(1)
+    play.send("b")
+    play.passes(0.1)
+    play.cuts("zb", "ma")
+    play.crash("w")
+    play.processes["w"].dead = True
+    play.evicts("a", "w")
+    play.passes(1)
+    play.cut -= {("a", "b"), ("b", "a")}
+    play.passes(10)
+    if not play.processes["b"].application.orphans:
+        return "b had nothing to carry"
     return play.ends_well()
 
 
@@ -359,8 +406,8 @@ def joiner_dies() -> str:
 SCHEDULES: dict[str, Callable[[], str]] = {
     schedule.__name__: schedule
     for schedule in (
-        leaver_and_suspect, restart_while_evicting, late_request, stranger, circle,
-        two_joiners_at_once, contact_dies, state_is_lost, silent_leaver, all_leave, waits_for_the_leaver,
+        leaver_and_suspect, restart_while_evicting, two_suspects, orphans_in_order, late_request, stranger,
+        circle, two_joiners_at_once, contact_dies, state_is_lost, silent_leaver, all_leave, waits_for_the_leaver,
         leaves_and_comes_back, crash_and_eviction, last_words, cut_off_from_each_other, split_brain,
         large_state, slow_joiner, joiner_dies,
     )

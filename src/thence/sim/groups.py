@@ -22,6 +22,10 @@ from thence.replica.group_settings import GroupSettings
 from thence.sim.groups_parts import SimApplication, SimDiary, SimShelf
 from thence.trace.recorder import CRASH, LEAVE
 
+STEPS_MAX = 2_000_000
+INCARNATIONS_MAX = 40
+"""Per process. More than any storm needs: members go to and fro, and would for ever."""
+
 Action = Callable[[], None]
 Filter = Callable[[str, str, GroupPacket], GroupPacket | None]
 """From sender, receiver and packet to what is left of it."""
@@ -66,6 +70,7 @@ class GroupWorld:
         self, seed: int | str, names: list[str], air: Air, settings: GroupSettings, take_us: int = 0
     ) -> None:
         self.now = 0
+        self.steps = 0
         self.air = air
         self.settings = settings
         self.names = names
@@ -185,6 +190,10 @@ class GroupWorld:
 
     def _step(self, name: str, action: Callable[[GroupNode], object]) -> None:
         process = self.processes[name]
+        self.steps += 1
+        if self.steps > STEPS_MAX or len(self.diaries) > INCARNATIONS_MAX * len(self.names):
+            self.problem = f"no end: {self.steps} steps, {len(self.diaries)} incarnations"
+            return
         node = process.node
         assert node is not None
         try:

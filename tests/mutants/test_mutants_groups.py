@@ -1,0 +1,39 @@
+"""The storms tested: every bug planted into a changing group is found, by a storm or by a schedule."""
+
+import pytest
+from support.groups import trouble_in_a_glass
+from support.mutants_groups import MUTANTS, GroupMutant, planted
+from support.schedules_groups import SCHEDULES
+
+MORE_SEEDS = 40
+"""A change of the code may change what happens in a storm: then another one has to find the bug."""
+
+
+def trouble(seed: int) -> str:
+    try:
+        return trouble_in_a_glass(seed)
+    except Exception as error:
+        return type(error).__name__
+
+
+def verdict(mutant: GroupMutant) -> str:
+    """What was found, by the storm that should find it or by some other."""
+    if isinstance(mutant.found_by, str):
+        return SCHEDULES[mutant.found_by]()
+    return next(filter(None, map(trouble, (mutant.found_by, *range(MORE_SEEDS)))), "")
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_planted_bug_is_found(mutant: GroupMutant) -> None:
+    with planted(mutant.edits):
+        assert verdict(mutant) != ""
+
+
+def test_nothing_stays_planted() -> None:
+    with planted(MUTANTS[0].edits):
+        assert trouble_in_a_glass(1) != ""
+    assert trouble_in_a_glass(1) == ""
+
+
+def test_no_two_bugs_are_the_same() -> None:
+    assert len({mutant.edits for mutant in MUTANTS}) == len({mutant.name for mutant in MUTANTS}) == 40

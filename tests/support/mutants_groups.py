@@ -1,0 +1,224 @@
+"""Bugs planted into changing groups, one for each rule that could be forgotten.
+
+The numbers are those of a list of forty-two that any such protocol should be tried against. Two of them do
+no harm here and are not planted. 17, messages for another incarnation of the process are taken: whatever a
+member of the own side sends is good for any incarnation, since it was delivered there before it flushed
+anybody. 29, leavers are not served: whoever stays tells them that they may go, and so does whoever leaves at
+the same time.
+
+Each is an edit of one or more modules. Unlike other mutants they are not taken out of their module but put to
+work: while one is planted, every module of the project that uses something of the edited ones uses the edited
+thing instead.
+"""
+
+import importlib
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import ModuleType
+
+from support.mutants import mutate
+
+MEMBER = "thence.replica.group_member"
+LEDGER = "thence.replica.group_ledger"
+PEERS = "thence.replica.group_peers"
+NODE = "thence.replica.group"
+VIEW = "thence.members.group"
+OPERATIONS = "thence.members.operations"
+ATTEMPT = "thence.members.attempt"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMutant:
+    name: str
+    found_by: int | str
+    """The seed of a short storm, or the name of a schedule."""
+    edits: tuple[tuple[str, str, str], ...]
+
+
+@contextmanager
+def planted(edits: tuple[tuple[str, str, str], ...]) -> Iterator[None]:
+    """The project with these edits in it."""
+    modules = {
+        module: mutate(module, tuple((a, b) for m, a, b in edits if m == module)) for module, _, _ in edits
+    }
+    replaced: dict[int, object] = {}
+    for name, mutated in modules.items():
+        original = importlib.import_module(name)
+        for key, value in vars(mutated).items():
+            if getattr(value, "__module__", "") == mutated.__name__ and key in vars(original):
+                replaced[id(vars(original)[key])] = value
+    undo: list[tuple[ModuleType, str, object]] = []
+    loaded = [module for name, module in sys.modules.items() if name.split(".")[0] == "thence"]
+    for module in [*loaded, *modules.values()]:
+        for key, value in list(vars(module).items()):
+            if id(value) in replaced:
+                undo.append((module, key, value))
+                setattr(module, key, replaced[id(value)])
+    try:
+        yield
+    finally:
+        for module, key, value in undo:
+            setattr(module, key, value)
+
+
+def of(name: str, found_by: int | str, *edits: tuple[str, str, str]) -> GroupMutant:
+    return GroupMutant(name, found_by, edits)
+
+
+STABILITY = [
+    of("1: a receipt counts before its sender's messages came", 1,
+       (PEERS, "if peer and peer.held and self._ledger.count(member) >= peer.held.get(member, 0):",
+        "if peer and peer.held:")),
+    of("2: receipts tell of what was received", 1,
+       (MEMBER, "return Receipt(self.me, self.ledger.vector(), tuple",
+        "counts = dict(zip(self.ledger.names, [dot >> 20 for dot in self.ledger.orderer._delivered]))\n"
+        "        return Receipt(self.me, counts, tuple")),
+    of("3: the row of a suspect is dropped at once", 22,
+       (MEMBER, "        for member in changes.left + changes.evicted:\n",
+        "        for member in changes.left + changes.evicted + changes.suspected:\n")),
+    of("4: nobody waits for a joiner", 0,
+       (MEMBER, "ledger.window.enter(ledger.number(member), dot)", "ledger.number(member)")),
+    of("5: a joiner is taken to have what this member has", 4,
+       (MEMBER, "            ledger.window.enter(ledger.number(member), dot)\n",
+        "            ledger.window.enter(ledger.number(member), dot)\n"
+        "            ledger.known(member, ledger.vector())\n")),
+    of("6: a joiner takes all others to have what it got", 1,
+       (MEMBER, "rows = {name: ledger.row(name) for name", "rows = {name: ledger.vector() for name")),
+    of("7: after a restart all others are taken to have everything", 7,
+       (MEMBER, "        self._gate.recall(notes)\n",
+        "        self._gate.recall(notes)\n"
+        "        for member in self.view.view - {self.me}:\n"
+        "            ledger.known(member, ledger.vector())\n")),
+    of("8: a leaver's row is dropped when its leave is received", 3,
+       (MEMBER, "            released = ledger.orderer.receive(message, 0, now)\n",
+        "            released = ledger.orderer.receive(message, 0, now)\n"
+        "            if named.payload[0] == LEAVE:\n"
+        "                ledger.window.drop(ledger.number(named.origin))\n")),
+]  # fmt: skip
+
+CUT = [
+    of("9: a suspect is still listened to", 40,
+       (MEMBER, "packet.source not in self.view.side:", "packet.source not in self.view.view:")),
+    of("10: an eviction waits for nobody", 5,
+       (VIEW, "if not waiting or not all(self.flushed.get(q, set()) >= waiting for q in others):",
+        "if not waiting:")),
+    of("11: each suspect is settled by itself", "two_suspects",
+       (VIEW, "        if not waiting or not all(self.flushed.get(q, set()) >= waiting for q in others):\n",
+        "        waiting = {x for x in waiting if all(x in self.flushed.get(q, set()) for q in others)}\n"
+        "        if not waiting:\n")),
+    of("12: a flush counts when it is received", 5,
+       (MEMBER, "            released = ledger.orderer.receive(message, 0, now)\n",
+        "            if named.payload[0] == FLUSH:\n"
+        "                names = payload_names(named.payload)\n"
+        "                changes = self.view.deliver(named.origin, named.seq, FLUSH, names, ledger.count)\n"
+        "                self._changed(changes, 0, now)\n"
+        "            released = ledger.orderer.receive(message, 0, now)\n")),
+    of("13: what is pending is kept", 8,
+       (MEMBER, "        if changes.suspected or changes.evicted:\n", "        if False:\n")),
+    of("14: what was not delivered is passed on", 131,
+       (PEERS, "lacking = [name for name, count in names if count > receipt.counts.get(name, 0)]",
+        "lacking = [name for name, _ in names]"),
+       (PEERS, "        for named in self._ledger.kept.values() if due else ():\n",
+        "        waiting = self._ledger.orderer._successors.values()\n"
+        "        early = {m.dot: m for held in waiting for m in held}.values()\n"
+        "        everything = [*self._ledger.kept.values(), *map(self._ledger.named, early)]\n"
+        "        for named in everything if due else ():\n"),
+       (PEERS, "if index < len(limits) and named.seq <= limits[index]:", "if index >= 0:")),
+    of("15: a leaver passes on what came after its leave", "leaver_and_suspect",
+       (PEERS, "limits = self._ledger.counts if self.upto is None else self.upto",
+        "limits = self._ledger.counts")),
+    of("16: a restart forgets suspects", "restart_while_evicting",
+       (NODE, "            member.recovered(log.stable, log.notes, now)\n",
+        "            member.recovered(log.stable, log.notes, now)\n"
+        "            member.view.suspects.intersection_update(member.view.gone)\n")),
+    of("18: a joiner is not bound to its contact", 4,
+       (NODE, "        self._attempt = None\n        self._tries -= 1\n",
+        "        old, self._attempt = self._attempt, None\n        self._tries -= 1\n"),
+       (NODE, "        if self.member is None or self._tries > 0:\n            self._try(now)\n",
+        "        if self.member is None or self._tries > 0:\n            self._try(now)\n"
+        "            self._attempt.joiner = old.joiner\n"),
+       (MEMBER, "        elif joiner not in self.view.side or not self._gate.waits_for(joiner):\n"
+        "            return\n",
+        "        elif joiner not in self.view.side:\n            return\n"
+        "        if not self._gate.waits_for(joiner):\n            self._gate.opened(joiner, 0, now)\n")),
+]  # fmt: skip
+
+PROGRESS = [
+    of("19: only own messages are sent again", 1,
+       (PEERS, "lacking = [name for name, count in names if count > receipt.counts.get(name, 0)]",
+        "lacking = [n for n, count in names if count > receipt.counts.get(n, 0) and n == me]")),
+    of("20: messages are taken from their origin only", 1,
+       (MEMBER, "            if named.seq <= ledger.count(named.origin):\n",
+        "            if named.origin != packet.source:\n                continue\n"
+        "            if named.seq <= ledger.count(named.origin):\n")),
+    of("21: a flush is not joined", 14,
+       (VIEW, "            self._suspect(set(named), changes)\n", "")),
+    of("22: a joiner sends no flush", 0,
+       (NODE, "        member.flush(now)\n        member.news(now)\n",
+        "        member.view.flushed[member.me] = set(member.view.suspects)\n")),
+    of("23: a joiner flushes open suspects only", 4,
+       (VIEW, "return sorted(self.suspects - self", "return sorted(self.open - self")),
+    of("24: a joiner forgets suspects", 41,
+       (MEMBER, "            set(state.suspects),\n", "            set(),\n")),
+    of("25: leavers must flush", 4,
+       (VIEW, "others = self.side - {self.me}\n",
+        "others = (self.side | self.departing.keys()) - {self.me}\n")),
+    of("26: joiners get new messages only", 1,
+       (PEERS, "from thence.core.groups import Data, Named, Receipt\n",
+        "from thence.core.groups import Data, Named, Receipt\n\nFIRST: dict = {}\n"),
+       (PEERS, "        messages = self._missing(due, receipt.counts, limits)\n",
+        "        first = FIRST.setdefault((id(self), receipt.source), self._ledger.vector())\n"
+        "        had = {name: max(count, receipt.counts.get(name, 0)) for name, count in first.items()}\n"
+        "        messages = self._missing(due, {**receipt.counts, **had}, limits)\n")),
+    of("27: a joiner gets no messages that are not stable", 4,
+       (LEDGER, "            self.window.see(message)\n            self.kept[message.dot] = named\n",
+        "            self.window.see(message)\n")),
+    of("28: a restart loses what others may lack", 28,
+       (NODE, "            member.recovered(log.stable, log.notes, now)\n",
+        "            member.recovered(log.stable, log.notes, now)\n"
+        "            member.ledger.kept.clear()\n")),
+    of("30: a leaver is let in once more", "late_request",
+       (MEMBER, "if not self.view.knows_later(joiner):", "if joiner not in self.view.view:")),
+    of("31: nobody is looked for", 19,
+       (NODE, "(outside | set(self._seeds)) - inside - {self.name}", "set[str]()")),
+    of("32: a notice is not answered", "stranger",
+       (NODE, "        elif own < other:\n", "        elif False:\n")),
+    of("33: those who return wait for each other", "circle",
+       (NODE, "            if request.rank <= self._rank():\n                return\n",
+        "            return\n")),
+    of("34: no ghosts", 31,
+       (NODE, "        if dead:\n", "        if False:\n")),
+]  # fmt: skip
+
+HISTORY = [
+    of("35: dots are used again after a restart", 0,
+       (MEMBER, "        self._log.append(message.dot, CODEC.encode(message))\n        for member",
+        "        for member")),
+    of("36: a member returns as the same incarnation", 0,
+       (NODE, "        number = max(self._shelf.highest, self._floor) + 1\n",
+        "        number = max(self._shelf.highest, self._floor) + (self.member is None)\n")),
+    of("37: a joiner follows from nothing", 0,
+       (LEDGER, "self.tagger.resume(self.counts[0], self.dots(state.context))",
+        "self.tagger.resume(self.counts[0], ())")),
+    of("38: nothing is sent again after a return", 0,
+       (NODE, "state.orphans = list(unknown.values())", "state.orphans = []")),
+    of("39: only own operations are sent again", 13,
+       (NODE, "                for op in old.operations.all()\n                if op.seq",
+        "                for op in old.operations.all()\n                if op.origin == old.me and op.seq")),
+    of("40: an operation takes effect as often as it comes", 4,
+       (OPERATIONS, "        if self.applied(operation, count):\n            return False\n", "")),
+    of("41: operations that are not ready are skipped", "orphans_in_order",
+       (OPERATIONS, "                if not may_go(first.origin):\n                    break\n"
+        "                found.append(first)\n",
+        "                if not may_go(first.origin):\n"
+        "                    found += [op for op in self.orphans if may_go(op.origin)]\n"
+        "                    found = [op for op in found if not self.applied(op, count)]\n"
+        "                    self.orphans = deque([op for op in self.orphans if op not in found])\n"
+        "                    break\n                found.append(first)\n")),
+    of("42: a joiner does not learn what may have to be sent again", 50,
+       (MEMBER, "for place, payload in self.operations.retained.items()],", "for place, payload in ()],")),
+]  # fmt: skip
+
+MUTANTS = STABILITY + CUT + PROGRESS + HISTORY
