@@ -24,6 +24,7 @@ MEMBER = "thence.replica.group_member"
 LEDGER = "thence.replica.group_ledger"
 PEERS = "thence.replica.group_peers"
 NODE = "thence.replica.group"
+LIVES = "thence.replica.group_lives"
 VIEW = "thence.members.group"
 OPERATIONS = "thence.members.operations"
 ATTEMPT = "thence.members.attempt"
@@ -130,7 +131,7 @@ CUT = [
        (PEERS, "limits = self._ledger.counts if self.upto is None else self.upto",
         "limits = self._ledger.counts")),
     of("16: a restart forgets suspects", "restart_while_evicting",
-       (NODE, "            member.recovered(log.stable, log.notes, now)\n",
+       (LIVES, "            member.recovered(log.stable, log.notes, now)\n",
         "            member.recovered(log.stable, log.notes, now)\n"
         "            member.view.suspects.intersection_update(member.view.gone)\n")),
     of("18: a joiner is not bound to its contact", 4,
@@ -176,7 +177,7 @@ PROGRESS = [
        (LEDGER, "            self.window.see(message)\n            self.kept[message.dot] = named\n",
         "            self.window.see(message)\n")),
     of("28: a restart loses what others may lack", 28,
-       (NODE, "            member.recovered(log.stable, log.notes, now)\n",
+       (LIVES, "            member.recovered(log.stable, log.notes, now)\n",
         "            member.recovered(log.stable, log.notes, now)\n"
         "            member.ledger.kept.clear()\n")),
     of("30: a leaver is let in once more", "late_request",
@@ -197,8 +198,8 @@ HISTORY = [
        (MEMBER, "        self._log.append(message.dot, CODEC.encode(message))\n        for member",
         "        for member")),
     of("36: a member returns as the same incarnation", 0,
-       (NODE, "        number = max(self._shelf.highest, self._floor) + 1\n",
-        "        number = max(self._shelf.highest, self._floor) + (self.member is None)\n")),
+       (LIVES, "        number = max(self._shelf.highest, self._floor) + 1\n",
+        "        number = max(self._shelf.highest, self._floor) + (self.log is None)\n")),
     of("37: a joiner follows from nothing", 0,
        (LEDGER, "self.tagger.resume(self.counts[0], self.dots(state.context))",
         "self.tagger.resume(self.counts[0], ())")),

@@ -406,9 +406,9 @@ def joiner_dies() -> str:
 SCHEDULES: dict[str, Callable[[], str]] = {
     schedule.__name__: schedule
     for schedule in (
-        leaver_and_suspect, restart_while_evicting, two_suspects, orphans_in_order, late_request, stranger,
-        circle, two_joiners_at_once, contact_dies, state_is_lost, silent_leaver, all_leave, waits_for_the_leaver,
-        leaves_and_comes_back, crash_and_eviction, last_words, cut_off_from_each_other, split_brain,
-        large_state, slow_joiner, joiner_dies,
+        leaver_and_suspect, restart_while_evicting, two_suspects, orphans_in_order, late_request,
+        stranger, circle, two_joiners_at_once, contact_dies, state_is_lost, silent_leaver, all_leave,
+        waits_for_the_leaver, leaves_and_comes_back, crash_and_eviction, last_words,
+        cut_off_from_each_other, split_brain, large_state, slow_joiner, joiner_dies,
     )
 }  # fmt: skip

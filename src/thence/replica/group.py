@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
-from thence.core.errors import InvariantError, PeerError, UsageError
+from thence.core.errors import PeerError, UsageError
 from thence.core.groups import (
     LEAVE,
     NOBODY_YET,
@@ -33,28 +33,24 @@ from thence.core.groups import (
     Rank,
     Receipt,
     Running,
-    incarnation,
     number_of,
     process_of,
 )
-from thence.core.message import Message
 from thence.members.attempt import Attempt
-from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
-from thence.replica.group_member import CODEC, Member
+from thence.replica.group_lives import Lives
+from thence.replica.group_member import Member
 from thence.replica.group_parts import Application, Diary, Shelf
 from thence.replica.group_settings import GroupSettings
-from thence.replica.group_state import GroupState, decode_state, encode_state
-from thence.trace.recorder import CRASH, EVICT, INSTALL, RESTART, START
+from thence.replica.group_state import GroupState, decode_state
 
 NEVER = 1 << 62
 
 
 class GroupNode:
     __slots__ = (
-        "_against", "_attempt", "_contacts", "_diaries", "_floor", "_leave_until", "_leaves", "_log",
-        "_probe_at", "_seeds", "_settings", "_shelf", "_tries", "application", "member", "name", "posts",
-        "unclean",
+        "_against", "_attempt", "_contacts", "_leave_until", "_leaves", "_lives", "_probe_at", "_seeds",
+        "_settings", "_tries", "application", "member", "name", "posts", "unclean",
     )  # fmt: skip
 
     def __init__(
@@ -74,12 +70,9 @@ class GroupNode:
         self.posts: list[Post] = []
         self.unclean = False
         """The last leave was not in good order: nobody may have got what was sent last."""
-        self._shelf = shelf
-        self._diaries = diaries
+        self._lives = Lives(name, shelf, application, diaries, settings, self.posts, floor)
         self._seeds = tuple([seed for seed in seeds if seed != name])
         self._settings = settings
-        self._floor = floor
-        self._log: OpLog | None = None
         self._attempt: Attempt | None = None
         self._contacts: deque[str] = deque(self._seeds)
         self._against: set[str] = set()
@@ -88,32 +81,13 @@ class GroupNode:
         self._leaves = False
         self._leave_until = NEVER
         self._probe_at = now
-        self._recover(now)
-
-    def _recover(self, now: int) -> None:
-        """Restart: the newest incarnation whose state had come in whole."""
-        for number in reversed(self._shelf.kept()):
-            log = self._shelf.open(number, now)
-            snapshot = log.load()
-            if snapshot is None or self.member is not None:
-                self._shelf.drop(number)  # came to nothing, or was replaced
-                continue
-            state = decode_state(snapshot.data)
-            self.application.install(state.application)
-            member = self._enter(incarnation(self.name, number), log, state, now)
-            self._record_beginning(member, state, now)
-            for stored in log.since(snapshot.covers):
-                message = CODEC.decode(stored.data)
-                if not isinstance(message, Message) or message.dot != stored.dot:
-                    raise InvariantError(f"the log holds something else than message {stored.dot:#x}")
-                member.replay(message, now)
-            member.recovered(log.stable, log.notes, now)
-            self._leaves = state.leaves
-            if member.view.leaving:
-                self._leave_until = now + self._settings.leave_timeout_us
-            else:
-                self._diaries(member.me).row(RESTART, None, member.ledger.frontier(), now)
-            member.flush(now)
+        recovered = self._lives.recover(now)
+        if recovered is not None:
+            self.member, state = recovered
+            self._leaves = state.leaves and not self.member.view.leaving
+            if self.member.view.leaving:
+                self._leave_until = now + settings.leave_timeout_us
+            self.member.flush(now)
 
     # Calls
 
@@ -128,10 +102,8 @@ class GroupNode:
     def found(self, now: int) -> None:
         """Begin a group of one."""
         self._must_be_outside()
-        number = self._next_number()
-        me = incarnation(self.name, number)
-        state = GroupState(application=self.application.state(), view={me})
-        self._record_beginning(self._install(me, state, now), state, now)
+        me = self._lives.next()
+        self.member = self._lives.install(me, GroupState(self.application.state(), view={me}), now)
 
     def join(self, now: int) -> None:
         """Become a member through one of the seeds, and keep trying."""
@@ -186,13 +158,14 @@ class GroupNode:
 
     def commit(self, now: int) -> list[Sync]:
         """Write down what must not be forgotten; what is to be synced before the posts leave."""
-        if self._log is None:
+        log = self._lives.log
+        if log is None or self.member is None:
             return []
-        return [effect for effect in self._log.commit(now) if isinstance(effect, Sync)]
+        return [effect for effect in log.commit(now) if isinstance(effect, Sync)]
 
     def synced(self, sync: Sync, now: int) -> None:
-        if self._log is not None:
-            self._log.synced(sync, now)
+        if self._lives.log is not None:
+            self._lives.log.synced(sync, now)
 
     # Packets
 
@@ -310,18 +283,13 @@ class GroupNode:
 
     # Joining
 
-    def _next_number(self) -> int:
-        number = max(self._shelf.highest, self._floor) + 1
-        self._shelf.reserve(number)
-        return number
-
     def _try(self, now: int) -> None:
         """A new attempt, through the next contact."""
-        number = self._next_number()
+        joiner = self._lives.next()
         contact = self._contacts[0]
         self._contacts.rotate(-1)
         until = now + self._settings.join_timeout_us
-        self._attempt = Attempt(incarnation(self.name, number), contact, now, until)
+        self._attempt = Attempt(joiner, contact, now, until)
         self._ask(now)
 
     def _give_up(self, now: int) -> None:
@@ -370,47 +338,19 @@ class GroupNode:
             }
             state.orphans = list(unknown.values())
             state.leaves = self._leaves or old.view.leaving > 0
-            self._diaries(old.me).row(CRASH, None, None, now)
         self._attempt = None
+        self._against.clear()
         self.application.install(state.application)
-        member = self._install(attempt.joiner, state, now)
-        self._record_beginning(member, state, now)
+        member = self.member = self._lives.install(attempt.joiner, state, now)
+        if old is not None:
+            self._lives.end(old, now, down=True)
         for operation in state.orphans:
             self.application.orphaned(operation)
         self._leaves = state.leaves
         self._leave_until = NEVER
-        if old is not None:
-            self._shelf.drop(number_of(old.me))
         self.application.view_changed(tuple(sorted(member.view.view)))
         member.flush(now)
         member.news(now)
-
-    def _record_beginning(self, member: Member, state: GroupState, now: int) -> None:
-        diary = self._diaries(member.me)
-        if not state.counts:
-            diary.row(START, None, None, now)
-            return
-        diary.row(INSTALL, None, state.context, now)
-        for name, final in state.gone.items():
-            if final.evicted:
-                diary.row(EVICT, (name, final.last), None, now)
-
-    def _install(self, me: str, state: GroupState, now: int) -> Member:
-        log = self._shelf.open(number_of(me), now)
-        for name in (me, *state.names()):
-            log.member(name)
-        log.sync(now)
-        clock = [state.counts.get(name, 0) for name in log.names]
-        log.snapshot(log.tail, clock, encode_state(state), now)
-        return self._enter(me, log, state, now)
-
-    def _enter(self, me: str, log: OpLog, state: GroupState, now: int) -> Member:
-        self._log = log
-        self._against.clear()
-        member = self.member = Member(
-            me, log, state, self.application, self._diaries(me), self._settings, self.posts, now
-        )
-        return member
 
     # Time
 
@@ -472,22 +412,20 @@ class GroupNode:
     def _exit(self, now: int, unclean: bool) -> None:
         member = self.member
         assert member is not None
-        if unclean:
-            self._diaries(member.me).row(CRASH, None, None, now)
-        else:
+        if not unclean:
             for other in sorted(member.companions & member.view.gone.keys()):
                 # Those who leave at the same time may have nobody else left to tell them.
                 self._send(other, Farewell(member.me, other, member.view.gone[other].last))
         self.unclean = unclean
-        self._shelf.drop(number_of(member.me))
-        self.member, self._log, self._attempt = None, None, None
+        self._lives.end(member, now, down=unclean)
+        self.member, self._attempt = None, None
         self._leave_until = NEVER
 
     # What is said of this process
 
     def _running(self) -> Running:
         attempt = self._attempt.joiner if self._attempt else ""
-        return Running(self.name, self.member.me if self.member else "", attempt, self._shelf.highest)
+        return Running(self.name, self.member.me if self.member else "", attempt, self._lives.highest)
 
     def _rank(self) -> Rank:
         if self.member is None:

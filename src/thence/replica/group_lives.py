@@ -1,0 +1,104 @@
+"""The incarnations of a process on its disk: numbers, logs, and what a restart finds.
+
+A number is reserved before it is used, whatever becomes of the attempt. A log belongs to one incarnation: it
+begins with the state that the incarnation was installed with, in a snapshot, without which it is nothing; so
+the step from one incarnation to the next is the moment when the new one's snapshot is durable.
+"""
+
+from collections.abc import Callable
+
+from thence.core.errors import InvariantError
+from thence.core.groups import Post, incarnation, number_of
+from thence.core.message import Message
+from thence.oplog.log import OpLog
+from thence.replica.group_member import CODEC, Member
+from thence.replica.group_parts import Application, Diary, Shelf
+from thence.replica.group_settings import GroupSettings
+from thence.replica.group_state import GroupState, decode_state, encode_state
+from thence.trace.recorder import CRASH, EVICT, INSTALL, RESTART, START
+
+
+class Lives:
+    __slots__ = ("_application", "_diaries", "_floor", "_posts", "_process", "_settings", "_shelf", "log")
+
+    def __init__(
+        self,
+        process: str,
+        shelf: Shelf,
+        application: Application,
+        diaries: Callable[[str], Diary],
+        settings: GroupSettings,
+        posts: list[Post],
+        floor: int,
+    ) -> None:
+        self._process = process
+        self._shelf = shelf
+        self._application = application
+        self._diaries = diaries
+        self._settings = settings
+        self._posts = posts
+        self._floor = floor
+        self.log: OpLog | None = None
+        """Of the incarnation that runs."""
+
+    @property
+    def highest(self) -> int:
+        return self._shelf.highest
+
+    def next(self) -> str:
+        """An incarnation that never was before."""
+        number = max(self._shelf.highest, self._floor) + 1
+        self._shelf.reserve(number)
+        return incarnation(self._process, number)
+
+    def install(self, me: str, state: GroupState, now: int) -> Member:
+        """Begin a life; durable when it returns."""
+        log = self._shelf.open(number_of(me), now)
+        for name in (me, *state.names()):
+            log.member(name)
+        log.sync(now)
+        clock = [state.counts.get(name, 0) for name in log.names]
+        log.snapshot(log.tail, clock, encode_state(state), now)
+        return self._begin(me, log, state, now)
+
+    def recover(self, now: int) -> tuple[Member, GroupState] | None:
+        """Restart: the newest incarnation whose state had come in whole, and that state."""
+        found = None
+        for number in reversed(self._shelf.kept()):
+            log = self._shelf.open(number, now)
+            snapshot = log.load()
+            if snapshot is None or found is not None:
+                self._shelf.drop(number)  # came to nothing, or was replaced
+                continue
+            state = decode_state(snapshot.data)
+            self._application.install(state.application)
+            member = self._begin(incarnation(self._process, number), log, state, now)
+            for stored in log.since(snapshot.covers):
+                message = CODEC.decode(stored.data)
+                if not isinstance(message, Message) or message.dot != stored.dot:
+                    raise InvariantError(f"the log holds something else than message {stored.dot:#x}")
+                member.replay(message, now)
+            member.recovered(log.stable, log.notes, now)
+            if not member.view.leaving:
+                self._diaries(member.me).row(RESTART, None, member.ledger.frontier(), now)
+            found = member, state
+        return found
+
+    def end(self, member: Member, now: int, down: bool) -> None:
+        """A life is over. `down`: as after a crash, for all that others can tell."""
+        if down:
+            self._diaries(member.me).row(CRASH, None, None, now)
+        self._shelf.drop(number_of(member.me))
+
+    def _begin(self, me: str, log: OpLog, state: GroupState, now: int) -> Member:
+        diary = self._diaries(me)
+        self.log = log
+        member = Member(me, log, state, self._application, diary, self._settings, self._posts, now)
+        if not state.counts:
+            diary.row(START, None, None, now)
+            return member
+        diary.row(INSTALL, None, state.context, now)
+        for name, final in state.gone.items():
+            if final.evicted:
+                diary.row(EVICT, (name, final.last), None, now)
+        return member
