@@ -1,0 +1,46 @@
+"""Operations that outlive their messages: each takes effect once, and none before its causes."""
+
+from thence.members.operations import Operation, Operations
+
+ONE, TWO, THREE = (Operation("x", 1, b"1"), Operation("b", 2, b"2"), Operation("b", 3, b"3"))
+
+
+def nothing(member: str) -> int:
+    return 0
+
+
+def test_a_carried_operation_takes_effect_once() -> None:
+    operations = Operations()
+    assert operations.was_carried(ONE, nothing)
+    assert not operations.was_carried(ONE, nothing)
+    assert not operations.came(ONE)
+
+
+def test_an_operation_that_came_as_itself_is_not_carried() -> None:
+    operations = Operations()
+    assert operations.came(ONE)
+    assert not operations.was_carried(ONE, lambda _: 1)
+
+
+def test_orphans_wait_for_the_first_that_is_not_ready() -> None:
+    operations = Operations(orphans=[ONE, TWO, THREE])
+    assert operations.ready(lambda origin: origin == "b", nothing) == []
+    assert operations.ready(lambda _: True, nothing) == [ONE, TWO, THREE]
+    assert not operations.orphans
+
+
+def test_an_orphan_that_came_after_all_is_none() -> None:
+    operations = Operations(orphans=[ONE, TWO])
+    assert operations.ready(lambda origin: origin == "b", lambda member: int(member == "x")) == [TWO]
+
+
+def test_what_was_applied_goes_before_orphans() -> None:
+    """They may follow from it."""
+    operations = Operations(retained=[ONE], orphans=[TWO])
+    assert operations.all() == [ONE, TWO]
+
+
+def test_what_everybody_has_is_forgotten() -> None:
+    operations = Operations(retained=[ONE, TWO])
+    operations.forget(lambda place: place == ("x", 1))
+    assert operations.all() == [TWO]

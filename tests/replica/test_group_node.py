@@ -1,0 +1,177 @@
+"""A process in a changing group: what it refuses, what its application is told, what it remembers."""
+
+import pytest
+from support.schedules_groups import Play
+
+from thence.core.errors import InvariantError, PeerError, UsageError
+from thence.core.groups import OPERATION, Data, Named, Receipt, Running
+from thence.replica.group import GroupNode
+from thence.replica.group_settings import GroupSettings
+
+
+def node(play: Play, name: str) -> GroupNode:
+    found = play.processes[name].node
+    assert found is not None
+    return found
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    play = Play("abc").together("ab")
+    a, c = node(play, "a"), node(play, "c")
+    for call in (
+        lambda: a.evict("a", play.now),
+        lambda: a.evict("nobody", play.now),
+        lambda: a.found(play.now),
+        lambda: a.join(play.now),
+        lambda: c.evict("a", play.now),
+        lambda: c.broadcast(b"", play.now),
+        lambda: Play("z").processes["z"].node.join(0),  # type: ignore[union-attr]
+    ):
+        with pytest.raises(UsageError):
+            call()
+
+
+def test_a_suspect_is_not_evicted_twice() -> None:
+    play = Play("abc").together("abc")
+    assert node(play, "a").evict("c", play.now) == "c"
+    with pytest.raises(UsageError, match="already"):
+        node(play, "a").evict("c", play.now)
+
+
+def test_a_leaver_sends_and_evicts_no_more() -> None:
+    play = Play("ab").together("ab")
+    play.leaves("a")
+    assert node(play, "a").status == "leaving"
+    with pytest.raises(UsageError, match="leaving"):
+        node(play, "a").broadcast(b"", play.now)
+    with pytest.raises(UsageError, match="leaving"):
+        node(play, "a").evict("b", play.now)
+
+
+def test_the_application_is_told_who_is_in() -> None:
+    play = Play("abc").together("abc")
+    play.evicts("a", "c")
+    play.passes(0.5)
+    assert play.processes["a"].application.views[:3] == [("a", "b"), ("a", "b", "c"), ("a", "b")]
+
+
+def test_the_application_is_told_of_operations_that_the_group_never_had() -> None:
+    play = Play("abc").together("abc")
+    play.cuts("ca", "cb")
+    play.evicts("a", "c")
+    play.send("c")
+    play.passes(1)
+    assert play.ends_well() == ""
+    assert play.processes["c"].application.orphans == [("c", 1)]
+    assert all(("c", 1) in process.application.applied for process in play.processes.values())
+    assert play.me("c") == "c~2"
+
+
+def test_a_member_comes_back_from_its_disk_as_it_was() -> None:
+    play = Play("abc").together("abc")
+    for name in "abcabc":
+        play.send(name)
+    play.passes(0.02)
+    before = node(play, "b").member
+    assert before is not None
+    vector, context, order = (
+        before.ledger.vector(),
+        before.ledger.frontier(),
+        list(play.processes["b"].application.order),
+    )
+    play.crash("b")
+    play.boot("b")
+    after = node(play, "b").member
+    assert after is not None
+    assert (after.me, after.ledger.vector(), after.ledger.frontier()) == ("b", vector, context)
+    assert play.processes["b"].application.order == order
+    assert play.ends_well() == ""
+
+
+def test_a_step_that_a_crash_cuts_short_happened_or_did_not() -> None:
+    play = Play("ab").together("ab")
+    for _ in range(20):
+        play.crash("b", torn=True)
+        play.send("b")
+        play.boot("b")
+        play.send("a")
+        play.passes(0.1)
+    assert play.ends_well() == ""
+
+
+def test_no_number_is_used_for_two_attempts() -> None:
+    play = Play("az", GroupSettings(join_timeout_us=1_000_000)).together("a")
+    play.cuts("az")
+    play.join("z")
+    play.passes(3.5)
+    used = play.processes["z"].shelf.highest
+    assert used >= 3
+    play.crash("z")
+    play.boot("z")
+    play.join("z")
+    play.passes(0.1)
+    assert play.processes["z"].shelf.highest > used
+
+
+def test_without_its_disk_a_process_is_somebody_else() -> None:
+    play = Play("ab").together("ab")
+    play.send("b")
+    play.passes(1)
+    play.lose_disk("b")
+    play.boot("b")
+    play.join("b")
+    play.passes(5)
+    assert play.me("b") not in ("", "b")
+    assert play.ends_well() == ""
+
+
+def test_silence_evicts_where_it_is_configured_and_a_majority_speaks() -> None:
+    play = Play("abc", GroupSettings(silence_us=3_000_000)).together("abc")
+    play.crash("c")
+    play.processes["c"].dead = True
+    play.passes(10)
+    assert play.unsettled() == ""
+    play.cuts("ab")
+    play.passes(10)
+    view = node(play, "a").member
+    assert view is not None
+    assert view.view.suspects == {"c"}, "one of two is no majority"
+
+
+def test_a_message_that_nobody_can_have_sent_is_a_peers_error() -> None:
+    play = Play("ab").together("ab")
+    lie = Named("b", 1, (("a", 99),), bytes((OPERATION,)))
+    with pytest.raises(PeerError):
+        node(play, "a").receive(Data("b", "a", (lie,)), play.now)
+
+
+def test_a_message_beyond_what_was_agreed_on_stops_the_node() -> None:
+    play = Play("abc").together("abc")
+    play.evicts("a", "c")
+    play.passes(1)
+    late = Named("c", 7, (), bytes((OPERATION,)))
+    with pytest.raises(InvariantError):
+        node(play, "a").receive(Data("b", "a", (late,)), play.now)
+
+
+def test_strangers_are_not_listened_to() -> None:
+    play = Play("ab").together("ab")
+    a = node(play, "a")
+    assert a.member is not None
+    before = a.member.ledger.vector()
+    a.receive(Data("s", "a", (Named("s", 1, (), bytes((OPERATION,))),)), play.now)
+    a.receive(Data("b", "a~2", (Named("b", 1, (), bytes((OPERATION,))),)), play.now)
+    a.receive(Receipt("s", {"s": 9}, (), (), Running("s", "s", "", 1)), play.now)
+    assert a.member.ledger.vector() == before
+    assert not a.waiting
+
+
+def test_what_the_application_does_not_take_is_bounded() -> None:
+    play = Play("ab", GroupSettings(pending_max=10), take_us=10**9)
+    play.call("a", lambda a: a.found(0))
+    play.join("b")
+    play.passes(1)
+    for _ in range(50):
+        play.send("a")
+    play.passes(5)
+    assert node(play, "b").waiting <= 10
