@@ -120,7 +120,7 @@ ECO = of(
     "thence.spread.eco_sync_tree",
     ("T2: a state that was taken over is not counted", "burst", "InvariantError",
      ("        self._clock[:] = map(max, self._clock, clock)\n", "")),
-    ("T3: streams go on over the gap that a state leaves", "burst", "order",
+    ("T3: streams go on over the gap that a state leaves", "behind", "order",
      ("                link.clock, link.live = None, False\n                self._leaving.pop(other, None)\n"
       "                effects.append(Transmit((other,), Resync()))\n",
       "                pass\n")),
@@ -182,8 +182,9 @@ VIEWS = of(
      ("                self._send(other, ForwardJoin(peer, self._settings.join_steps))\n",
       "                pass\n"),
      ("            self._shuffle()\n", "")),
-    ("who is alone tries once", "sleeper", "lost",
+    ("who is alone tries once", "alone", "lost",
      ("        if waited or self._fill_wait == self._settings.retry_first_us:\n",
       "        if self._fill_wait == self._settings.retry_first_us:\n"),
-     ("        for peer in self._lost.due(now):\n", "        for peer in ():\n")),
+     ("        for peer in self._lost.due(now):\n            if peer not in self._asked:\n",
+      "        for peer in self._lost.due(now):\n            if False:\n")),
 )

@@ -298,10 +298,19 @@ class HyParView:
             self._fill_at = NEVER
         elif not self._active:
             self._beg(now)
+        elif len(self._active) + len(filling) > self._settings.active - 2:
+            return  # one free place is nothing to make others change for
+        elif self._full():
+            # With two, it pays to be put between two neighbours that have none: nobody loses one by it.
+            self._ask(self._random.choice(self._full()), Neighbour(True), now)
         elif self._shuffle_at > now + 2 * self._hungry_wait:
             # With free places and nobody to ask, it is worth asking around before the time.
             self._shuffle_at = now + self._jittered(self._hungry_wait)
             self._hungry_wait = min(2 * self._hungry_wait, self._settings.shuffle_every_us)
+
+    def _full(self) -> list[int]:
+        """Those who refused lately."""
+        return [peer for peer in self._refused if peer not in self._active and peer not in self._asked]
 
     def _beg(self, now: int) -> None:
         """Nobody is left to be asked. Whoever is alone tries everybody that it ever knew, for ever."""

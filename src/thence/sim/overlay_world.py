@@ -11,6 +11,7 @@ from heapq import heappop, heappush
 from random import Random
 
 from thence.core.codec import Codec
+from thence.core.errors import InvariantError
 from thence.core.machine import Packet, Transmit, Wake
 from thence.members.views import Close, Connect
 from thence.sim.faults import Cut, Pause
@@ -27,6 +28,9 @@ Event = tuple[int, int, int, int, int, object]
 
 CONNECT_US = 2_000_000
 """After so long without an answer, opening a link has failed."""
+
+MOST_AT_ONCE = 1_000_000
+"""Events at one instant: more of them are a machine that wakes itself without end."""
 
 Maker = Callable[[int, tuple[int, ...], int], OverlayNode]
 """Makes a node, new or from what is left of it, that knows some others."""
@@ -81,9 +85,13 @@ class OverlayWorld:
     def run(self, until_us: int) -> None:
         """Let everything happen up to a time."""
         heap = self._heap
+        at_once = 0
         while heap and heap[0][0] <= until_us:
             event = heappop(heap)
             now, _, kind, node, peer, what = event
+            at_once = at_once + 1 if now == self.now else 0
+            if at_once > MOST_AT_ONCE:
+                raise InvariantError(f"time stands still at {now / 1e6} s: n{node} has no rest")
             self.now = now
             if self._paused and node in self._paused:
                 self._paused[node].append(event)
