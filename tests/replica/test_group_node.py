@@ -1,10 +1,10 @@
 """A process in a changing group: what it refuses, what its application is told, what it remembers."""
 
 import pytest
-from support.schedules_groups import Play
+from support.schedules_groups import Play, without
 
 from thence.core.errors import InvariantError, PeerError, UsageError
-from thence.core.groups import OPERATION, Data, Named, Receipt, Running
+from thence.core.groups import OPERATION, Data, Named, Piece, Receipt, Running
 from thence.replica.group import GroupNode
 from thence.replica.group_settings import GroupSettings
 
@@ -175,3 +175,47 @@ def test_what_the_application_does_not_take_is_bounded() -> None:
         play.send("a")
     play.passes(5)
     assert node(play, "b").waiting <= 10
+
+
+def test_a_member_that_was_written_down_comes_back_as_it_was_and_its_log_is_short() -> None:
+    play = Play("abc").together("abc")
+    sizes = []
+    for _ in range(4):
+        for _ in range(150):
+            play.send("b", bytes(100))
+        play.passes(2)
+        b = node(play, "b")
+        assert b.checkpoint(play.now)
+        log = b._lives.log
+        assert log is not None
+        sizes.append(log.size_bytes)
+    assert sizes[-1] < 2 * sizes[0], "what everybody has is not kept"
+    play.send("a")
+    play.send("b")
+    play.passes(0.02)
+    before = node(play, "b").member
+    assert before is not None
+    vector, order = before.ledger.vector(), list(play.processes["b"].application.order)
+    rows = len(play.diaries["b"].rows)
+    play.crash("b")
+    play.boot("b")
+    after = node(play, "b").member
+    assert after is not None
+    assert (after.ledger.vector(), play.processes["b"].application.order) == (vector, order)
+    assert len(play.diaries["b"].rows) == rows + 1, "a restart, and no second beginning"
+    assert play.ends_well() == ""
+
+
+def test_a_member_is_not_written_down_while_it_leaves_or_somebody_is_on_the_way_in() -> None:
+    play = Play("abz").together("ab")
+    assert node(play, "a").checkpoint(play.now)
+    play.filter = without(Piece)
+    play.join("z")
+    play.passes(0.2)
+    assert not node(play, "a").checkpoint(play.now), "z is on its way in"
+    assert not node(play, "z").checkpoint(play.now), "there is nothing to write down"
+    play.heals()
+    play.passes(5)
+    play.leaves("a")
+    assert not node(play, "a").checkpoint(play.now)
+    assert play.ends_well() == ""

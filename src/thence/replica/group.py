@@ -151,6 +151,14 @@ class GroupNode:
         member.suspect(found, now)
         return found[-1]
 
+    def checkpoint(self, now: int) -> bool:
+        """Between two steps: shorten the way back after a restart. Returns whether it was a good moment."""
+        member = self.member
+        if member is None or member.view.leaving or member.expects_joiners:
+            return False
+        self._lives.checkpoint(member, self._leaves, now)
+        return True
+
     @property
     def number(self) -> int:
         """Of the incarnation whose log is written."""

@@ -35,6 +35,10 @@ class Gate:
         """This member's message `seq` lets somebody in."""
         self._watched[joiner] = seq, now + self._settings.join_timeout_us
 
+    @property
+    def busy(self) -> bool:
+        return bool(self._watched)
+
     def waits_for(self, joiner: str) -> bool:
         return joiner in self._watched
 

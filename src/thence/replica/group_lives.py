@@ -1,8 +1,9 @@
 """The incarnations of a process on its disk: numbers, logs, and what a restart finds.
 
-A number is reserved before it is used, whatever becomes of the attempt. A log belongs to one incarnation: it
-begins with the state that the incarnation was installed with, in a snapshot, without which it is nothing; so
-the step from one incarnation to the next is the moment when the new one's snapshot is durable.
+A number is reserved before it is used, whatever becomes of the attempt. A log belongs to one incarnation:
+it begins with the state that the incarnation was installed with, in a snapshot, without which it is
+nothing; so the step from one incarnation to the next is the moment when the new one's snapshot is durable.
+Later snapshots of the member's own state take its place.
 """
 
 from collections.abc import Callable
@@ -61,6 +62,18 @@ class Lives:
         log.snapshot(log.tail, clock, encode_state(state), now)
         return self._begin(me, log, state, now)
 
+    def checkpoint(self, member: Member, leaves: bool, now: int) -> None:
+        """Write down what the member is, so that a restart need not go back further, and the log may forget
+        what everybody has. Durable when it returns."""
+        assert self.log is not None
+        state = member.state()
+        state.orphans = list(member.operations.orphans)
+        state.leaves, state.goes_on = leaves, True
+        self.log.sync(now)
+        clock = [state.counts.get(name, 0) for name in self.log.names]
+        self.log.snapshot(self.log.tail, clock, encode_state(state), now)
+        self.log.collect(now)
+
     def recover(self, now: int) -> tuple[Member, GroupState] | None:
         """Restart: the newest incarnation whose state had come in whole, and that state."""
         found = None
@@ -94,6 +107,8 @@ class Lives:
         diary = self._diaries(me)
         self.log = log
         member = Member(me, log, state, self._application, diary, self._settings, self._posts, now)
+        if state.goes_on:
+            return member
         if not state.counts:
             diary.row(START, None, None, now)
             return member

@@ -317,8 +317,13 @@ class Member:
         for piece in self._gate.pieces(self.me, request, lambda: encode_state(self.state(joiner)), now):
             self._post(joiner, piece)
 
-    def state(self, joiner: str) -> GroupState:
-        """Rule 10."""
+    @property
+    def expects_joiners(self) -> bool:
+        """Somebody was let in here and was not heard of yet: a restart must still know that."""
+        return self._gate.busy
+
+    def state(self, joiner: str = "") -> GroupState:
+        """Rule 10; without a joiner, for this member itself."""
         ledger, view = self.ledger, self.view
         rows = {name: ledger.row(name) for name in sorted(view.view - {self.me, joiner})}
         rows[self.me] = ledger.vector()

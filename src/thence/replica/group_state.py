@@ -37,6 +37,8 @@ class GroupState:
     """Of the member itself: what its former incarnation had applied and this state lacks."""
     leaves: bool = False
     """Of the member itself: the former incarnation was leaving, and so will this one."""
+    goes_on: bool = False
+    """Of the member itself: it did not begin with this state, but wrote it down on its way."""
 
     def names(self) -> list[str]:
         """Every incarnation that is spoken of, in an order of its own."""
@@ -75,7 +77,7 @@ def encode_state(state: GroupState) -> bytes:
     put_operations(writer, state.retained)
     writer.places(sorted(state.carried))
     put_operations(writer, state.orphans)
-    writer.number(state.leaves)
+    writer.number(state.leaves | state.goes_on << 1)
     return writer.bytes()
 
 
@@ -96,7 +98,8 @@ def decode_state(data: bytes) -> GroupState:
     state.retained = take_operations(parser)
     state.carried = set(parser.places())
     state.orphans = take_operations(parser)
-    state.leaves = bool(parser.number())
+    flags = parser.number()
+    state.leaves, state.goes_on = bool(flags & 1), bool(flags & 2)
     parser.end()
     return state
 

@@ -87,6 +87,10 @@ class Storm:
             world.at(at, lambda name=name: world.join(name))  # type: ignore[misc]
         for name in names:
             world.at(self._gap(), lambda name=name: self._send(name))  # type: ignore[misc]
+        writing = Random(f"{self.seed}/checkpoints")
+        for name in names:
+            if writing.random() < 0.5:
+                self._write_down(name, writing.randrange(300_000, 3 * SECOND))
         troubles: list[Callable[[str, int], None]] = [
             self._leave, self._leave, self._crash, self._crash, self._die, self._lose_disk, self._evict,
             self._evict, self._evict, self._split, self._split, self._isolate, self._part_two, self._rejoin,
@@ -105,6 +109,16 @@ class Storm:
             world.send(name, bytes(self.weather.payload_bytes))
         if world.now < self.weather.span_us:
             world.at(world.now + self._gap(), lambda: self._send(name))
+
+    def _write_down(self, name: str, every: int) -> None:
+        world = self.world
+
+        def checkpoint() -> None:
+            world.call(name, lambda node: node.checkpoint(world.now))
+            if world.now < self.weather.span_us:
+                world.at(world.now + every, checkpoint)
+
+        world.at(every, checkpoint)
 
     # Troubles
 
