@@ -16,7 +16,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from thence.core.errors import UsageError
-from thence.experiments import tcb
+from thence.experiments import tcb, tree, tree_page
 from thence.experiments.documented import TCB
 from thence.experiments.figures import FIGURES, draw
 from thence.experiments.page import beside, page
@@ -56,6 +56,31 @@ _ALL = (
         "Behind a slow link",
         "Section 8.4.6: the link between two members is ten times slower; these two are observed.",
     ),
+    Experiment(
+        "tree-stable",
+        "Trees, stable",
+        "Section 5.3.3: trees, flood and pull while nothing happens, by group, load and payload.",
+    ),
+    Experiment(
+        "tree-churn",
+        "Trees under churn",
+        "Section 5.3.3: every 30 s, 4 % of the nodes are killed and as many join.",
+    ),
+    Experiment(
+        "tree-massive-join",
+        "Trees and a massive join",
+        "Sections 5.3.3 and 5.4.2: midway, 30 % of the nodes join at once.",
+    ),
+    Experiment(
+        "tree-catastrophe",
+        "Trees and a catastrophe",
+        "Sections 5.3.3 and 5.4.2: midway, 30 % of the nodes are killed at once.",
+    ),
+    Experiment(
+        "tree-eco",
+        "Trees that forget",
+        "Section 5.4.2: logs that forget after 15 s against logs that keep everything, under churn.",
+    ),
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
 
@@ -70,7 +95,7 @@ def find(name: str) -> Experiment:
 def run(spark: SparkSession, name: str, quick: bool, out: Path, command: str, watcher: Watcher) -> bool:
     """Do everything that is not done yet; True if every run completed and nothing was violated."""
     experiment = find(name)
-    points = tcb.points(name, quick)
+    points: list[Point] = [*(tree.points(name, quick) if _of_trees(name) else tcb.points(name, quick))]
     _prepare(out, name, quick)
     results = _sweep(spark, points, out, watcher)
     watcher("judging the traces", 0, 0)
@@ -108,15 +133,26 @@ def _prepare(out: Path, name: str, quick: bool) -> None:
         raise UsageError(f"{mark} is damaged: remove {out} and start again") from error
 
 
-def _sweep(spark: SparkSession, points: list[tcb.Point], out: Path, watcher: Watcher) -> list[dict[str, Any]]:
+Point = tcb.Point | tree.Point
+
+
+def _of_trees(name: str) -> bool:
+    return name in tree.SCENARIO
+
+
+def _measure(point: Point, trace: Path) -> dict[str, Any]:
+    return tree.measure(point, trace) if isinstance(point, tree.Point) else tcb.measure(point, trace)
+
+
+def _sweep(spark: SparkSession, points: list[Point], out: Path, watcher: Watcher) -> list[dict[str, Any]]:
     folder = out.resolve()
     todo = [point for point in points if not (folder / "points" / f"{point.name}.json").exists()]
     todo.sort(key=lambda point: -point.cost)
 
-    def work(point: tcb.Point) -> dict[str, Any]:
+    def work(point: Point) -> dict[str, Any]:
         trace = folder / "traces" / point.name
         shutil.rmtree(trace, ignore_errors=True)
-        result = tcb.measure(point, trace)
+        result = _measure(point, trace)
         partial = folder / "points" / f".{point.name}.json"
         partial.write_text(json.dumps(result))
         partial.replace(folder / "points" / f"{point.name}.json")
@@ -131,11 +167,17 @@ def _sweep(spark: SparkSession, points: list[tcb.Point], out: Path, watcher: Wat
 def _write(
     experiment: Experiment, results: list[dict[str, Any]], out: Path, command: str, verdict: str, fine: bool
 ) -> None:
-    images = [(figure.title, draw(figure, results)) for figure in FIGURES]
+    if _of_trees(experiment.name):
+        figures = tree_page.FIGURES[experiment.name]
+        images = [(figure.title, tree_page.draw(figure, results)) for figure in figures]
+        table, rows = tree_page.beside(experiment.name, results)
+        results = [{key: value for key, value in result.items() if key != "series"} for result in results]
+    else:
+        images = [(figure.title, draw(figure, results)) for figure in FIGURES]
+        table, rows = beside(TCB[experiment.name], results)
     (out / "figures").mkdir(exist_ok=True)
     for title, image in images:
         (out / "figures" / f"{title.lower().replace(',', '').replace(' ', '-')}.png").write_bytes(image)
-    table, rows = beside(TCB[experiment.name], results)
     _csv(out / "points.csv", results)
     _csv(out / "beside.csv", rows)
     text = page(experiment.title, experiment.says, command, verdict, fine, table, images)

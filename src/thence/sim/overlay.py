@@ -76,6 +76,12 @@ class OverlayRun:
         keeper: type[Keeper] = Keeper,
     ) -> None:
         self.patience_us = PATIENCE_US
+        self.syncing_us = 0
+        """Time that nodes spent synchronising, summed over them, as far as looks can tell."""
+        self.log_bytes: dict[int, int] = {}
+        """By second: what is in all logs and snapshots."""
+        self.syncs: dict[int, int] = {}
+        """By second: nodes that are synchronising, at worst."""
         self._views = views
         self.settings = settings
         self.kind = kind or overlay(settings.spread)
@@ -145,7 +151,18 @@ class OverlayRun:
                 self._trace.close()
         return self._outcome(settled, time.process_time() - started)
 
+    def _measure(self) -> None:
+        """Nothing that the nodes could notice."""
+        second = self.world.now // 1_000_000
+        there = [here.spread for here in self.world.nodes.values()]
+        busy = sum(1 for spread in there if isinstance(spread, Streams) and spread.syncing)
+        self.syncing_us += busy * LOOK_US
+        self.syncs[second] = max(busy, self.syncs.get(second, 0))
+        if second not in self.log_bytes:
+            self.log_bytes[second] = sum(self._keepers[node].size_bytes for node in self.world.nodes)
+
     def _look(self, settled: dict[int, int]) -> None:
+        self._measure()
         past = [mark for mark in self.plan.marks if mark <= self.world.now]
         if not past:
             return

@@ -1,0 +1,130 @@
+"""The experiments of chapter 5 of the ECO SYNC Tree document.
+
+SYNC tree, ECO SYNC tree, causal flood and periodic pull over the same views, in the document's scenarios,
+with nodes on its grid (10 to 100 ms) and a message from every node each second. Runs are shorter than the
+document's ten minutes: what is measured per message does not change with their length, and what happens over
+time is counted from the moment that something happens.
+"""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from thence.sim.overlay import OverlayOutcome, OverlayRun
+from thence.sim.overlay_scenarios import configure
+from thence.sim.run import trace_file
+
+SIZES = (50, 100, 200)
+QUICK_SIZES = (16, 32)
+HEADER_BYTES = 13
+"""What a message has on the wire besides its payload, at most of these sizes."""
+
+ALL = ("sync-tree", "eco-sync-tree", "flood", "pull", "pull-1s")
+TREES = ("sync-tree", "eco-sync-tree")
+SCENARIO = {
+    "tree-stable": "stable",
+    "tree-churn": "churn",
+    "tree-massive-join": "massive-join",
+    "tree-catastrophe": "catastrophe",
+    "tree-eco": "churn",
+}
+SECONDS = {"stable": 30, "churn": 120, "massive-join": 40, "catastrophe": 40}
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One run of a sweep."""
+
+    experiment: str
+    spread: str
+    size: int
+    messages: int
+    probability: float = 1.0
+    payload_bytes: int = 1024
+    ttl_ms: float = 15_000.0
+    """Of the document's minute, a quarter: its runs are ten minutes long, ours two at most."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.spread}-{self.size}-p{self.probability:g}-{self.payload_bytes}"
+
+    @property
+    def cost(self) -> int:
+        """About how long it takes, for giving out the long ones first."""
+        return self.size**2 * self.messages * (4 if self.spread == "flood" else 1)
+
+
+def points(experiment: str, quick: bool) -> list[Point]:
+    scenario = SCENARIO[experiment]
+    sizes = QUICK_SIZES if quick else SIZES
+    messages = max(10, SECONDS[scenario] // (2 if quick else 1))
+    spreads = TREES if experiment == "tree-eco" else ALL
+    found = [Point(experiment, spread, size, messages) for spread in spreads for size in sizes]
+    if experiment == "tree-stable":
+        most = sizes[-1]
+        found += [Point(experiment, s, most, messages, probability=p) for s in spreads for p in (0.3, 0.6)]
+        found += [Point(experiment, s, most, messages, payload_bytes=b) for s in spreads for b in (128, 4096)]
+    return found
+
+
+def measure(point: Point, trace: Path) -> dict[str, Any]:
+    """Run it; what came of it."""
+    settings = configure(
+        SCENARIO[point.experiment],
+        spread=point.spread,
+        nodes=point.size,
+        messages=point.messages,
+        probability=point.probability,
+        payload_bytes=point.payload_bytes,
+        ttl_ms=point.ttl_ms,
+        warmup_ms=15_000.0,
+    )
+    with trace_file(trace).open("wb") as sink:
+        run = OverlayRun(settings, sink, point.name)
+        outcome = run()
+    return {
+        **asdict(point),
+        "name": point.name,
+        "complete": outcome.complete,
+        "why": outcome.why,
+        **_numbers(point, run, outcome),
+        "series": _series(run),
+    }
+
+
+def _numbers(point: Point, run: OverlayRun, outcome: OverlayOutcome) -> dict[str, Any]:
+    perfect = outcome.deliveries * (point.payload_bytes + HEADER_BYTES)
+    total = sum(outcome.bytes.values())
+    return {
+        "sends": outcome.sends,
+        "deliveries": outcome.deliveries,
+        "latency_s": outcome.latency_ms / 1000,
+        "slowest_s": outcome.slowest_ms / 1000,
+        "duplicates": outcome.duplicates,
+        "duplicates_per_10000": 10_000 * outcome.duplicates / max(1, outcome.deliveries),
+        "megabytes": total / 1e6,
+        "bytes_per_perfect": total / max(1, perfect),
+        "settled_s": fmean(outcome.settled_ms) / 1000 if outcome.settled_ms else 0.0,
+        "syncing_s": run.syncing_us / 1e6,
+        "log_megabytes": outcome.log_bytes / 1e6,
+        "installs": outcome.installs,
+    }
+
+
+def _series(run: OverlayRun) -> list[dict[str, float]]:
+    """By second from the first send on: what the document plots over time."""
+    first = run.plan.sending_us // 1_000_000
+    last = run.plan.until_us // 1_000_000
+    latencies = run.meter.latencies()
+    return [
+        {
+            "second": second - first,
+            "latency_s": fmean(latencies[second]) / 1e6 if second in latencies else 0.0,
+            "duplicates": run.meter.duplicates[second],
+            "megabytes": run.meter.bytes_by_second[second] / 1e6,
+            "syncs": run.syncs.get(second, 0),
+            "log_megabytes": run.log_bytes.get(second, 0) / 1e6,
+        }
+        for second in range(first, last)
+    ]
