@@ -11,7 +11,7 @@ from thence.core.errors import UsageError
 from thence.experiments import tcb
 from thence.experiments.documented import TCB
 from thence.experiments.probe import allocated, probed
-from thence.experiments.run import EXPERIMENTS, run
+from thence.experiments.run import run
 from thence.order.engines import ENGINES
 from thence.sim.run import Run
 from thence.sim.settings import Settings
@@ -88,7 +88,7 @@ def test_folders_of_others_are_left_alone(spark: SparkSession, tmp_path: Path) -
         run(spark, "tcb-3", True, tmp_path, "", quiet)
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize("name", TCB)
 def test_points_are_those_of_the_document(name: str) -> None:
     points = tcb.points(name, quick=False)
     assert {point.size for point in points} == {4, 8, 16, 32, 64, 128}
