@@ -63,8 +63,9 @@ def tell(settings: OverlaySettings, outcome: OverlayOutcome, trace: Path | None)
     if outcome.installs:
         out.print(f"  {outcome.installs:,} states stood in for messages")
     if outcome.settled_ms:
-        times = ", ".join(f"{ms / 1000:.1f}" for ms in outcome.settled_ms)
-        out.print(f"  one tree again after {times} s")
+        healed = ", ".join(f"{ms / 1000:.1f}" for ms in outcome.healed_ms)
+        settled = ", ".join(f"{ms / 1000:.1f}" for ms in outcome.settled_ms)
+        out.print(f"  one tree again after {healed} s; the last change for a quicker way after {settled} s")
     out.print(f"  {outcome.virtual_ms / 1000:,.3f} s of virtual time in {outcome.cpu_seconds:.2f} s of CPU")
     if trace:
         out.print(f"  trace in {trace}")

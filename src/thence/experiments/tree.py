@@ -105,6 +105,7 @@ def _numbers(point: Point, run: OverlayRun, outcome: OverlayOutcome) -> dict[str
         "duplicates_per_10000": 10_000 * outcome.duplicates / max(1, outcome.deliveries),
         "megabytes": total / 1e6,
         "bytes_per_perfect": total / max(1, perfect),
+        "healed_s": fmean(outcome.healed_ms) / 1000 if outcome.healed_ms else 0.0,
         "settled_s": fmean(outcome.settled_ms) / 1000 if outcome.settled_ms else 0.0,
         "syncing_s": run.syncing_us / 1e6,
         "log_megabytes": outcome.log_bytes / 1e6,

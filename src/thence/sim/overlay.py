@@ -55,8 +55,10 @@ class OverlayOutcome:
     """Mean time from a send until everyone that was there had the message."""
     slowest_ms: float
     slowest: str
+    healed_ms: tuple[float, ...]
+    """After each mark of the plan: how long until the branches were one tree again."""
     settled_ms: tuple[float, ...]
-    """After each mark of the plan: how long until the branches were one tree again, for good."""
+    """The same, until the last time that they became one: after a change for a quicker way, mostly."""
     installs: int
     """States that stood in for messages."""
     log_bytes: int
@@ -134,6 +136,7 @@ class OverlayRun:
         started = time.process_time()
         settled: dict[int, int] = {}
         """By mark: since when the branches are one tree, as far as was seen."""
+        self._healed: dict[int, int] = {}
         try:
             over = self.plan.over_us
             while self.world.now < over + self.patience_us:
@@ -168,6 +171,7 @@ class OverlayRun:
             return
         if self.is_tree():
             settled.setdefault(past[-1], self.world.now)
+            self._healed.setdefault(past[-1], self.world.now)
         else:
             settled.pop(past[-1], None)
 
@@ -221,6 +225,9 @@ class OverlayRun:
             latency_ms=fmean(found) / 1000 if found else 0.0,
             slowest_ms=longest / 1000,
             slowest=slowest,
+            healed_ms=tuple(
+                [(self._healed[mark] - mark) / 1000 for mark in self.plan.marks if mark in self._healed]
+            ),
             settled_ms=tuple([(settled[mark] - mark) / 1000 for mark in self.plan.marks if mark in settled]),
             installs=sum(keeper.installs for keeper in self._keepers),
             log_bytes=sum(keeper.size_bytes for keeper in self._keepers),
