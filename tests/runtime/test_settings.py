@@ -12,6 +12,7 @@ from thence.order.engines import ENGINES
 from thence.runtime.address import Address
 from thence.runtime.settings import PROFILES, LinkSettings, MeshSettings, NodeSettings, Order, SpreadName
 from thence.runtime.sources import KINDS, PARTS, compose, of_words, variable_of
+from thence.spread.sessions import SessionSettings
 from thence.spread.spreads import SPREADS
 
 HERE = {"name": "a", "listen": "127.0.0.1:7101", "data": "d"}
@@ -241,7 +242,7 @@ def test_orders_and_spreads_are_those_that_exist() -> None:
     assert get_args(Order) == tuple(ENGINES)
     assert set(get_args(SpreadName)) <= set(SPREADS)
     assert all(name in PARTS for name in ("links", "mesh", "stability", "application", "log"))
-    assert {each.name for each in fields(MeshSettings)} == {"ack_every_us", "window", "window_bytes"}
+    assert {each.name for each in fields(MeshSettings)} == {each.name for each in fields(SessionSettings)}
 
 
 def test_the_page_tells_every_key_and_the_numbers_of_every_profile() -> None:

@@ -19,8 +19,8 @@ from thence.spread.sessions import SessionSettings
 
 SessionCheck = Callable[[Make], None]
 
-SMALL = SessionSettings(window=4, window_bytes=4096)
-BYTES = SessionSettings(window=64, window_bytes=4096)
+SMALL = SessionSettings(window=4, window_bytes=4096, relay_after_us=0)
+BYTES = SessionSettings(window=64, window_bytes=4096, relay_after_us=0)
 
 
 def messages(net: Net, sender: int, receiver: int, since: int = 0) -> list[int]:
@@ -61,7 +61,7 @@ def check_random_power_cuts(make: Make) -> None:
 def _random(make: Make, seeds: Iterable[int], forgetful: bool) -> None:
     for seed in seeds:
         rng = Random(seed)
-        settings = rng.choice((SMALL, BYTES, SessionSettings(window=9, window_bytes=6000)))
+        settings = rng.choice((SMALL, BYTES, SessionSettings(window=9, window_bytes=6000, relay_after_us=0)))
         net = Net(make, rng.choice((2, 2, 3, 4)), settings, seed)
         try:
             for _ in range(rng.choice((50, 300))):
@@ -233,7 +233,7 @@ def check_memory_is_bounded_in_bytes(make: Make) -> None:
 
 def check_acknowledgements_are_rare_and_not_too_rare(make: Make) -> None:
     """One for many messages; at once when a quarter of a window came, whatever the clock says."""
-    net = connected(make, settings=SessionSettings(window=16, window_bytes=1 << 20))
+    net = connected(make, settings=SessionSettings(window=16, window_bytes=1 << 20, relay_after_us=0))
     since = len(net.transmitted)
     for _ in range(3):
         net.broadcast(0)

@@ -172,6 +172,8 @@ class Node:
                 ack_every_us=settings.mesh.ack_every_us,
                 window=settings.mesh.window,
                 window_bytes=settings.mesh.window_bytes,
+                relay_after_us=settings.mesh.relay_after_us,
+                relay_again_us=settings.mesh.relay_again_us,
             ),
             herald=HeraldSettings(
                 tell_every_us=settings.stability.tell_every_us,

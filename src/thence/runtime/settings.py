@@ -68,6 +68,11 @@ class MeshSettings:
     80 ms, several acknowledgements."""
     window_bytes: int = 4 << 20
     """The same in bytes, for large messages: what a slow peer can cost in memory."""
+    relay_after_us: int = SECOND_US
+    """How long a link must be down before another member is asked for what its other end sends: a process that
+    is started again is back by then."""
+    relay_again_us: int = 2 * SECOND_US
+    """How long to wait for something to come before the next member is asked."""
 
     def __post_init__(self) -> None:
         _positive(self, "mesh")
@@ -203,6 +208,8 @@ PROFILES: Final[Mapping[ProfileName, Mapping[str, object]]] = MappingProxyType(
             "links.backoff_most_us": SECOND_US,
             # Acknowledgements cost no network here.
             "mesh.ack_every_us": 10_000,
+            # A redial takes a tenth of that.
+            "mesh.relay_after_us": SECOND_US // 2,
             # Phantoms neither: what was sent is stable before one has looked.
             "stability.tell_every_us": SECOND_US // 5,
             "stability.ask_after_us": SECOND_US,
@@ -224,6 +231,9 @@ PROFILES: Final[Mapping[ProfileName, Mapping[str, object]]] = MappingProxyType(
             # 100,000 messages a second over a round trip of 300 ms, and 1 Gbit/s over the same.
             "mesh.window": 65_536,
             "mesh.window_bytes": 40 << 20,
+            # A dial, a handshake and its repetition.
+            "mesh.relay_after_us": 3 * SECOND_US,
+            "mesh.relay_again_us": 5 * SECOND_US,
             # A phantom goes to every member: half as many over paid lines, and the round trip on top.
             "stability.tell_every_us": 2 * SECOND_US,
             "stability.ask_after_us": 6 * SECOND_US,

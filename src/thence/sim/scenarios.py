@@ -81,6 +81,18 @@ def slow_link(settings: Settings, random: Random) -> Plan:  # noqa: ARG001
     return Plan(slow=apart([0], [1]) if settings.nodes > 1 else frozenset())
 
 
+@scenario(
+    "broken-link",
+    "the first two nodes cannot reach each other for most of the run; the others reach both",
+    durable=True,
+    links="session",
+    nodes=4,
+)
+def broken_link(settings: Settings, random: Random) -> Plan:  # noqa: ARG001
+    whole = sending_us(settings)
+    return Plan((Cut(whole // 10, 4 * whole, apart([0], [1])),) if settings.nodes > 1 else ())
+
+
 @scenario("partition", "two halves lose sight of each other for the middle third of the run", nodes=16)
 def partition(settings: Settings, random: Random) -> Plan:  # noqa: ARG001
     whole = sending_us(settings)

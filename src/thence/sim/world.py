@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from random import Random
 
 from thence.core.codec import Codec
-from thence.core.machine import Ack, Batch, Effect, Packet, Phantom, Transmit
+from thence.core.machine import Ack, Batch, Effect, Packet, Phantom, Relay, Transmit
 from thence.core.message import Message
 from thence.replica.replica import Replica
 from thence.sim.faults import BadDisk, Crash, Cut, Fault, Pause, Plan
@@ -30,7 +30,13 @@ What = Packet | Fault | Carried | Change | None
 Event = tuple[int, int, int, int, int, What]
 """When, tie-breaker, what, which node, which peer (of a wake-up: which life of the node), with what."""
 
-NAMES: dict[type, str] = {Message: "messages", Batch: "batches", Ack: "acks", Phantom: "phantoms"}
+NAMES: dict[type, str] = {
+    Message: "messages",
+    Batch: "batches",
+    Ack: "acks",
+    Phantom: "phantoms",
+    Relay: "relays",
+}
 
 
 BREAKS = 0.1

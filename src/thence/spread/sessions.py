@@ -28,8 +28,9 @@ from typing import Final, Literal, NamedTuple
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
 from thence.core.errors import PeerError, StorageError, UsageError
 from thence.core.history import History
-from thence.core.machine import Ack, Forget, Packet, SpreadEffect, Transmit, Wake
+from thence.core.machine import Ack, Forget, Packet, Relay, SpreadEffect, Transmit, Wake
 from thence.core.message import Message
+from thence.spread.relays import NEVER, Relays
 
 LinkState = Literal["down", "greeting", "streaming"]
 
@@ -42,10 +43,17 @@ class SessionSettings:
     """Messages under way to one peer. More than a fast link carries between two acknowledgements."""
     window_bytes: int = 4 << 20
     """The same in bytes, for large messages: what one peer may cost in memory."""
+    relay_after_us: int = 1_000_000
+    """How long a link must be down before others are asked for what its other end sends: most come back. 0:
+    nobody is ever asked."""
+    relay_again_us: int = 2_000_000
+    """How long to wait for something to come before the next one is asked."""
 
     def __post_init__(self) -> None:
         if self.ack_every_us < 1 or self.window < 4 or self.window_bytes < 4096:
             raise UsageError("session settings: need ack_every > 0, window >= 4, window_bytes >= 4096")
+        if self.relay_after_us < 0 or self.relay_again_us < 1:
+            raise UsageError("session settings: need relay_after >= 0, relay_again > 0")
 
 
 class ForgottenError(StorageError):
@@ -61,10 +69,17 @@ class Progress(NamedTuple):
 
 
 class _Link:
-    __slots__ = ("acked", "acked_bytes", "greeted", "has", "marks", "returned", "sent", "sent_bytes", "state")
+    __slots__ = (
+        "acked", "acked_bytes", "asked", "greeted", "has", "marks", "returned", "sent", "sent_bytes", "state",
+        "theirs",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.state: LinkState = "down"
+        self.theirs: tuple[int, ...] = ()
+        """Its newest acknowledgement."""
+        self.asked: set[int] = set()
+        """Origins that it was asked to pass on, over the present link."""
         self.greeted = False
         """Has it said how much it has, knowing what this node has?"""
         self.has = 0
@@ -104,7 +119,7 @@ OVERHEAD: Final = 64
 class SessionMesh:
     __slots__ = (
         "_history", "_kept", "_links", "_me", "_owed", "_peers", "_received", "_recent",
-        "_recent_bytes", "_recovering", "_settings", "_share", "_top", "_wake_at",
+        "_recent_bytes", "_recovering", "_relay_at", "_relays", "_settings", "_share", "_top", "_wake_at",
     )  # fmt: skip
 
     def __init__(
@@ -132,6 +147,8 @@ class SessionMesh:
         """Peers that were not told yet what came from them, and how much of a window that was, in bytes."""
         self._share = self._settings.window_bytes // self._settings.window
         """What a message counts at least: a window of small ones is a window too."""
+        self._relays = Relays(self._settings.relay_after_us, self._settings.relay_again_us)
+        self._relay_at = NEVER
         self._wake_at: int | None = None
 
     @property
@@ -160,9 +177,11 @@ class SessionMesh:
         self._recent_bytes = 0
         self._owed.clear()
         self._wake_at = None
-        for link in self._links.values():
+        self._relay_at = NEVER
+        for peer, link in self._links.items():
             link.state = "down"
             link.begin(min(link.acked, kept[self._me]))
+            self._relays.lost(peer, now)
         self._received = list(kept)
         self._kept = list(kept)
         self._top = kept[self._me]
@@ -171,19 +190,22 @@ class SessionMesh:
         """All links are down, and whoever comes up is told everything."""
         return []
 
-    def up(self, peer: int, now: int) -> list[SpreadEffect]:  # noqa: ARG002
+    def up(self, peer: int, now: int) -> list[SpreadEffect]:
         link = self._links[peer]
         link.state = "greeting"
         link.returned = 0
+        link.asked.clear()
         self._owed.pop(peer, None)
-        return [Transmit((peer,), self._ack())]
+        return [Transmit((peer,), self._ack()), *self._ask_later(now)]
 
-    def down(self, peer: int, now: int) -> list[SpreadEffect]:  # noqa: ARG002
+    def down(self, peer: int, now: int) -> list[SpreadEffect]:
         link = self._links[peer]
         link.state = "down"
+        link.greeted = False
         link.begin(link.acked)
         self._owed.pop(peer, None)
-        return []
+        self._relays.lost(peer, now)
+        return self._ask_later(now)
 
     def broadcast(self, message: Message, now: int) -> list[SpreadEffect]:  # noqa: ARG002
         before = self._top
@@ -205,14 +227,22 @@ class SessionMesh:
         if isinstance(packet, Message):
             return self._message(peer, packet, now)
         if type(packet) is Ack:
-            return self._acknowledged(peer, link, packet)
+            effects = self._acknowledged(peer, link, packet)
+            link.theirs = packet.received
+            return [*effects, *self._serve(peer, link)]
+        if type(packet) is Relay:
+            return self._asked(peer, link, packet)
         raise PeerError(f"a mesh has no use for a {type(packet).__name__}")
 
     def _message(self, peer: int, message: Message, now: int) -> list[SpreadEffect]:
         origin, seq = message.dot & ORIGIN_MASK, message.dot >> ORIGIN_BITS
-        if origin != peer and not (origin == self._me and self._recovering):
+        if origin != peer and not self._may_pass_on(peer, origin):
             raise PeerError(f"member {peer} speaks for member {origin}")
         missing = self._received[origin] + 1
+        if origin not in (peer, self._me) and (seq > missing or self._links[origin].state != "down"):
+            # Something in between was forgotten here since it was asked for; or its origin has come back, and
+            # says itself what it has sent.
+            return []
         if seq > missing:
             raise PeerError(f"member {peer} sends message {seq} where {missing} is due")
         effects: list[SpreadEffect] = []
@@ -258,7 +288,7 @@ class SessionMesh:
             raise PeerError(f"member {peer} has {count}, and what comes next is not kept here any more")
         link.state = "streaming"
         link.begin(count)
-        effects: list[SpreadEffect] = []
+        effects = self._want(self._relays.reached(peer))
         if ack.received[peer] < self._received[peer]:
             # It has forgotten some of its own. Those that are in the log it will get back; the others wait
             # here for their causes, and nobody can promise that they will come.
@@ -323,9 +353,12 @@ class SessionMesh:
         self._kept[origin] = dot >> ORIGIN_BITS
         if origin == self._me:
             return self._regained(dot >> ORIGIN_BITS, now)
-        if self._links[origin].state == "down":
+        # It may have been received, and held, long ago; and from somebody else.
+        via = origin if self._links[origin].state != "down" else self._relays.asked_for(origin)
+        if via >= 0:
+            self._owed.setdefault(via, 0)
+        elif not self._relays.wanted(origin):
             return []
-        self._owed.setdefault(origin, 0)  # it may have been received, and held, long ago
         return [] if self._wake_at is not None else [self._rest(now)]
 
     def _regained(self, seq: int, now: int) -> list[SpreadEffect]:
@@ -338,18 +371,68 @@ class SessionMesh:
         return [] if self._wake_at is not None else [self._rest(now)]
 
     def wake(self, now: int) -> list[SpreadEffect]:
+        effects: list[SpreadEffect] = []
+        if now >= self._relay_at:
+            self._relay_at = NEVER
+            effects += self._want(self._relays.asks(now, self._kept, self._streaming()))
+            effects += self._ask_later(now)
         if self._wake_at is None or now + self._settings.ack_every_us // 2 < self._wake_at:
-            return []
+            return effects
         self._wake_at = None
-        if not self._owed:
+        if self._owed:
+            effects.append(Transmit(tuple(self._owed), self._ack()))
+            self._owed.clear()
+        for peer in self._streaming():
+            if self._recovering:
+                effects += self._pump(peer, self._links[peer])
+            effects += self._serve(peer, self._links[peer])
+        return effects
+
+    # What others sent, for those who cannot reach them
+
+    def _streaming(self) -> list[int]:
+        return [peer for peer, link in self._links.items() if link.state == "streaming"]
+
+    def _may_pass_on(self, peer: int, origin: int) -> bool:
+        return origin in self._links[peer].asked or (origin == self._me and self._recovering)
+
+    def _ask_later(self, now: int) -> list[SpreadEffect]:
+        due = self._relays.due
+        if due >= self._relay_at:
             return []
-        peers = tuple(self._owed)
-        self._owed.clear()
-        effects: list[SpreadEffect] = [Transmit(peers, self._ack())]
-        if self._recovering:
-            for peer, link in self._links.items():
-                if link.state == "streaming":
-                    effects += self._pump(peer, link)
+        self._relay_at = max(due, now + 1)
+        return [Wake(self._relay_at)]
+
+    def _want(self, peers: list[int]) -> list[SpreadEffect]:
+        """Tell these what is wanted from them now."""
+        effects: list[SpreadEffect] = []
+        for peer in peers:
+            origins = self._relays.wanted_from(peer)
+            self._links[peer].asked.update(origins)
+            effects += [Transmit((peer,), self._ack()), Transmit((peer,), Relay(origins))]
+        return effects
+
+    def _asked(self, peer: int, link: _Link, relay: Relay) -> list[SpreadEffect]:
+        if peer in relay.origins or self._me in relay.origins:
+            raise PeerError(f"member {peer} asks for messages of {peer} or {self._me}")
+        if link.state != "streaming":
+            raise PeerError(f"member {peer} asks before it says what it has")
+        self._relays.wanted_by(peer, relay.origins)
+        return self._serve(peer, link)
+
+    def _serve(self, peer: int, link: _Link) -> list[SpreadEffect]:
+        """Pass on what the peer has asked for and lacks, a part of a window of each origin."""
+        effects: list[SpreadEffect] = []
+        if not self._relays.serves(peer):
+            return effects
+        here = self._history.vector
+        for origin, above, room in self._relays.gaps(peer, link.theirs, here, self._settings.window // 4):
+            lacks = list(here)
+            lacks[origin] = above
+            if self._history.reaches(lacks):
+                for message in islice(self._history.missing(lacks), room):
+                    effects.append(Transmit((peer,), message))
+                    self._relays.sent(peer, origin, message.dot >> ORIGIN_BITS)
         return effects
 
     def _ack(self) -> Ack:
