@@ -1,5 +1,6 @@
 """One storm over a changing group, from what was asked for to trace and outcome: scenario `membership`."""
 
+import math
 import os
 import time
 from collections import Counter
@@ -64,6 +65,8 @@ def weather(given: Mapping[str, object]) -> tuple[int, Weather]:
     assert isinstance(seed, int)
     drawn = draw(Random(f"{seed}/weather"))
     numbers = {key: value for key, value in chosen.items() if isinstance(value, int | float)}
+    if not all(math.isfinite(number) for number in numbers.values()):
+        raise UsageError("a number that is none")
     for key in AIR:
         if not 0 <= numbers.get(key, 0) < 1:
             raise UsageError(f"--{key} is a share below 1, not {numbers[key]}")
