@@ -7,6 +7,7 @@ import pytest
 from support.overlays import simulated
 
 from thence.check.oracle import judge
+from thence.sim.faults import Crash
 from thence.sim.overlay import OverlayRun
 from thence.sim.overlay_plan import Reset
 from thence.sim.overlay_scenarios import configure
@@ -49,6 +50,20 @@ def test_after_the_storm_so_have_the_others(seed: int, spread: str) -> None:
 def test_tags_on_a_tree_are_exact(seed: int) -> None:
     """`graph` over `sync-tree`: nothing is ever held, and every tag tells just what its sender had seen."""
     after_the_storm(seed, "sync-tree", order="graph")
+
+
+def test_nodes_come_back_from_disks_that_forget() -> None:
+    """The storms above would say little of logs if none was on a disk, or nobody came back."""
+    runs = [OverlayRun(configure("tree-storm", seed=seed)) for seed in range(60)]
+    back = [
+        run
+        for run in runs
+        if run.settings.durable and any(isinstance(one, Crash) for one in run.plan.happenings)
+    ]
+    assert len(back) >= 15
+    outcome, events, _ = simulated(back[0].settings)
+    assert outcome.complete
+    assert "restart" in {event.kind for event in events}
 
 
 @pytest.mark.parametrize("seed", [26, 33, 46])

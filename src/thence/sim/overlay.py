@@ -14,6 +14,7 @@ from thence.core.errors import UsageError
 from thence.members.hyparview import HyParView
 from thence.order.engines import engine as find_engine
 from thence.sim.overlay_app import Keeper
+from thence.sim.overlay_disk import DiskHistory
 from thence.sim.overlay_history import MemoryHistory
 from thence.sim.overlay_meter import Meter
 from thence.sim.overlay_node import OverlayNode
@@ -92,7 +93,13 @@ class OverlayRun:
         self.meter = Meter(size)
         self._engine = find_engine(settings.order)
         self._columns = [Columns() for _ in range(size)]
-        self._histories = [MemoryHistory(size) for _ in range(size)]
+        codec = Codec(size, self._engine.stamps_are_dots)
+        self._histories: list[MemoryHistory] = [
+            DiskHistory(size, codec, f"n{node}", settings.seed)
+            if settings.durable and not self.kind.eco
+            else MemoryHistory(size)
+            for node in range(size)
+        ]
         self._keepers = [
             keeper(size, history, columns, round(settings.ttl_ms * 1000))
             for history, columns in zip(self._histories, self._columns, strict=True)
@@ -104,7 +111,7 @@ class OverlayRun:
         self.world = OverlayWorld(
             plan=self.plan,
             delay=delays(settings),
-            codec=Codec(size, self._engine.stamps_are_dots),
+            codec=codec,
             meter=self.meter,
             maker=self._make,
             recorders=list(self._columns),
@@ -120,6 +127,8 @@ class OverlayRun:
             return Random(f"{self.settings.seed}/{purpose}/{node}/{now}")
 
         size, history = self.plan.size, self._histories[node]
+        if any(history.vector):
+            history.crash(now)
         return OverlayNode(
             node,
             size,

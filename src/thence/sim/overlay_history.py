@@ -45,6 +45,12 @@ class MemoryHistory:
         self._at.append(now)
         self.size_bytes += len(message.payload)
 
+    def commit(self, now: int) -> None:
+        """The step is over: it must not be forgotten. Memory never does."""
+
+    def crash(self, now: int) -> None:
+        """The node is down, and comes back with what its log knows."""
+
     def reaches(self, vector: Sequence[int]) -> bool:
         return all(floor <= had for floor, had in zip(self._floor, vector, strict=False))
 

@@ -83,7 +83,7 @@ class OverlayNode:
         else:
             self._recorder.record(START, 0, now)
         self._membership(self.members.start(now), now)
-        return self._take()
+        return self._take(now)
 
     def _recall(self, vector: tuple[int, ...]) -> None:
         if self.keeper is not None:
@@ -98,15 +98,15 @@ class OverlayNode:
     def leave(self, now: int) -> list[NodeEffect]:
         self._membership(self.members.leave(now), now)
         self._recorder.record(LEAVE, 0, now)
-        return self._take()
+        return self._take(now)
 
     def linked(self, peer: int, now: int) -> list[NodeEffect]:
         self._membership(self.members.up(peer, now), now)
-        return self._take()
+        return self._take(now)
 
     def unlinked(self, peer: int, now: int) -> list[NodeEffect]:
         self._membership(self.members.down(peer, now), now)
-        return self._take()
+        return self._take(now)
 
     def packet(self, peer: int, packet: Packet, now: int) -> list[NodeEffect]:
         if isinstance(packet, MEMBERS_PACKETS):
@@ -120,15 +120,15 @@ class OverlayNode:
                 self._witness.duplicate(now)
             if known > fresh and isinstance(packet, Message):
                 self._recorder.record(DUPLICATE, packet.dot, now)
-        return self._take()
+        return self._take(now)
 
     def wake_members(self, now: int) -> list[NodeEffect]:
         self._membership(self.members.wake(now), now)
-        return self._take()
+        return self._take(now)
 
     def wake_spread(self, now: int) -> list[NodeEffect]:
         self._spreading(self.spread.wake(now), self.me, now)
-        return self._take()
+        return self._take(now)
 
     def send(self, payload: bytes, now: int) -> list[NodeEffect]:
         message = self._tagger.tag(payload)
@@ -142,7 +142,7 @@ class OverlayNode:
         self._keep(message, now)
         self._witness.sent(message.dot, now)
         self._spreading(self.spread.broadcast(message, now), self.me, now)
-        return self._take()
+        return self._take(now)
 
     # Routes
 
@@ -186,7 +186,9 @@ class OverlayNode:
         self._recorder.record(DELIVER, message.dot, now)
         self._witness.delivered(self.me, message.dot, now)
 
-    def _take(self) -> list[NodeEffect]:
+    def _take(self, now: int) -> list[NodeEffect]:
+        """What leaves, after everything that it follows from was written down."""
+        self.history.commit(now)
         out, self._out = self._out, []
         return out
 

@@ -158,6 +158,7 @@ def draw_storm(random: Random) -> dict[str, object]:
         "warmup_ms": random.choice((0.0, 500.0, 3000.0)),
         "silence_ms": random.choice((300.0, 1000.0, 3000.0)),
         "ttl_ms": random.choice((300.0, 1000.0, 3000.0)),
+        "durable": random.random() < 0.5,
     }
 
 
