@@ -191,6 +191,21 @@ def test_a_killed_root_holds_nothing_up_for_a_second() -> None:
         assert outcome.slowest_ms < 1000, seed
 
 
+def test_a_trace_can_show_what_becomes_of_links() -> None:
+    """For a viewer: at the end, the links that are eager at both ends are the tree."""
+    _, events, run = simulated(configure("catastrophe", nodes=12, messages=6, shows_links=True))
+    last: dict[tuple[str, str], str] = {}
+    for event in sorted(events, key=lambda event: (event.node, event.pos)):
+        if event.kind in ("lazy", "sync", "eager", "unlink") and event.origin is not None:
+            last[event.node, event.origin] = event.kind
+    up = {f"n{node}" for node in run.world.nodes}
+    eager = {link for link, kind in last.items() if kind == "eager" and set(link) <= up}
+    assert len(eager) == 2 * (len(up) - 1)
+    assert all((there, here) in eager for here, there in eager)
+    [verdict] = judge(events)
+    assert not any(verdict.violations.values()), "rows for people count for nothing"
+
+
 def test_a_grid_is_as_the_document_lays_it_out() -> None:
     """Section 5.2: 200 nodes on 20 × 10, latencies from 10 to 100 ms."""
     table = grid_latencies(200, 10_000, 100_000)

@@ -101,6 +101,9 @@ def sim(
     ttl_ms: Annotated[
         float | None, typer.Option(help="eco-sync-tree: how long messages stay in a log.")
     ] = None,
+    shows_links: Annotated[
+        bool | None, typer.Option("--shows-links", help="Partial views: the trace tells of links as well.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="The one seed of everything random.")] = None,
     trace: Annotated[
         Path | None, typer.Option(help="Folder for the trace; without it none is kept.", metavar="DIR")
@@ -122,7 +125,7 @@ def sim(
         "take_ms": take_ms, "batch_ms": batch_ms, "stability": stability,
         "durable": durable, "links": links,
         "payload_bytes": payload_bytes, "probability": probability,
-        "ttl_ms": ttl_ms, "seed": seed,
+        "ttl_ms": ttl_ms, "shows_links": shows_links, "seed": seed,
     }  # fmt: skip
     raise typer.Exit(command.run(scenario, given, trace, as_json))
 

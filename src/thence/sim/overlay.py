@@ -139,6 +139,7 @@ class OverlayRun:
             self._columns[node],
             self.meter,
             self._keepers[node] if self.kind.eco else None,
+            self.settings.shows_links,
         )
 
     def __call__(self, watcher: Watcher | None = None) -> OverlayOutcome:

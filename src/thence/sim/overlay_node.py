@@ -18,7 +18,21 @@ from thence.order.engine import Engine
 from thence.sim.overlay_app import Keeper
 from thence.sim.overlay_history import MemoryHistory
 from thence.spread.spread import Spread
-from thence.trace.recorder import DELIVER, DUPLICATE, HOLD, LEAVE, RESTART, SEND, START, Recorder
+from thence.spread.streams import Streams
+from thence.trace.recorder import (
+    DELIVER,
+    DUPLICATE,
+    EAGER,
+    HOLD,
+    LAZY,
+    LEAVE,
+    RESTART,
+    SEND,
+    START,
+    SYNC,
+    UNLINK,
+    Recorder,
+)
 
 
 class MembersWake(NamedTuple):
@@ -42,8 +56,8 @@ class Witness(Protocol):
 
 class OverlayNode:
     __slots__ = (
-        "_engine", "_orderer", "_out", "_recorder", "_tagger", "_witness", "history", "keeper", "me",
-        "members", "spread",
+        "_engine", "_orderer", "_out", "_recorder", "_shown", "_tagger", "_witness", "history", "keeper",
+        "me", "members", "spread",
     )  # fmt: skip
 
     def __init__(
@@ -57,8 +71,11 @@ class OverlayNode:
         recorder: Recorder,
         witness: Witness,
         keeper: Keeper | None = None,
+        shows_links: bool = False,
     ) -> None:
-        """With a `keeper`, there is an application whose states stand in for what the log forgets."""
+        """With a `keeper`, there is an application whose states stand in for what the log forgets. With
+        `shows_links`, the trace tells what becomes of links, for people to look at."""
+        self._shown: dict[int, int] | None = {} if shows_links else None
         self.me = me
         self.members = members
         self.spread = spread
@@ -189,8 +206,22 @@ class OverlayNode:
     def _take(self, now: int) -> list[NodeEffect]:
         """What leaves, after everything that it follows from was written down."""
         self.history.commit(now)
+        if self._shown is not None and isinstance(self.spread, Streams):
+            self._show(self._shown, self.spread, now)
         out, self._out = self._out, []
         return out
+
+    def _show(self, shown: dict[int, int], spread: Streams, now: int) -> None:
+        """Rows for links that have changed."""
+        there = {peer: EAGER if live else SYNC if branch else LAZY for peer, branch, live in spread.states()}
+        for peer, kind in there.items():
+            if shown.get(peer) != kind:
+                self._recorder.record(kind, pack(peer, 1), now)
+        for peer in shown:
+            if peer not in there:
+                self._recorder.record(UNLINK, pack(peer, 1), now)
+        shown.clear()
+        shown.update(there)
 
     def has(self, dot: int) -> bool:
         return self.history.vector[dot & ORIGIN_MASK] >= dot >> ORIGIN_BITS

@@ -40,6 +40,8 @@ class OverlaySettings:
     ttl_ms: float = 60_000.0
     """`eco-sync-tree`: messages stay in the log for so long; a snapshot is taken every half of it, and the
     log collected every quarter (the document's section 5.4.1)."""
+    shows_links: bool = False
+    """Whether the trace tells what becomes of links, for people to look at."""
     durable: bool = False
     """Whether logs are on simulated disks that forget what was not synced; else they are in memory and forget
     nothing. (`eco-sync-tree` keeps them in memory.)"""

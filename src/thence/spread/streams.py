@@ -21,7 +21,7 @@ with at a time, so that two neighbours do not send the same past. Nothing is que
 is in the history.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
@@ -109,6 +109,10 @@ class Streams:
     @property
     def live(self) -> tuple[int, ...]:
         return tuple([peer for peer, _ in self._live])
+
+    def states(self) -> Iterator[tuple[int, bool, bool]]:
+        """Of each link: to whom, whether it is a branch, and whether this end is live."""
+        return ((peer, link.branch, link.live) for peer, link in self._links.items())
 
     @property
     def syncing(self) -> bool:

@@ -10,13 +10,17 @@ from typing import Final, Protocol
 KINDS: Final = (
     "start", "send", "deliver", "stable", "install", "restart", "leave", "crash", "evict",
     "hold", "duplicate", "doubt",
+    "lazy", "sync", "eager", "unlink",
 )  # fmt: skip
 """The kinds that nodes of this project write, by code. The last ones are for metrics: `hold`, a
 message arrived before its causes; `duplicate`, it had arrived before; `doubt`, an engine that may err
-says that it was perhaps delivered too early."""
+says that it was perhaps delivered too early. Of a tree, with the neighbour as origin: its link is no branch
+(`lazy`), a branch that is being caught up with (`sync`), a branch that this node streams to (`eager`; if the
+other end does not, it works one way), or gone (`unlink`)."""
 
 START, SEND, DELIVER, STABLE, INSTALL, RESTART, LEAVE, CRASH, EVICT = range(9)
-HOLD, DUPLICATE, DOUBT = range(9, len(KINDS))
+HOLD, DUPLICATE, DOUBT = range(9, 12)
+LAZY, SYNC, EAGER, UNLINK = range(12, len(KINDS))
 
 
 class Recorder(Protocol):
