@@ -7,6 +7,7 @@ import pytest
 from support.groups import trouble, trouble_in_a_glass
 
 from thence.core.errors import UsageError
+from thence.order.roster import Roster
 from thence.sim.groups_run import simulate_group
 from thence.sim.groups_storm import Storm
 from thence.sim.run import TRACE_FILE
@@ -22,6 +23,13 @@ def test_a_storm_harms_nobody_and_all_comes_to_rest(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [*range(60), *GLASS])
 def test_a_short_storm_harms_nobody_and_all_comes_to_rest(seed: int) -> None:
+    assert trouble_in_a_glass(seed) == ""
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_short_storm_is_the_same_to_wide_windows(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows as vectors, which grow when somebody joins."""
+    monkeypatch.setattr(Roster, "wide", 3)
     assert trouble_in_a_glass(seed) == ""
 
 
