@@ -9,6 +9,7 @@ Messages of a group are ordinary causal messages. Most carry an operation of the
 change the membership, which is therefore the same wherever the same set was delivered.
 """
 
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 OPERATION, JOIN, LEAVE, FLUSH, CARRY = range(5)
@@ -22,10 +23,12 @@ def incarnation(process: str, number: int) -> str:
     return process if number == 1 else f"{process}{MARK}{number}"
 
 
+@lru_cache(maxsize=1 << 16)
 def process_of(member: str) -> str:
     return member.partition(MARK)[0]
 
 
+@lru_cache(maxsize=1 << 16)
 def number_of(member: str) -> int:
     number = member.partition(MARK)[2]
     return int(number) if number else 1

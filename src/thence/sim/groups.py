@@ -78,6 +78,7 @@ class GroupWorld:
         self.bytes = Counter[str]()
         self.cut: set[tuple[str, str]] = set()
         self.diaries: dict[str, SimDiary] = {}
+        self._diaries: dict[str, list[SimDiary]] = {name: [] for name in names}
         self.operations: dict[Place, frozenset[Place]] = {}
         """Every operation that was ever sent, and what had taken effect where it was sent."""
         self.problem = ""
@@ -120,7 +121,10 @@ class GroupWorld:
     # Processes
 
     def diary(self, member: str) -> SimDiary:
-        return self.diaries.setdefault(member, SimDiary())
+        if member not in self.diaries:
+            self.diaries[member] = SimDiary()
+            self._diaries[process_of(member)].append(self.diaries[member])
+        return self.diaries[member]
 
     def boot(self, name: str) -> None:
         """The process starts, from its disk if there is anything on it."""
@@ -204,7 +208,7 @@ class GroupWorld:
 
     def _end_step(self, name: str, process: Process, node: GroupNode) -> None:
         syncs = node.commit(self.now)
-        mine = [diary for member, diary in self.diaries.items() if process_of(member) == name]
+        mine = self._diaries[name]
         if process.torn:
             for diary in mine:
                 diary.take_back()
