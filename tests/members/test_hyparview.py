@@ -67,7 +67,7 @@ def wakes(machine: HyParView, now: int, until: int) -> list[tuple[int, MembersEf
 def test_a_newcomer_opens_a_link_and_asks_to_be_let_in() -> None:
     machine = node(7)
     assert without_wakes(machine.start(0)) == [Connect(7)]
-    assert sent(machine.up(7, 100)) == [(7, Neighbour(True))]
+    assert sent(machine.up(7, 100)) == [(7, Join())]
     assert without_wakes(machine.receive(7, Accept(), 200)) == [NeighbourUp(7)]
     assert machine.active == (7,)
 

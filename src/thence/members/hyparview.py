@@ -290,7 +290,7 @@ class HyParView:
             return
         taken.update(self._refused)
         candidates = [peer for peer in self._passive if peer not in taken]
-        if not candidates:
+        if not candidates and self._active:
             # A small group has no other names to offer than the ones that it began with.
             candidates = [peer for peer in self._contacts if peer not in taken and peer not in self._lost]
         if candidates:
