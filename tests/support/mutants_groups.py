@@ -185,12 +185,12 @@ PROGRESS = [
     of("31: nobody is looked for", 19,
        (NODE, "(outside | set(self._seeds)) - inside - {self.name}", "set[str]()")),
     of("32: a notice is not answered", "stranger",
-       (NODE, "        elif own < other:\n", "        elif False:\n")),
+       (NODE, "        elif todo is Course.ANSWER:\n", "        elif False:\n")),
     of("33: those who return wait for each other", "circle",
        (NODE, "            if request.rank <= self._rank():\n                return\n",
         "            return\n")),
     of("34: no ghosts", 31,
-       (NODE, "        if dead:\n", "        if False:\n")),
+       (MEMBER, "        if dead:\n", "        if False:\n")),
 ]  # fmt: skip
 
 HISTORY = [

@@ -37,6 +37,7 @@ from thence.core.groups import (
     process_of,
 )
 from thence.members.attempt import Attempt
+from thence.members.sides import Course, course
 from thence.oplog.policy import Sync
 from thence.replica.group_lives import Lives
 from thence.replica.group_member import Member
@@ -184,11 +185,11 @@ class GroupNode:
                 member.data(packet, now)
         elif isinstance(packet, Receipt):
             if member:
-                self._ghosts(member, packet.running, now)
+                member.ghosts(packet.running, now)
                 self._receipt(member, packet, now)
         elif isinstance(packet, JoinRequest):
             if member:
-                self._ghosts(member, packet.running, now)
+                member.ghosts(packet.running, now)
                 self._asked(member, packet, now)
         elif isinstance(packet, Offer):
             if self._attempt and self._attempt.offered(packet):
@@ -226,20 +227,6 @@ class GroupNode:
         that overlap would both take themselves for the larger one, and members go to and fro for ever."""
         return (member.view.side - self._against) | {member.me}
 
-    def _ghosts(self, member: Member, running: Running, now: int) -> None:
-        """Rule 16: incarnations that their own process does not run, or try to become, are dead."""
-        alive = (running.member, running.attempt)
-        dead = [
-            name
-            for name in sorted(member.view.side)
-            if process_of(name) == running.process
-            and name not in alive
-            and number_of(name) <= running.highest
-            and name != member.me
-        ]
-        if dead:
-            member.suspect(dead, now)
-
     def _asked(self, member: Member, request: JoinRequest, now: int) -> None:
         """Rules 8, 9 and 22, from the contact's side."""
         if member.view.leaving or self._leaves or process_of(request.joiner) == self.name:
@@ -265,18 +252,14 @@ class GroupNode:
                 self._return(notice.source, now)
             return
         theirs = set(notice.members)
-        if notice.source in view.side:
-            if len(view.side - theirs) > len(theirs):
-                member.suspect([notice.source], now)
-            else:
+        todo = course(notice.source, theirs, view.side, self._side(member))
+        if todo is Course.RETURN:
+            if notice.source in view.side:
                 self._against |= theirs
-                self._return(notice.source, now)
-            return
-        ours = self._side(member)
-        own, other = (-len(ours), min(ours)), (-len(theirs), min(theirs, default=""))
-        if own > other:
             self._return(notice.source, now)
-        elif own < other:
+        elif todo is Course.SUSPECT:
+            member.suspect([notice.source], now)
+        elif todo is Course.ANSWER:
             self._send(notice.source, self._notice_for(member, notice.source))
 
     def _return(self, source: str, now: int) -> None:

@@ -30,6 +30,7 @@ from thence.core.groups import (
     Post,
     Receipt,
     Running,
+    number_of,
     process_of,
 )
 from thence.core.message import Message
@@ -201,6 +202,16 @@ class Member:
             return
         self._changed(self.view.suspect(members), 0, now)
         self.flush(now)
+
+    def ghosts(self, running: Running, now: int) -> None:
+        """Rule 16: incarnations that their own process does not run, nor try to become, are dead."""
+        dead = [
+            name
+            for name in sorted(self.view.side - {self.me, running.member, running.attempt})
+            if process_of(name) == running.process and number_of(name) <= running.highest
+        ]
+        if dead:
+            self.suspect(dead, now)
 
     def carry(self, now: int) -> None:
         """Rule 23: send again what the group never had, as far as it is certain that it never will."""
