@@ -31,7 +31,7 @@ DURABLE = of(
     ("what was announced is not remembered", "stable once", "twice",
      ("            self._witness.recall_stable(tuple(self._stable))\n", "            pass\n")),
     ("payloads are not written down", "as sent", "log",
-     ("self._log.append(effect.dot, self._codec.encode(effect))",
+     ("self._log.append(effect.dot, effect.wire or self._codec.encode(effect))",
       'self._log.append(effect.dot, self._codec.encode(Message(effect.dot, effect.context, b"")))')),
     ("a refused message keeps its dot", "refused", "refused",
      ("            tagger.resume(*before)\n", "")),

@@ -82,7 +82,7 @@ class OpLog(View):
         """A message that was delivered here. Returns its position, which is its own once committed."""
         origin, seq = dot & ORIGIN_MASK, dot >> ORIGIN_BITS
         writer = self._writer
-        if origin >= len(self._group):
+        if origin >= len(self._group.names):
             raise UsageError(f"a message of member {origin}, who has no name")
         if seq <= writer.counter(origin):
             raise UsageError(f"{self._group.show(dot)} is in the log already, or something after it is")

@@ -277,8 +277,8 @@ class DurableReplica(Replica):
             self._segment = -1
 
     def _check(self, message: Message) -> None:
-        if not self.regaining:  # then others know more of this node than it does
-            super()._check(message)
+        if not (self._regained and self.regaining):  # then others know more of this node than it does
+            self._orderer.check(message)
 
     def _heard(self, peer: int, phantom: Phantom, effects: list[Effect], now: int) -> None:
         if not self.regaining:  # whoever needs an answer asks again
@@ -316,7 +316,7 @@ class DurableReplica(Replica):
             if not isinstance(effect, Message):
                 rest.append(effect)
                 continue
-            position = self._log.append(effect.dot, self._codec.encode(effect))
+            position = self._log.append(effect.dot, effect.wire or self._codec.encode(effect))
             self._gathered.append(effect)
             if self._spilled or len(self.inbox) >= self._inbox_max:
                 self._spilled = True
@@ -325,7 +325,8 @@ class DurableReplica(Replica):
                 self._positions.append(position)
             for asked in self._spread.keep(effect.dot, now):
                 self._route([asked], NOBODY, effects, now)
-        super()._release(rest, effects, now)
+        if rest:
+            super()._release(rest, effects, now)
 
     def _refill(self) -> None:
         """Read on where the inbox ends."""
