@@ -22,6 +22,8 @@ from thence.core.overlay import (
     More,
     Neighbour,
     OverlayPacket,
+    Ping,
+    Pong,
     Prune,
     Pull,
     Refuse,
@@ -41,8 +43,9 @@ PACKETS: list[OverlayPacket] = [
     Join(), ForwardJoin(299, 6), Neighbour(True), Neighbour(False), Accept(), Refuse(),
     Disconnect(REPLACED, 4), Disconnect(LEAVING, 0), Shuffle(3, 2, (1, 2, 200)), Shuffle(3, 0, ()),
     ShuffleReply((9,)), Tree(0, 1), Announce(299, 1 << 40), Graft(1, CLOCK), Graft(9, FULL), Prune(2),
-    Resync(), Sync(0, (), True), Sync(70, (), False), More(), Pull((0,) * SIZE), StatePiece(1, CLOCK, 0, 1, b""),
-    StatePiece(300, FULL, 2, 3, b"state"),
+    Resync(), Sync(0, (), True), Sync(70, (), False), More(), Pull((0,) * SIZE),
+    StatePiece(1, CLOCK, 0, 1, b""),
+    Ping(1 << 50), Pong(0), Tree(7 << 20 | 299, 3), StatePiece(300, FULL, 2, 3, b"state"),
 ]  # fmt: skip
 
 

@@ -40,7 +40,7 @@ def test_storms_need_states() -> None:
     assert sum(count > 0 for count in installs) >= 10
 
 
-@pytest.mark.parametrize("spread", ["flood", "pull"])
+@pytest.mark.parametrize("spread", ["sync-tree-centre", "flood", "pull"])
 @pytest.mark.parametrize("seed", range(20))
 def test_after_the_storm_so_have_the_others(seed: int, spread: str) -> None:
     after_the_storm(seed, spread)

@@ -62,7 +62,7 @@ STREAMS = of(
      (" or (origin == self._me and seq > self._clock[origin])", "")),
     ("own messages do not advance the clock", "weather", "PeerError",
      ("        self._clock[self._me] = message.dot >> ORIGIN_BITS\n", "")),
-)
+)  # fmt: skip
 
 TREE = of(
     "thence.spread.sync_tree",
@@ -87,13 +87,13 @@ TREE = of(
      ("        self._parent = peer\n        self._beat_at = NEVER\n", "        self._parent = peer\n"),
      ("        if self._beat_at <= now:\n            self._beat(effects, now)\n",
       "        if self._beat_at <= now:\n            kept = (self._root, self._number)\n"
-      "            self._root = self._me\n            self._beat(effects, now)\n"
+      "            self._root = self._self\n            self._beat(effects, now)\n"
       "            self._root, self._number = kept\n")),
     ("a larger root is followed", "one root", "roots",
      ("        if root < self._root:\n            return root not in", "        if root > self._root:\n"
       "            return root not in")),
     ("nobody takes over from a root that is gone", "root gone", "busy",
-     ("        if self._root != self._me and self._had_at + settings.check_us <= now:\n",
+     ("        if self._root != self._self and self._had_at + settings.check_us <= now:\n",
       "        if False:\n")),
     ("an orphan waits for the clock", "at once", "late",
      ("        self._parent = None\n        self._repair(effects, now, known=True)\n",
@@ -112,9 +112,9 @@ TREE = of(
     ("announcements are not made", "grows", "tree",
      ("            effects.append(Transmit(tuple(others), Announce(root, number)))\n", "            pass\n")),
     ("who is alone with its branch never beats", "grows", "tree",
-     ("        if self._root == self._me and self._beat_at == NEVER:\n"
+     ("        if self._root == self._self and self._beat_at == NEVER:\n"
       "            self._beat_at = now\n        elif", "        if")),
-)
+)  # fmt: skip
 
 ECO = of(
     "thence.spread.eco_sync_tree",
@@ -137,7 +137,7 @@ ECO = of(
       "            self._install(peer, piece.clock, coming.parts[-1], effects, now)\n")),
     ("what a state covers is not counted", "large", "lost",
      ("                link.clock[:] = map(max, link.clock, leaving.clock)\n", "                pass\n")),
-)
+)  # fmt: skip
 
 KEEPER = of(
     "thence.sim.overlay_app",
@@ -153,7 +153,7 @@ KEEPER = of(
     ("a node that took over a state has none to give", "storms", "InvariantError",
      ("        self._history.install(clock)\n        self._take_snapshot()\n",
       "        self._history.install(clock)\n")),
-)
+)  # fmt: skip
 
 VIEWS = of(
     "thence.members.hyparview",
@@ -187,4 +187,4 @@ VIEWS = of(
       "        if self._fill_wait == self._settings.retry_first_us:\n"),
      ("        for peer in self._lost.due(now):\n            if peer not in self._asked:\n",
       "        for peer in self._lost.due(now):\n            if False:\n")),
-)
+)  # fmt: skip

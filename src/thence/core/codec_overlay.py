@@ -10,6 +10,7 @@ Whatever no correct peer sends raises `PeerError`, as everywhere.
 from collections.abc import Callable
 from typing import Final
 
+from thence.core.dots import ORIGIN_MASK
 from thence.core.errors import PeerError
 from thence.core.message import Message
 from thence.core.overlay import (
@@ -23,6 +24,8 @@ from thence.core.overlay import (
     More,
     Neighbour,
     OverlayPacket,
+    Ping,
+    Pong,
     Prune,
     Pull,
     Refuse,
@@ -40,7 +43,7 @@ FIRST: Final = 16
 
 KINDS: Final[tuple[type, ...]] = (
     Join, ForwardJoin, Neighbour, Accept, Refuse, Disconnect, Shuffle, ShuffleReply,
-    Tree, Announce, Graft, Prune, Resync, Sync, More, Pull, StatePiece,
+    Tree, Announce, Graft, Prune, Resync, Sync, More, Pull, StatePiece, Ping, Pong,
 )  # fmt: skip
 """By kind - FIRST. New ones go to the end."""
 
@@ -94,7 +97,11 @@ def take_body(kind: int, reader: Reader, size: int, take_message: TakeMessage) -
         head = take()
         return Sync(head >> 1, _take_messages(reader, take_message), bool(head & 1))
     if cls in (Tree, Announce):
-        made: OverlayPacket = cls(_member(take(), size), _counter(take()))
+        root = take()
+        _member(root & ORIGIN_MASK, size)
+        made: OverlayPacket = cls(root, _counter(take()))
+    elif cls in (Ping, Pong):
+        made = cls(take())
     elif cls is Graft:
         made = Graft(_counter(take()), _take_clock(reader, size))
     elif cls is Prune:

@@ -61,7 +61,8 @@ class ShuffleReply(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """The `number`th beat of the tree that `root` keeps, over a branch."""
+    """The `number`th beat of the tree that `root` keeps, over a branch. A root is named by its rank and, in
+    the low bits, as in a dot, by the node: the lower name wins."""
 
     root: int
     number: int
@@ -104,6 +105,18 @@ class More(NamedTuple):
     """A piece has arrived and is written down; there is room for the next."""
 
 
+class Ping(NamedTuple):
+    """How far is it? `stamp` is the sender's."""
+
+    stamp: int
+
+
+class Pong(NamedTuple):
+    """The stamp of a ping."""
+
+    stamp: int
+
+
 class Pull(NamedTuple):
     """Send me what this clock lacks, and nothing else."""
 
@@ -122,7 +135,7 @@ class StatePiece(NamedTuple):
 
 
 MembersPacket = Join | ForwardJoin | Neighbour | Accept | Refuse | Disconnect | Shuffle | ShuffleReply
-StreamPacket = Tree | Announce | Graft | Prune | Resync | Sync | More | Pull | StatePiece
+StreamPacket = Tree | Announce | Graft | Prune | Resync | Sync | More | Pull | StatePiece | Ping | Pong
 OverlayPacket = MembersPacket | StreamPacket
 
 MEMBERS_PACKETS: Final = (Join, ForwardJoin, Neighbour, Accept, Refuse, Disconnect, Shuffle, ShuffleReply)

@@ -20,7 +20,7 @@ QUICK_SIZES = (16, 32)
 HEADER_BYTES = 13
 """What a message has on the wire besides its payload, at most of these sizes."""
 
-ALL = ("sync-tree", "eco-sync-tree", "flood", "pull", "pull-1s")
+ALL = ("sync-tree", "sync-tree-centre", "eco-sync-tree", "flood", "pull", "pull-1s")
 TREES = ("sync-tree", "eco-sync-tree")
 SCENARIO = {
     "tree-stable": "stable",

@@ -12,8 +12,8 @@ from thence.experiments.page import number
 Result = dict[str, Any]
 
 COLOURS = {
-    "sync-tree": "#0b6e4f", "eco-sync-tree": "#2a9d8f", "flood": "#c1440e", "pull": "#7a1f5c",
-    "pull-1s": "#b08bbb",
+    "sync-tree": "#0b6e4f", "sync-tree-centre": "#264fa0", "eco-sync-tree": "#2a9d8f", "flood": "#c1440e",
+    "pull": "#7a1f5c", "pull-1s": "#b08bbb",
 }  # fmt: skip
 
 
@@ -99,7 +99,7 @@ def _rows(figure: Figure, results: Sequence[Result]) -> list[dict[str, Any]]:
         fixed = {"probability": 1.0, "payload_bytes": 1024}
     chosen = [result for result in results if all(result[key] == value for key, value in fixed.items())]
     if figure.measure in ("healed_s", "settled_s"):
-        chosen = [result for result in chosen if result["spread"].endswith("tree")]
+        chosen = [result for result in chosen if "tree" in result["spread"]]
     if figure.over != "second":
         return [{key: r[key] for key in ("spread", figure.over, figure.measure)} for r in chosen]
     return [

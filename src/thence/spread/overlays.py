@@ -11,7 +11,7 @@ from thence.spread.eco_sync_tree import EcoSyncTree
 from thence.spread.flood import Flood
 from thence.spread.pull import PeriodicPull, PullSettings
 from thence.spread.spread import Spread
-from thence.spread.sync_tree import SyncTree
+from thence.spread.sync_tree import SyncTree, TreeSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,10 @@ class OverlayKind:
 
 def _sync_tree(me: int, size: int, history: History, random: Random, states: States) -> Spread:  # noqa: ARG001
     return SyncTree(me, size, history)
+
+
+def _central(me: int, size: int, history: History, random: Random, states: States) -> Spread:  # noqa: ARG001
+    return SyncTree(me, size, history, TreeSettings(challenge_us=3_000_000))
 
 
 def _eco(me: int, size: int, history: History, random: Random, states: States) -> Spread:  # noqa: ARG001
@@ -50,6 +54,7 @@ OVERLAYS: dict[str, OverlayKind] = {
     kind.name: kind
     for kind in (
         OverlayKind("sync-tree", _sync_tree, tree=True),
+        OverlayKind("sync-tree-centre", _central, tree=True),
         OverlayKind("eco-sync-tree", _eco, tree=True, eco=True),
         OverlayKind("flood", _flood),
         OverlayKind("pull", _pull),

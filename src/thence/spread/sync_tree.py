@@ -1,6 +1,7 @@
 """SYNC Tree: a causal broadcast tree over a partial view that builds and heals itself.
 
-Sections 3.3.1 to 3.3.3 of the ECO SYNC Tree document. The smallest node there is, the *root*, beats: every
+Sections 3.3.1 to 3.3.3 of the ECO SYNC Tree document. The smallest node there is, the *root* (or, if that is
+asked for, the one with the closest neighbours, which tends to lie in the middle), beats: every
 `beat_us` a `Tree` packet goes down the branches, and an `Announce` over the links that are none. Whoever gets
 the same beat over two branches prunes the second; whoever hears of a beat that does not come grafts. What a
 branch carries, and why that is causal, is in `spread.streams`; states, messages, and where and why this
@@ -22,10 +23,11 @@ and whoever is below this node in the tree can never announce so early.
 
 from dataclasses import dataclass, field
 
+from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
 from thence.core.errors import UsageError
 from thence.core.history import History
 from thence.core.machine import Packet, SpreadEffect, Transmit
-from thence.core.overlay import Announce, Tree
+from thence.core.overlay import Announce, Ping, Pong, Tree
 from thence.spread.streams import NEVER, Link, Streams, StreamSettings
 
 
@@ -43,6 +45,9 @@ class TreeSettings:
     """By how much a path must be quicker, beyond twice the usual deviation, to be worth a change."""
     samples: int = 3
     """So many beats must have told: once is jitter."""
+    challenge_us: int | None = None
+    """How often a node compares itself with the root: whose neighbours are a fifth closer on average takes
+    over. None: never; the smallest node is the root, wherever it is, as in the document."""
     streams: StreamSettings = field(default_factory=StreamSettings)
 
     def __post_init__(self) -> None:
@@ -50,17 +55,25 @@ class TreeSettings:
             raise UsageError("tree settings: need 0 < beat < missing < check, better >= 0 and samples >= 1")
 
 
+UNKNOWN = 1 << 20
+"""The rank of a node that does not know how far its neighbours are: worse than any."""
+
+ENOUGH = 4
+"""Neighbours whose distance tells something."""
+
+
 class _Said:
     """What a neighbour announced last, and by how much it is quicker than the parent: smoothed mean and
     deviation, as round trips are estimated."""
 
-    __slots__ = ("at", "deviation", "lead", "number", "root", "samples", "tried")
+    __slots__ = ("at", "deviation", "lead", "number", "root", "round_trip", "samples", "tried")
 
     def __init__(self) -> None:
         self.root = -1
         self.number = 0
         self.at = 0
         self.tried = 0
+        self.round_trip: int | None = None
         self.forget()
 
     def forget(self) -> None:
@@ -78,6 +91,7 @@ class _Said:
 class SyncTree(Streams):
     __slots__ = (
         "_beat_at",
+        "_challenge_at",
         "_gone",
         "_had_at",
         "_missing_at",
@@ -85,13 +99,16 @@ class SyncTree(Streams):
         "_parent",
         "_root",
         "_said",
+        "_self",
         "_settings",
     )
 
     def __init__(self, me: int, size: int, history: History, settings: TreeSettings | None = None) -> None:
         self._settings = settings or TreeSettings()
         super().__init__(me, size, history, self._settings.streams)
-        self._root = me
+        # A rank of 0 is everybody's while nobody is asked for more than its name.
+        self._self = me if self._settings.challenge_us is None else pack(me, UNKNOWN)
+        self._root = self._self
         self._number = 0
         self._had_at = 0
         self._parent: int | None = None
@@ -100,10 +117,11 @@ class SyncTree(Streams):
         """Silent roots: their last beat, and until when it is remembered."""
         self._beat_at = NEVER
         self._missing_at = NEVER
+        self._challenge_at = NEVER
 
     @property
     def root(self) -> int:
-        return self._root
+        return self._root & ORIGIN_MASK
 
     @property
     def parent(self) -> int | None:
@@ -113,7 +131,11 @@ class SyncTree(Streams):
 
     def _appeared(self, peer: int, effects: list[SpreadEffect], now: int) -> None:
         self._said[peer] = _Said()
-        if self._root == self._me and self._beat_at == NEVER:
+        if self._settings.challenge_us is not None:
+            effects.append(Transmit((peer,), Ping(now)))
+            if self._challenge_at == NEVER:
+                self._challenge_at = now + self._settings.challenge_us
+        if self._root == self._self and self._beat_at == NEVER:
             self._beat_at = now
         elif self._number:
             effects.append(Transmit((peer,), Announce(self._root, self._number)))
@@ -139,7 +161,11 @@ class SyncTree(Streams):
     # Beats
 
     def _handle(self, peer: int, link: Link, packet: Packet, effects: list[SpreadEffect], now: int) -> None:
-        if isinstance(packet, Announce):
+        if isinstance(packet, Ping):
+            effects.append(Transmit((peer,), Pong(packet.stamp)))
+        elif isinstance(packet, Pong):
+            self._said[peer].round_trip = max(0, now - packet.stamp)
+        elif isinstance(packet, Announce):
             self._announced(peer, link, packet.root, packet.number, effects, now)
         elif isinstance(packet, Tree):
             if not link.branch:  # it was pruned while this was under way
@@ -154,7 +180,7 @@ class SyncTree(Streams):
     def _newer(self, root: int, number: int) -> bool:
         if root < self._root:
             return root not in self._gone or number > self._gone[root][0]
-        return root == self._root != self._me and number > self._number
+        return root == self._root != self._self and number > self._number
 
     def _beaten(self, peer: int, beat: Tree, effects: list[SpreadEffect], now: int) -> None:
         """A beat comes over a branch for the first time: pass it on."""
@@ -203,7 +229,7 @@ class SyncTree(Streams):
         if link.branch:
             return
         if not self._newer(root, number):
-            if (root, number) == (self._root, self._number) and root != self._me:
+            if (root, number) == (self._root, self._number) and root != self._self:
                 said.led(self._had_at - now)
             return
         if self._parent is None and self._incoming is None:
@@ -246,14 +272,36 @@ class SyncTree(Streams):
         settings = self._settings
         if self._missing_at <= now:
             self._repair(effects, now, known=False)
-        if self._root != self._me and self._had_at + settings.check_us <= now:
+        if self._challenge_at <= now:
+            self._challenge(now)
+        if self._root != self._self and self._had_at + settings.check_us <= now:
             self._gone = {root: last for root, last in self._gone.items() if last[1] > now}
             # What is left of its beats must not go round in circles while each node in turn forgets it.
             self._gone[self._root] = (self._number, now + 10 * settings.check_us)
-            self._root, self._parent = self._me, None
-            self._beat_at = now
+            self._lead(now)
         if self._beat_at <= now:
             self._beat(effects, now)
+
+    def _lead(self, now: int) -> None:
+        """Beat oneself, until somebody better is heard."""
+        if self._settings.challenge_us is not None:
+            self._self = pack(self._me, self._rank())
+        self._root, self._parent = self._self, None
+        self._beat_at = now
+
+    def _rank(self) -> int:
+        """The mean round trip to the neighbours, in milliseconds; the fewer, the closer to the middle."""
+        known = [said.round_trip for said in self._said.values() if said.round_trip is not None]
+        return sum(known) // (1000 * len(known)) + 1 if len(known) >= ENOUGH else UNKNOWN
+
+    def _challenge(self, now: int) -> None:
+        """Take over from a root whose neighbours are much farther away; as the root, own up to it when one's
+        own have become so. (A worse name is heard when the better one has been silent for long enough.)"""
+        assert self._settings.challenge_us is not None
+        self._challenge_at = now + self._settings.challenge_us if self._said else NEVER
+        rank, claimed = self._rank(), self._root >> ORIGIN_BITS
+        if 4 * rank > 5 * claimed if self._root == self._self else 5 * rank < 4 * claimed:
+            self._lead(now)
 
     def _beat(self, effects: list[SpreadEffect], now: int) -> None:
         if not self._links:
@@ -265,5 +313,5 @@ class SyncTree(Streams):
         self._tell(None, effects)
 
     def _due(self, now: int) -> int:  # noqa: ARG002
-        silent = NEVER if self._root == self._me else self._had_at + self._settings.check_us
-        return min(self._beat_at, self._missing_at, silent)
+        silent = NEVER if self._root == self._self else self._had_at + self._settings.check_us
+        return min(self._beat_at, self._missing_at, self._challenge_at, silent)
