@@ -38,8 +38,8 @@ from thence.core.overlay import (
 )
 from thence.core.varint import Reader, put
 
-FIRST: Final = 16
-"""Kinds below are `core.codec`'s own."""
+FIRST: Final = 64
+"""Kinds below are `core.codec`'s own and `core.group_codec`'s; those from 128 on belong to live links."""
 
 KINDS: Final[tuple[type, ...]] = (
     Join, ForwardJoin, Neighbour, Accept, Refuse, Disconnect, Shuffle, ShuffleReply,

@@ -64,18 +64,18 @@ LOGARITHMIC = {"latency_s", "duplicates_per_10000"}
 def draw(figure: Figure, results: Sequence[Result]) -> bytes:
     """The figure as PNG."""
     rows = _rows(figure, results)
+    names = [name for name in COLOURS if any(row["spread"] == name for row in rows)]
+    colours = alt.Scale(domain=names, range=[COLOURS[name] for name in names])
     axis = alt.X(f"{figure.over}:Q", title=figure.over.replace("_", " "), scale=alt.Scale(zero=False))
     logarithmic = figure.measure in LOGARITHMIC
     scale = alt.Scale(type="symlog", constant=0.1) if logarithmic else alt.Scale(type="linear")
     base = alt.Chart(alt.InlineData(values=rows)).encode(
         x=axis,
         y=alt.Y(f"{figure.measure}:Q", title=figure.label, scale=scale),
-        color=alt.Color(
-            "spread:N", scale=alt.Scale(domain=list(COLOURS), range=list(COLOURS.values())), title=None
-        ),
+        color=alt.Color("spread:N", scale=colours, title=None),
     )
     # Where nothing is forgotten the two trees are the same: dashes let the one below be seen.
-    dashes = alt.Scale(domain=list(COLOURS), range=[[4, 4] if "eco" in name else [1, 0] for name in COLOURS])
+    dashes = alt.Scale(domain=names, range=[[4, 4] if "eco" in name else [1, 0] for name in names])
     chart = base.mark_line(strokeWidth=2).encode(
         strokeDash=alt.StrokeDash("spread:N", scale=dashes, title=None)
     )
