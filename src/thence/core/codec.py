@@ -30,6 +30,8 @@ from thence.core.varint import Reader, put, put_signed, take_long
 VERSION: Final = 1
 MESSAGE, ACK, PHANTOM, BATCH, RELAY = range(5)
 MAX_SEQ: Final = 1 << 43
+RESIDUE: Final = 0x2144DF1C
+"""The CRC-32 of any bytes with their own CRC-32, least significant byte first, behind them."""
 
 
 def put_dots(out: bytearray, dots: tuple[int, ...], seq: int) -> None:
@@ -199,7 +201,7 @@ class Codec:
         end = len(data) - 4
         if end < 2:
             raise PeerError(f"a packet of {len(data)} bytes")
-        if crc32(memoryview(data)[:end]) != int.from_bytes(data[end:], "little"):
+        if crc32(data) != RESIDUE:
             raise PeerError("a packet whose checksum does not match")
         if data[0] != VERSION:
             raise PeerError(f"a packet of protocol version {data[0]}; this is version {VERSION}")

@@ -314,7 +314,6 @@ class Window:
         """Forget what is stable, from the oldest place up to the first that is not."""
         for tag in stable:
             self._stable[tag.dot & ORIGIN_MASK] = tag.dot
-            self._done |= 1 << (tag._place - self._base)
         done = 0
         for tag in self._window:
             if tag.dot > self._stable[tag.dot & ORIGIN_MASK]:
@@ -326,8 +325,12 @@ class Window:
             del self._window[:done]
             self._done >>= done
             self._base += done
-            if self._spelled is not None and len(self._window) <= self.wide // 2:
-                self._narrow(self._spelled)
+        if done < len(stable):  # some stay, because an older one does
+            for tag in stable:
+                if tag._place >= self._base:
+                    self._done |= 1 << (tag._place - self._base)
+        if done and self._spelled is not None and len(self._window) <= self.wide // 2:
+            self._narrow(self._spelled)
 
     def _as_places(self, vector: tuple[int, ...]) -> Past:
         """The places of the window that a vector covers."""

@@ -46,6 +46,12 @@ class End(Enum):
     """By us, on purpose."""
 
 
+READ_BYTES: Final = 16 << 10
+"""Taken from a link at once. What one read brings is one step, and everything else waits for its end: the
+more it brings, the less each message costs, and the longer timers, people and other links wait. This is some
+200 small messages, or a few milliseconds."""
+
+
 class Owner(Protocol):
     def connection_open(self, connection: "Connection") -> None:
         """There is a transport to be closed one day."""
@@ -64,11 +70,11 @@ class Owner(Protocol):
     def connection_gone(self, connection: "Connection") -> None: ...
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     __slots__ = (
-        "_check_due_us", "_clock", "_delay_timer", "_early", "_framer", "_limits", "_loop", "_owner",
-        "_settings", "_timer", "_transport", "bytes_in", "delay", "ended", "handshake", "heard_us", "is_up",
-        "peer_name",
+        "_buffer", "_check_due_us", "_clock", "_delay_timer", "_early", "_framer", "_limits", "_loop",
+        "_owner", "_settings", "_timer", "_transport", "bytes_in", "delay", "ended", "handshake", "heard_us",
+        "is_up", "peer_name",
     )  # fmt: skip
 
     def __init__(
@@ -80,6 +86,7 @@ class Connection(asyncio.Protocol):
         self._clock: Final = clock
         self._loop: Final = asyncio.get_running_loop()
         self._framer: Final = Framer(settings.frame_bytes_max)
+        self._buffer: Final = bytearray(READ_BYTES)
         self._early = bytearray()
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -118,7 +125,14 @@ class Connection(asyncio.Protocol):
         if first:
             self._transport.write(join(first))
 
+    def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.data_received(bytes(memoryview(self._buffer)[:nbytes]))
+
     def data_received(self, data: bytes) -> None:
+        """The bytes of one read."""
         if self.ended:
             return
         try:

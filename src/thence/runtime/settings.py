@@ -69,8 +69,8 @@ class MeshSettings:
     window_bytes: int = 4 << 20
     """The same in bytes, for large messages: what a slow peer can cost in memory."""
     relay_after_us: int = SECOND_US
-    """How long a link must be down before another member is asked for what its other end sends: a process that
-    is started again is back by then."""
+    """How long a link must be down before another member is asked for what its other end sends: a process
+    that is started again is back by then."""
     relay_again_us: int = 2 * SECOND_US
     """How long to wait for something to come before the next member is asked."""
 
