@@ -5,11 +5,11 @@ from binascii import crc32
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from thence.core.codec import MAX_SEQ, Codec
+from thence.core.codec import Codec
 from thence.core.dots import pack
 from thence.core.errors import PeerError
 from thence.core.message import Message
-from thence.core.varint import Reader
+from thence.core.varint import MAX_SEQ, Reader
 
 SIZE = 200
 CODEC = Codec(SIZE, stamps_are_dots=True)

@@ -1,9 +1,6 @@
 """The tests tested: every planted bug is found by the check named beside it, and by nothing else's fault."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from types import ModuleType
-from typing import Any
 
 import pytest
 from support.conformance import ENGINE_CHECKS, GRAPH_CHECKS
@@ -15,7 +12,7 @@ from support.conformance_phantoms import ALL_REPLICA_CHECKS
 from support.conformance_sessions import SESSION_CHECKS
 from support.conformance_spread import SPREAD_CHECKS
 from support.conformance_witness import MATRIX_CHECKS, WITNESS_CHECKS
-from support.mutants import GRAPH, VECTOR, Mutant, mutate
+from support.mutants import GRAPH, VECTOR, Kit, Mutant, mutate, verdict_on
 from support.mutants_durable import DURABLE
 from support.mutants_nodes import MESH, REPLICA
 from support.mutants_sessions import SESSIONS
@@ -23,8 +20,6 @@ from support.mutants_stability import HERALD, MATRIX, REPLICA_STABILITY, TAGGERS
 from support.mutants_wire import BATCHED, CODEC, VARINT
 
 from thence.order.engines import ENGINES
-
-Kit = tuple[Callable[[ModuleType], object], Mapping[str, Callable[[Any], None]]]
 
 AS_WITNESS = {f"witness: {name}": check for name, check in WITNESS_CHECKS.items()}
 """A tagger's phantoms are judged by what witnesses make of them."""
@@ -55,24 +50,11 @@ MUTANTS = GRAPH + VECTOR + MESH + SESSIONS + REPLICA + DURABLE
 MUTANTS += TAGGERS + WINDOW + MATRIX + HERALD + REPLICA_STABILITY + CODEC + VARINT + BATCHED
 
 
-def verdict(mutant: Mutant) -> str:
-    """What the check says of the mutant: the first word of its assertion, or another error's type."""
-    take, checks = KITS[mutant.module]
-    subject = take(mutate(mutant.module, mutant.edits))
-    try:
-        checks[mutant.check](subject)
-    except AssertionError as error:
-        return str(error).split(":")[0]
-    except Exception as error:
-        return type(error).__name__
-    return "nothing"
-
-
 @pytest.mark.parametrize(
     "mutant", MUTANTS, ids=lambda mutant: f"{mutant.module.split('.')[-1]}: {mutant.name}"
 )
 def test_planted_bug_is_found(mutant: Mutant) -> None:
-    assert verdict(mutant) == mutant.finds
+    assert verdict_on(mutant, KITS) == mutant.finds
 
 
 @pytest.mark.parametrize("module", KITS)

@@ -2,25 +2,14 @@
 
 import pytest
 from support.conformance_oplog import OPLOG_CHECKS
-from support.mutants import Mutant
+from support.mutants import Mutant, verdict
 from support.mutants_oplog import OPLOG, log_with
-
-
-def verdict(mutant: Mutant) -> str:
-    """What the check says of the mutant: the first word of its assertion, or another error's type."""
-    subject = log_with(mutant.module, mutant.edits)
-    try:
-        OPLOG_CHECKS[mutant.check](subject)
-    except AssertionError as error:
-        return str(error).split(":")[0]
-    except Exception as error:
-        return type(error).__name__
-    return "nothing"
 
 
 @pytest.mark.parametrize("mutant", OPLOG, ids=lambda mutant: f"{mutant.module.split('.')[-1]}: {mutant.name}")
 def test_planted_bug_is_found(mutant: Mutant) -> None:
-    assert verdict(mutant) == mutant.finds
+    subject = log_with(mutant.module, mutant.edits)
+    assert verdict(subject, OPLOG_CHECKS[mutant.check]) == mutant.finds
 
 
 def test_a_log_without_a_bug_passes_when_imported_afresh() -> None:

@@ -9,8 +9,10 @@ once, so that a mutant cannot quietly stop being one when the code changes.
 
 import importlib
 import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
+from typing import Any
 
 Edit = tuple[str, str]
 
@@ -36,6 +38,26 @@ def mutate(module: str, edits: tuple[Edit, ...]) -> ModuleType:
     mutated = ModuleType(f"{module}_mutated")
     exec(compile(source, f"<{module}, mutated>", "exec"), mutated.__dict__)
     return mutated
+
+
+Kit = tuple[Callable[[ModuleType], object], Mapping[str, Callable[[Any], None]]]
+"""What to take from a module, and the checks to put it under."""
+
+
+def verdict(subject: object, check: Callable[[Any], None]) -> str:
+    """What a check says of a subject: the first word of its assertion, or another error's type."""
+    try:
+        check(subject)
+    except AssertionError as error:
+        return str(error).split(":")[0]
+    except Exception as error:
+        return type(error).__name__
+    return "nothing"
+
+
+def verdict_on(mutant: Mutant, kits: Mapping[str, Kit]) -> str:
+    take, checks = kits[mutant.module]
+    return verdict(take(mutate(mutant.module, mutant.edits)), checks[mutant.check])
 
 
 def of(module: str, *mutants: tuple[str, str, str, *tuple[Edit, ...]]) -> list[Mutant]:

@@ -8,7 +8,6 @@ trace, and Spark must find exactly those. What was seen on the way becomes a pag
 Invariant: exit code 0 means that every claim held; and however the tour ends, no process is left.
 """
 
-import shutil
 import time
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from thence.cli.cluster import Cluster
 from thence.cli.console import counting, out, working
+from thence.cli.folders import fresh_folder
 from thence.cli.layout import open_layout
 from thence.cli.tour.claims import Claims
 from thence.cli.tour.live import FLAGS, Live, Story
@@ -36,7 +36,7 @@ def run(folder: Path, master: str | None, pace: Pace | None = None) -> int:
     for module in NEEDED:
         if find_spec(module) is None:
             raise UsageError(f"the demo needs the laboratory: pip install 'thence[lab]' (no {module})")
-    _clear(folder)
+    fresh_folder(folder, MARK)
     started = time.monotonic()
     tour = Tour(folder, master, pace or Pace())
     story = tour.live()
@@ -52,19 +52,6 @@ def run(folder: Path, master: str | None, pace: Pace | None = None) -> int:
     held = tour.claims.held
     out.print("[green]Everything held.[/]" if held else "[red]Something did not hold: see above.[/]")
     return 0 if held else 1
-
-
-def _clear(folder: Path) -> None:
-    """An earlier demo's folder is replaced; anything else that is not empty is refused."""
-    try:
-        if folder.exists():
-            if any(folder.iterdir()) and not (folder / MARK).exists():
-                raise UsageError(f"{folder} holds something else: give --out a folder of its own")
-            shutil.rmtree(folder)
-        folder.mkdir(parents=True)
-        (folder / MARK).touch()
-    except OSError as error:
-        raise UsageError(f"cannot write to {folder}: {error.strerror}") from error
 
 
 class Tour:

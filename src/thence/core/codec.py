@@ -25,11 +25,10 @@ from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
 from thence.core.errors import PeerError
 from thence.core.machine import Ack, Batch, Packet, Phantom, Relay
 from thence.core.message import Message
-from thence.core.varint import Reader, put, put_signed, take_long
+from thence.core.varint import MAX_SEQ, Reader, checked_counter, checked_member, put, put_signed, take_long
 
 VERSION: Final = 1
 MESSAGE, ACK, PHANTOM, BATCH, RELAY = range(5)
-MAX_SEQ: Final = 1 << 43
 RESIDUE: Final = 0x2144DF1C
 """The CRC-32 of any bytes with their own CRC-32, least significant byte first, behind them."""
 
@@ -67,13 +66,13 @@ def take_dots(reader: Reader, seq: int, size: int) -> tuple[int, ...]:
             raise PeerError("a context whose bitmap names members that are not there")
         for difference in _take_packed(reader, count):
             lowest = bitmap & -bitmap
-            dots.append(pack(lowest.bit_length() - 1, _counter(seq + difference)))
+            dots.append(pack(lowest.bit_length() - 1, checked_counter(seq + difference)))
             bitmap ^= lowest
     else:
         origin = -1
         for _ in range(count):
             origin += reader.take() + 1
-            dots.append(pack(_member(origin, size), _counter(seq + reader.take_signed())))
+            dots.append(pack(checked_member(origin, size), checked_counter(seq + reader.take_signed())))
     dots.sort()
     return tuple(dots)
 
@@ -120,18 +119,6 @@ def take_counters(reader: Reader, seq: int, size: int) -> tuple[int, ...]:
             raise PeerError(f"a counter of {counter}")
         counters.append(counter)
     return tuple(counters)
-
-
-def _member(index: int, size: int) -> int:
-    if index >= size:
-        raise PeerError(f"member {index} of {size}")
-    return index
-
-
-def _counter(seq: int) -> int:
-    if not 0 < seq < MAX_SEQ:
-        raise PeerError(f"a counter of {seq}")
-    return seq
 
 
 PutStamp = Callable[[bytearray, tuple[int, ...], int], None]
@@ -286,7 +273,7 @@ class Codec:
         count = reader.take()
         if count > self._size:
             raise PeerError(f"a list of {count} members of {self._size}")
-        origins = tuple([_member(reader.take(), self._size) for _ in range(count)])
+        origins = tuple([checked_member(reader.take(), self._size) for _ in range(count)])
         if len(set(origins)) != count:
             raise PeerError("a list that names a member twice")
         return origins
@@ -308,8 +295,8 @@ class Codec:
         return Batch(tuple(messages))
 
     def _take_message(self, reader: Reader) -> Message:
-        origin = _member(reader.take(), self._size)
-        seq = _counter(reader.take())
+        origin = checked_member(reader.take(), self._size)
+        seq = checked_counter(reader.take())
         dot = pack(origin, seq)
         context = self._take_stamp(reader, seq, self._size)
         if self._dots:
@@ -321,7 +308,7 @@ class Codec:
         count = reader.take()
         if count > self._size:
             raise PeerError(f"a message to {count} members of {self._size}")
-        dest = tuple([_member(reader.take(), self._size) for _ in range(count)])
+        dest = tuple([checked_member(reader.take(), self._size) for _ in range(count)])
         return Message(dot, context, reader.take_bytes(reader.take()), dest)
 
 
@@ -337,4 +324,6 @@ def take_dots_list(reader: Reader, size: int) -> tuple[int, ...]:
     count = reader.take()
     if count > reader.end - reader.at:
         raise PeerError(f"a list of {count} dots in {reader.end - reader.at} bytes")
-    return tuple([pack(_member(reader.take(), size), _counter(reader.take())) for _ in range(count)])
+    return tuple(
+        [pack(checked_member(reader.take(), size), checked_counter(reader.take())) for _ in range(count)]
+    )

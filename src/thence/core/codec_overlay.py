@@ -36,7 +36,7 @@ from thence.core.overlay import (
     Sync,
     Tree,
 )
-from thence.core.varint import Reader, put
+from thence.core.varint import MAX_SEQ, Reader, checked_counter, checked_member, put
 
 FIRST: Final = 64
 """Kinds below are `core.codec`'s own and `core.group_codec`'s; those from 128 on belong to live links."""
@@ -51,7 +51,6 @@ KIND_OF: Final = {kind: FIRST + place for place, kind in enumerate(KINDS)}
 
 MOST_STEPS: Final = 64
 """A walk that is longer is somebody's joke."""
-MAX_COUNTER: Final = 1 << 43
 
 PutMessage = Callable[[bytearray, Message], None]
 TakeMessage = Callable[[Reader], Message]
@@ -98,29 +97,29 @@ def take_body(kind: int, reader: Reader, size: int, take_message: TakeMessage) -
         return Sync(head >> 1, _take_messages(reader, take_message), bool(head & 1))
     if cls in (Tree, Announce):
         root = take()
-        _member(root & ORIGIN_MASK, size)
-        made: OverlayPacket = cls(root, _counter(take()))
+        checked_member(root & ORIGIN_MASK, size)
+        made: OverlayPacket = cls(root, checked_counter(take()))
     elif cls in (Ping, Pong):
         made = cls(take())
     elif cls is Graft:
-        made = Graft(_counter(take()), _take_clock(reader, size))
+        made = Graft(checked_counter(take()), _take_clock(reader, size))
     elif cls is Prune:
-        made = Prune(_counter(take()))
+        made = Prune(checked_counter(take()))
     elif cls is Pull:
         made = Pull(_take_clock(reader, size))
     elif cls is StatePiece:
         made = _take_state(reader, size)
     elif cls is ForwardJoin:
-        made = ForwardJoin(_member(take(), size), _steps(take()))
+        made = ForwardJoin(checked_member(take(), size), _steps(take()))
     elif cls is Neighbour:
         made = Neighbour(_flag(take()))
     elif cls is Disconnect:
-        reason, instead = take(), _member(take(), size)
+        reason, instead = take(), checked_member(take(), size)
         if reason > LEAVING:
             raise PeerError(f"a farewell for reason {reason}")
         made = Disconnect(reason, instead)
     elif cls is Shuffle:
-        made = Shuffle(_member(take(), size), _steps(take()), _take_nodes(reader, size))
+        made = Shuffle(checked_member(take(), size), _steps(take()), _take_nodes(reader, size))
     elif cls is ShuffleReply:
         made = ShuffleReply(_take_nodes(reader, size))
     else:
@@ -159,7 +158,7 @@ def _take_clock(reader: Reader, size: int) -> tuple[int, ...]:
     if count > size:
         raise PeerError(f"a clock of {count} members in a group of {size}")
     clock = [reader.take() for _ in range(count)]
-    if clock and (not clock[-1] or max(clock) >= MAX_COUNTER):
+    if clock and (not clock[-1] or max(clock) >= MAX_SEQ):
         raise PeerError("a clock that no correct peer writes like that")
     return tuple(clock + [0] * (size - count))
 
@@ -168,19 +167,7 @@ def _take_nodes(reader: Reader, size: int) -> tuple[int, ...]:
     count = reader.take()
     if count > reader.end - reader.at:
         raise PeerError(f"{count} nodes in {reader.end - reader.at} bytes")
-    return tuple([_member(reader.take(), size) for _ in range(count)])
-
-
-def _member(index: int, size: int) -> int:
-    if index >= size:
-        raise PeerError(f"member {index} of {size}")
-    return index
-
-
-def _counter(number: int) -> int:
-    if not 0 < number < MAX_COUNTER:
-        raise PeerError(f"a counter of {number}")
-    return number
+    return tuple([checked_member(reader.take(), size) for _ in range(count)])
 
 
 def _steps(steps: int) -> int:

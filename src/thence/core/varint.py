@@ -5,6 +5,9 @@ Signed numbers are folded (0, -1, 1, -2, …) so that small ones stay small.
 
 from thence.core.errors import PeerError
 
+MAX_SEQ = 1 << 43
+"""Counters of messages stay below this: a dot fits into 63 bits."""
+
 MOST_BYTES = 10
 """No integer on the wire needs more than 64 bits: a longer one is a lie."""
 
@@ -73,3 +76,15 @@ class Reader:
         taken = self.data[self.at : self.at + count]
         self.at += count
         return taken
+
+
+def checked_member(index: int, size: int) -> int:
+    if index >= size:
+        raise PeerError(f"member {index} of {size}")
+    return index
+
+
+def checked_counter(seq: int) -> int:
+    if not 0 < seq < MAX_SEQ:
+        raise PeerError(f"a counter of {seq}")
+    return seq

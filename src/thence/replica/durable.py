@@ -20,13 +20,13 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from thence.core.codec import MAX_SEQ, Codec
+from thence.core.codec import Codec
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
 from thence.core.errors import ThenceError
 from thence.core.machine import Effect, OrderEffect, Phantom, Wake
 from thence.core.message import Message
 from thence.core.tag import Tag
-from thence.core.varint import Reader, put
+from thence.core.varint import MAX_SEQ, Reader, put
 from thence.oplog.log import Collected, OpLog
 from thence.oplog.policy import Sync
 from thence.oplog.record import Note, Stored

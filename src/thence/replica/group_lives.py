@@ -8,14 +8,13 @@ Later snapshots of the member's own state take its place.
 
 from collections.abc import Callable
 
-from thence.core.errors import InvariantError
 from thence.core.groups import Post, incarnation, number_of
-from thence.core.message import Message
 from thence.oplog.log import OpLog
 from thence.replica.group_member import CODEC, Member
 from thence.replica.group_parts import Application, Diary, Shelf
 from thence.replica.group_settings import GroupSettings
 from thence.replica.group_state import GroupState, decode_state, encode_state
+from thence.replica.history import understood
 from thence.trace.recorder import CRASH, EVICT, INSTALL, RESTART, START
 
 
@@ -87,10 +86,7 @@ class Lives:
             self._application.install(state.application)
             member = self._begin(incarnation(self._process, number), log, state, now)
             for stored in log.since(snapshot.covers):
-                message = CODEC.decode(stored.data)
-                if not isinstance(message, Message) or message.dot != stored.dot:
-                    raise InvariantError(f"the log holds something else than message {stored.dot:#x}")
-                member.replay(message, now)
+                member.replay(understood(CODEC, stored), now)
             member.recovered(log.stable, log.notes, now)
             if not member.view.leaving:
                 self._diaries(member.me).row(RESTART, None, member.ledger.frontier(), now)

@@ -12,10 +12,10 @@ from thence.order.engines import ENGINES, engine
 from thence.order.herald import HeraldSettings
 from thence.replica.durable import INBOX_MAX, DurableReplica
 from thence.replica.history import LogHistory
-from thence.spread.sessions import ForgottenError, SessionMesh, SessionSettings
+from thence.spread.sessions import SessionMesh, SessionSettings
 from thence.trace.recorder import Recorder
 
-__all__ = ["DURABLE", "ForgottenError", "HeraldSettings", "Live", "LiveSettings", "SessionSettings", "live"]
+__all__ = ["DURABLE", "HeraldSettings", "Live", "LiveSettings", "SessionSettings", "live"]
 
 DURABLE = tuple([name for name, kind in ENGINES.items() if kind.prompt and kind.witness is not None])
 """Engines whose messages are written down as they were tagged."""

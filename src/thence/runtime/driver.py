@@ -27,11 +27,10 @@ from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
 from thence.replica.live import Live
 from thence.replica.replica import Delivered
+from thence.runtime.pacing import Clock
 from thence.runtime.recovering import note_closed
 from thence.runtime.tracing import LiveTrace
 from thence.trace.lines import Lines
-
-Clock = Callable[[], int]
 
 PROBE_EVERY_S: Final = 1.0
 """How often a full disk is tried again."""

@@ -35,6 +35,7 @@ from thence.oplog.log import OpLog
 from thence.oplog.reading import OutOfReachError
 from thence.oplog.record import BOOT_BITS, Boot, Note, Stored, Taken
 from thence.replica.durable import REGAINED, REGAINING
+from thence.replica.history import understood
 from thence.trace.lines import Lines
 from thence.trace.recorder import DELIVER, SEND
 
@@ -257,10 +258,7 @@ def _position_of_last_delivery(log: OpLog, earlier: Earlier) -> int:
 
 
 def _context(codec: Codec, predecessors: Predecessors, stored: Stored) -> tuple[int, ...] | None:
-    message = codec.decode(stored.data)
-    if not isinstance(message, Message):
-        raise InvariantError(f"the log holds something else than message {stored.dot:#x}")
-    return predecessors(message)
+    return predecessors(understood(codec, stored))
 
 
 def _out_of_reach(name: str, first: int, last: int) -> str:

@@ -1,10 +1,10 @@
 """One storm over a changing group, from what was asked for to trace and outcome: scenario `membership`."""
 
 import math
-import os
 import time
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -14,7 +14,7 @@ from thence.core.dots import pack
 from thence.core.errors import UsageError
 from thence.core.groups import Place
 from thence.sim.groups_storm import Storm, Weather, draw
-from thence.sim.run import TRACE_FILE, trace_file
+from thence.sim.run import whole_trace
 from thence.trace.parquet import ParquetTrace
 from thence.trace.recorder import KINDS, Columns
 
@@ -94,18 +94,12 @@ def simulate_group(given: Mapping[str, object], folder: Path | None = None, run:
     """Run, and leave the trace in `folder`, whole or not at all."""
     seed, drawn = weather(given)
     storm = Storm(seed, drawn)
-    target = None if folder is None else trace_file(folder)
-    started = time.process_time()
-    why = storm()
-    cpu = time.process_time() - started
-    if target is not None:
-        partial = target.with_name(f".{TRACE_FILE}.{os.getpid()}")
-        try:
-            with partial.open("wb") as sink:
-                write(storm, sink, run)
-            partial.replace(target)
-        finally:
-            partial.unlink(missing_ok=True)
+    with nullcontext() if folder is None else whole_trace(folder) as sink:
+        started = time.process_time()
+        why = storm()
+        cpu = time.process_time() - started
+        if sink is not None:
+            write(storm, sink, run)
     return _outcome(storm, why, cpu)
 
 

@@ -1,6 +1,5 @@
 """One simulated run of an overlay, from settings to trace and outcome."""
 
-import os
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from thence.sim.overlay_node import OverlayNode
 from thence.sim.overlay_scenarios import find as find_scenario
 from thence.sim.overlay_settings import OverlaySettings, delays
 from thence.sim.overlay_world import OverlayWorld
-from thence.sim.run import TRACE_FILE, Watcher, trace_file
+from thence.sim.run import Watcher, whole_trace
 from thence.spread.overlays import OverlayKind, overlay
 from thence.spread.streams import Streams
 from thence.trace.parquet import ROWS_PER_FLUSH, ParquetTrace
@@ -252,15 +251,8 @@ def simulate_overlay(
     """Run, and leave the trace in `folder`, whole or not at all. The watcher is told virtual seconds."""
     if folder is None:
         return OverlayRun(settings)(watcher)
-    target = trace_file(folder)
-    partial = target.with_name(f".{TRACE_FILE}.{os.getpid()}")
-    try:
-        with partial.open("wb") as sink:
-            outcome = OverlayRun(settings, sink, run)(watcher)
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
-    return outcome
+    with whole_trace(folder) as sink:
+        return OverlayRun(settings, sink, run)(watcher)
 
 
 def _reached(links: set[tuple[int, int]], start: int) -> set[int]:

@@ -1,14 +1,12 @@
 """Everything that defines a simulated run of an overlay. Equal settings give equal runs, to the byte."""
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from random import Random
 
-from thence.core.errors import UsageError
 from thence.sim.network import latency
 from thence.sim.overlay_links import grid_latencies
-from thence.sim.settings import MAX_NODES, Settings
+from thence.sim.settings import Settings, check_run, need
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,17 +46,7 @@ class OverlaySettings:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        def need(true: bool, what: str) -> None:
-            if not true:
-                raise UsageError(what)
-
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, float):
-                need(math.isfinite(value), f"--{field.name.replace('_', '-')} must be a finite number")
-        need(1 <= self.nodes <= MAX_NODES, f"--nodes must be between 1 and {MAX_NODES}, not {self.nodes}")
-        need(self.messages >= 0, f"--messages must not be negative: {self.messages}")
-        need(self.payload_bytes >= 0, f"--payload-bytes must not be negative: {self.payload_bytes}")
+        check_run(self.nodes, self.messages, self.payload_bytes, self)
         known = ("grid", "fixed", "weibull")
         need(self.latency in known, f"--latency is {', '.join(known)}, not {self.latency!r}")
         need(0 < self.probability <= 1, f"--probability is above 0 and at most 1, not {self.probability}")

@@ -3,7 +3,8 @@
 import os
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -163,15 +164,21 @@ def simulate(
     """Run, and leave the trace in `folder`, whole or not at all."""
     if folder is None:
         return Run(settings)(watcher)
+    with whole_trace(folder) as sink:
+        return Run(settings, sink, run)(watcher)
+
+
+@contextmanager
+def whole_trace(folder: Path) -> Iterator[BinaryIO]:
+    """Where to write a trace: it is there when all of it is, or never."""
     target = trace_file(folder)
     partial = target.with_name(f".{TRACE_FILE}.{os.getpid()}")
     try:
         with partial.open("wb") as sink:
-            outcome = Run(settings, sink, run)(watcher)
+            yield sink
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
-    return outcome
 
 
 def trace_file(folder: Path) -> Path:

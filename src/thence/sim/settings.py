@@ -10,6 +10,22 @@ MAX_NODES = 10_000
 """Above that a full mesh has more links than a person waits for."""
 
 
+def need(true: bool, what: str) -> None:
+    if not true:
+        raise UsageError(what)
+
+
+def check_run(nodes: int, messages: int, payload_bytes: int, settings: object) -> None:
+    """What all kinds of runs need, whatever else theirs is."""
+    for field in fields(settings):  # type: ignore[arg-type]  # settings are dataclasses
+        value = getattr(settings, field.name)
+        if isinstance(value, float):
+            need(math.isfinite(value), f"--{field.name.replace('_', '-')} must be a finite number")
+    need(1 <= nodes <= MAX_NODES, f"--nodes must be between 1 and {MAX_NODES}, not {nodes}")
+    need(messages >= 0, f"--messages must not be negative: {messages}")
+    need(payload_bytes >= 0, f"--payload-bytes must not be negative: {payload_bytes}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     scenario: str = "steady"
@@ -62,17 +78,7 @@ class Settings:
         return round(self.batch_ms * 1000)
 
     def __post_init__(self) -> None:
-        def need(true: bool, what: str) -> None:
-            if not true:
-                raise UsageError(what)
-
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, float):
-                need(math.isfinite(value), f"--{field.name.replace('_', '-')} must be a finite number")
-        need(1 <= self.nodes <= MAX_NODES, f"--nodes must be between 1 and {MAX_NODES}, not {self.nodes}")
-        need(self.messages >= 0, f"--messages must not be negative: {self.messages}")
-        need(self.payload_bytes >= 0, f"--payload-bytes must not be negative: {self.payload_bytes}")
+        check_run(self.nodes, self.messages, self.payload_bytes, self)
         need(self.interval in ("fixed", "poisson"), f"--interval is fixed or poisson, not {self.interval!r}")
         need(self.latency in ("fixed", "weibull"), f"--latency is fixed or weibull, not {self.latency!r}")
         need(self.links in ("datagram", "session"), f"--links is datagram or session, not {self.links!r}")

@@ -282,9 +282,7 @@ class SessionMesh:
         count = ack.received[self._me]
         if count > self._top and not self._recovering:
             raise ForgottenError(f"member {peer} has {count} messages of this node, its own log {self._top}")
-        lacks = list(self._history.vector)
-        lacks[self._me] = min(count, self._top)
-        if not self._history.reaches(lacks):
+        if not self._history.reaches(self._lacking(self._me, min(count, self._top))):
             raise PeerError(f"member {peer} has {count}, and what comes next is not kept here any more")
         link.state = "streaming"
         link.begin(count)
@@ -302,10 +300,8 @@ class SessionMesh:
         had, here = max(ack.received[peer], link.returned), self._kept[peer]
         if had >= here or had - ack.received[peer] >= self._settings.window:
             return []
-        lacks = list(self._history.vector)
-        lacks[peer] = had
         effects: list[SpreadEffect] = []
-        for message in islice(self._history.missing(lacks), self._settings.window):
+        for message in self._written(peer, had, self._settings.window):
             effects.append(Transmit((peer,), message))
             link.returned = message.dot >> ORIGIN_BITS
         return effects
@@ -330,9 +326,17 @@ class SessionMesh:
         first = self._top - len(self._recent) + 1
         if seq >= first:
             return islice(self._recent, seq - first, None)
+        return self._written(self._me, seq - 1, min(first - seq, self._settings.window))
+
+    def _written(self, origin: int, above: int, most: int) -> Iterator[Message]:
+        """Messages of one origin above a counter, from the history."""
+        return islice(self._history.missing(self._lacking(origin, above)), most)
+
+    def _lacking(self, origin: int, above: int) -> list[int]:
+        """The vector of a node that has everything but what this origin sent above a counter."""
         vector = list(self._history.vector)
-        vector[self._me] = seq - 1
-        return islice(self._history.missing(vector), min(first - seq, self._settings.window))
+        vector[origin] = above
+        return vector
 
     def _room(self, link: _Link) -> bool:
         settings = self._settings
@@ -427,10 +431,8 @@ class SessionMesh:
             return effects
         here = self._history.vector
         for origin, above, room in self._relays.gaps(peer, link.theirs, here, self._settings.window // 4):
-            lacks = list(here)
-            lacks[origin] = above
-            if self._history.reaches(lacks):
-                for message in islice(self._history.missing(lacks), room):
+            if self._history.reaches(self._lacking(origin, above)):
+                for message in self._written(origin, above, room):
                     effects.append(Transmit((peer,), message))
                     self._relays.sent(peer, origin, message.dot >> ORIGIN_BITS)
         return effects

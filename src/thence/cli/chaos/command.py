@@ -21,6 +21,7 @@ from thence.cli.chaos.rest import await_rest, complaints, grown, left_over, memo
 from thence.cli.chaos.storm import STOP_S, Storm
 from thence.cli.cluster import Cluster
 from thence.cli.console import out, working
+from thence.cli.folders import fresh_folder
 from thence.cli.layout import open_layout
 from thence.cli.node import as_arguments
 from thence.core.errors import ThenceError, UsageError
@@ -48,7 +49,7 @@ def run(
     if netem and (reason := why_not()) is not None:
         raise UsageError(f"--netem is not possible: {reason}")
     folder = folder.absolute()  # nodes are known by their folder, whoever looks for them
-    _clear(folder)
+    fresh_folder(folder, MARK)
     until = time.monotonic() + 60 * minutes
     seconds = min(ROUND_S, 60 * minutes)
     number = seed
@@ -71,19 +72,6 @@ def run(
     rounds = f"{number - seed} rounds, seeds {seed} to {number - 1}" if number > seed + 1 else f"seed {seed}"
     out.print(f"[green]{rounds}: everything held.[/]")
     return 0
-
-
-def _clear(folder: Path) -> None:
-    """An earlier trial's folder is replaced; anything else that is not empty is refused."""
-    try:
-        if folder.exists():
-            if any(folder.iterdir()) and not (folder / MARK).exists():
-                raise UsageError(f"{folder} holds something else: give --out a folder of its own")
-            shutil.rmtree(folder)
-        folder.mkdir(parents=True)
-        (folder / MARK).touch()
-    except OSError as error:
-        raise UsageError(f"cannot write to {folder}: {error.strerror}") from error
 
 
 def _tell(line: str) -> None:
