@@ -57,6 +57,7 @@ packets: st.SearchStrategy[GroupPacket] = st.one_of(
         running,
         st.integers(0, 2**56),
         st.integers(0, 2**40),
+        st.text(max_size=9),
     ),
     st.builds(Offer, members, members),
     st.builds(

@@ -219,3 +219,56 @@ def test_a_member_is_not_written_down_while_it_leaves_or_somebody_is_on_the_way_
     play.leaves("a")
     assert not node(play, "a").checkpoint(play.now)
     assert play.ends_well() == ""
+
+
+def test_all_know_where_all_are_reached_also_after_a_restart() -> None:
+    play = Play("abcd").together("abcd")
+    everybody = {name: f"at {name}" for name in "abcd"}
+    assert [node(play, name).addresses for name in "abcd"] == [everybody] * 4
+    play.crash("d")
+    play.boot("d")
+    assert node(play, "d").addresses == everybody
+    play.crash("c")
+    play.evicts("a", "c")
+    play.passes(3)
+    assert node(play, "a").addresses == everybody  # an evicted process is still looked for
+    play.leaves("b")
+    play.passes(3)
+    assert node(play, "b").addresses == {}
+    assert node(play, "a").addresses.keys() == set("acd")
+
+
+def test_whoever_restarts_elsewhere_says_so() -> None:
+    play = Play("ab").together("ab")
+    a, process = node(play, "a"), play.processes["a"]
+    play.crash("a")
+    again = GroupNode(
+        "a", process.shelf, process.application, play.diary, (), a._settings, play.now, address="elsewhere"
+    )
+    assert again.addresses == {"a": "elsewhere", "b": "at b"}
+    node(play, "b").meet("a", "elsewhere")
+    assert node(play, "b").addresses == again.addresses
+
+
+def test_a_contact_can_be_met_after_the_start() -> None:
+    play = Play("ab")
+    play.call("a", lambda node: node.found(play.now))
+    process = play.processes["b"]
+    alone = GroupNode("b", process.shelf, process.application, play.diary, (), GroupSettings(), 0)
+    with pytest.raises(UsageError, match="nobody"):
+        alone.join(0)
+    alone.meet("b")
+    with pytest.raises(UsageError, match="nobody"):
+        alone.join(0)
+    alone.meet("a")
+    alone.meet("a")
+    alone.join(0)
+    assert [post.to for post in alone.posts] == ["a"]
+
+
+def test_a_new_link_is_greeted_with_what_is_here() -> None:
+    play = Play("ab").together("ab")
+    a = node(play, "a")
+    a.up("b", play.now)
+    assert [(post.to, type(post.packet)) for post in a.posts] == [("b", Receipt)]
+    a.down("b", play.now)

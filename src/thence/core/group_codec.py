@@ -33,6 +33,7 @@ from thence.core.varint import Reader, put
 VERSION: Final = 1
 DATA, RECEIPT, JOIN_REQUEST, OFFER, PIECE, NOTICE, FAREWELL = range(32, 39)
 MAX_NAME: Final = 255
+MAX_ADDRESS: Final = 1024
 MAX_SEQ: Final = 1 << 43
 
 
@@ -59,6 +60,15 @@ class Writer:
     def data(self, data: bytes) -> None:
         put(self.body, len(data))
         self.body += data
+
+    def text(self, text: str) -> None:
+        self.data(text.encode())
+
+    def texts(self, texts: dict[str, str]) -> None:
+        put(self.body, len(texts))
+        for name, text in texts.items():
+            self.name(name)
+            self.text(text)
 
     def counts(self, counts: dict[str, int]) -> None:
         put(self.body, len(counts))
@@ -132,6 +142,18 @@ class Parser:
 
     def data(self) -> bytes:
         return self._reader.take_bytes(self._reader.take())
+
+    def text(self) -> str:
+        data = self.data()
+        if len(data) > MAX_ADDRESS:
+            raise PeerError(f"an address of {len(data)} bytes")
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            raise PeerError("an address that is no text") from None
+
+    def texts(self) -> dict[str, str]:
+        return {self.name(): self.text() for _ in range(self.count())}
 
     def seq(self) -> int:
         seq = self._reader.take()
@@ -211,6 +233,7 @@ def encode(packet: GroupPacket) -> bytes:
         _put_running(writer, packet.running)
         writer.number(packet.transfer)
         writer.number(packet.have)
+        writer.text(packet.address)
     elif isinstance(packet, Piece):
         kind = PIECE
         writer.names([packet.contact, packet.joiner])
@@ -246,7 +269,8 @@ def _pair(parser: Parser) -> tuple[str, str]:
 def _join_request(parser: Parser) -> JoinRequest:
     joiner, contact = parser.name(), _take_optional(parser)
     rank = (parser.number(), -parser.number(), _take_optional(parser), _take_optional(parser))
-    return JoinRequest(joiner, contact, rank, _take_running(parser), parser.number(), parser.number())
+    running, transfer, have = _take_running(parser), parser.number(), parser.number()
+    return JoinRequest(joiner, contact, rank, running, transfer, have, parser.text())
 
 
 def _piece(parser: Parser) -> Piece:

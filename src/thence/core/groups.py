@@ -84,7 +84,8 @@ NOBODY_YET: Final[Rank] = (2, 0, "", "")
 
 class JoinRequest(NamedTuple):
     """`joiner` asks to be let in: by whoever will (no contact), or by the contact that it is bound to, from
-    which it has `have` bytes of the state number `transfer`."""
+    which it has `have` bytes of the state number `transfer`. `address`: where links reach its process; what
+    that means is between those who make the links."""
 
     joiner: str
     contact: str
@@ -92,6 +93,7 @@ class JoinRequest(NamedTuple):
     running: Running
     transfer: int
     have: int
+    address: str = ""
 
 
 class Offer(NamedTuple):

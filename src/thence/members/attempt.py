@@ -47,9 +47,9 @@ class Attempt:
     def complete(self) -> bool:
         return len(self.buffer) == self._total
 
-    def request(self, rank: Rank, running: Running) -> JoinRequest:
+    def request(self, rank: Rank, running: Running, address: str = "") -> JoinRequest:
         self.asked = len(self.buffer)
-        return JoinRequest(self.joiner, self.bound, rank, running, self._transfer, len(self.buffer))
+        return JoinRequest(self.joiner, self.bound, rank, running, self._transfer, self.asked, address)
 
     def offered(self, offer: Offer) -> bool:
         """An offer came: is it the one to take?"""

@@ -8,7 +8,8 @@ have the same one.
 State. `view`: members, suspects included until they are gone. `suspects`: everybody who was ever suspected.
 `gone`: who left or was evicted, with the counter of its last message. `departing`: who has said that it
 leaves, with the counter of that message, until everybody has it. `flushed`: per member, whom its flushes have
-named.
+named. `addresses`: where the processes of all these are reached, as far as they said when they joined, but
+for those who have left in good order.
 
 Invariants. A suspect is gone only when every member that is neither suspected nor leaving has flushed *all*
 open suspects, not only this one: a flush says what its sender had accepted before, and two suspects may have
@@ -53,6 +54,7 @@ class GroupView:
     gone: dict[str, Final] = field(default_factory=dict)
     departing: dict[str, int] = field(default_factory=dict)
     flushed: dict[str, set[str]] = field(default_factory=dict)
+    addresses: dict[str, str] = field(default_factory=dict)
     leaving: int = 0
     """The counter of the own leave, if it was sent."""
 
@@ -76,6 +78,14 @@ class GroupView:
         process, number = process_of(member), number_of(member)
         known = self.view | self.gone.keys() | self.suspects | self.departing.keys()
         return any(process_of(other) == process and number_of(other) >= number for other in known)
+
+    def by_process(self) -> dict[str, str]:
+        """The address of each process: what its newest incarnation said."""
+        found: dict[str, str] = {}
+        for member in sorted(self.addresses, key=number_of):
+            if self.addresses[member]:
+                found[process_of(member)] = self.addresses[member]
+        return found
 
     def evicted(self) -> list[str]:
         return [member for member, final in self.gone.items() if final.evicted]
@@ -109,6 +119,7 @@ class GroupView:
     def leave_is_stable(self, member: str, count: Count) -> Changes:
         """Everybody has the leave of a departing member."""
         self.gone[member] = Final(self.departing.pop(member), False)
+        self.addresses.pop(member, None)
         changes = Changes()
         self._complete(count, changes)
         return changes

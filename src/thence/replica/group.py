@@ -50,8 +50,8 @@ NEVER = 1 << 62
 
 class GroupNode:
     __slots__ = (
-        "_against", "_attempt", "_contacts", "_leave_until", "_leaves", "_lives", "_probe_at", "_seeds",
-        "_settings", "_tries", "application", "member", "name", "posts", "unclean",
+        "_against", "_attempt", "_contacts", "_leave_until", "_leaves", "_links", "_lives", "_probe_at",
+        "_seeds", "_settings", "_tries", "address", "application", "member", "name", "posts", "unclean",
     )  # fmt: skip
 
     def __init__(
@@ -64,8 +64,11 @@ class GroupNode:
         settings: GroupSettings,
         now: int,
         floor: int = 0,
+        address: str = "",
     ) -> None:
         self.name = name
+        self.address = address
+        """Where others reach this process; opaque here."""
         self.application = application
         self.member: Member | None = None
         self.posts: list[Post] = []
@@ -74,6 +77,8 @@ class GroupNode:
         self._lives = Lives(name, shelf, application, diaries, settings, self.posts, floor)
         self._seeds = tuple([seed for seed in seeds if seed != name])
         self._settings = settings
+        self._links: set[str] = set()
+        """Processes to which there is a session link."""
         self._attempt: Attempt | None = None
         self._contacts: deque[str] = deque(self._seeds)
         self._against: set[str] = set()
@@ -86,6 +91,8 @@ class GroupNode:
         if recovered is not None:
             self.member, state = recovered
             self._leaves = state.leaves and not self.member.view.leaving
+            if address:
+                self.member.view.addresses[self.member.me] = address
             if self.member.view.leaving:
                 self._leave_until = now + settings.leave_timeout_us
             self.member.flush(now)
@@ -104,7 +111,38 @@ class GroupNode:
         """Begin a group of one."""
         self._must_be_outside()
         me = self._lives.next()
-        self.member = self._lives.install(me, GroupState(self.application.state(), view={me}), now)
+        state = GroupState(self.application.state(), view={me}, addresses={me: self.address})
+        self.member = self._lives.install(me, state, now)
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Where processes are reached: members, suspects, leavers and the evicted, as far as known."""
+        return self.member.view.by_process() if self.member else {}
+
+    def meet(self, process: str, address: str = "") -> None:
+        """There is somebody through whom one may join, whose name was not known before; or a process is
+        reached elsewhere than it said when it joined."""
+        if process == self.name:
+            return
+        if process not in self._seeds:
+            self._seeds += (process,)
+            self._contacts.append(process)
+        if self.member and address:
+            for name in sorted(self.member.view.addresses):
+                if process_of(name) == process:
+                    self.member.view.addresses[name] = address
+
+    def up(self, process: str, now: int) -> None:
+        """A session link to a process came up: it keeps the order, and loses nothing until it breaks."""
+        self._links.add(process)
+        if self.member is not None:
+            self.posts.append(Post(process, self.member.about(self._running(), now)))
+        if self._attempt is not None and self._attempt.contact == process:
+            self._ask(now)
+
+    def down(self, process: str, now: int) -> None:  # noqa: ARG002
+        """The link broke: whatever was under way may be lost."""
+        self._links.discard(process)
 
     def join(self, now: int) -> None:
         """Become a member through one of the seeds, and keep trying."""
@@ -295,7 +333,7 @@ class GroupNode:
         attempt = self._attempt
         assert attempt is not None
         attempt.retry_at = now + self._settings.join_retry_us
-        self.posts.append(Post(attempt.contact, attempt.request(self._rank(), self._running())))
+        self.posts.append(Post(attempt.contact, attempt.request(self._rank(), self._running(), self.address)))
 
     def _piece(self, piece: Piece, now: int) -> None:
         attempt = self._attempt

@@ -45,8 +45,10 @@ from thence.replica.group_settings import GroupSettings
 from thence.replica.group_state import (
     GroupState,
     encode_state,
+    join_payload,
     names_payload,
     operations_payload,
+    payload_join,
     payload_names,
     payload_operations,
 )
@@ -84,6 +86,7 @@ class Member:
             dict(state.gone),
             dict(state.departing),
             {name: set(flushed) for name, flushed in state.flushed.items()},
+            dict(state.addresses),
         )
         self.operations = Operations(state.retained, state.carried, state.orphans)
         self.companions: set[str] = set()
@@ -154,8 +157,12 @@ class Member:
 
     def _membership(self, kind: int, message: Message, named: Named, now: int) -> None:
         own = named.origin == self.me
-        names = () if kind == LEAVE else payload_names(named.payload)
-        if kind == JOIN:
+        names: tuple[str, ...] = ()
+        if kind == FLUSH:
+            names = payload_names(named.payload)
+        elif kind == JOIN:
+            names, addresses = payload_join(named.payload)
+            self.view.addresses.update(addresses)
             self._coming.update(dict.fromkeys(names, named.origin))
             for joiner in names if own else ():
                 self._gate.opened(joiner, named.seq, now)
@@ -322,7 +329,7 @@ class Member:
         """Rule 9: let somebody in, or go on handing over the state."""
         joiner = request.joiner
         if not self.view.knows_later(joiner):
-            self.broadcast(JOIN, names_payload([joiner]), now)
+            self.broadcast(JOIN, join_payload(joiner, request.address), now)
         elif joiner not in self.view.side or not self._gate.waits_for(joiner):
             return
         for piece in self._gate.pieces(self.me, request, lambda: encode_state(self.state(joiner)), now):
@@ -349,6 +356,7 @@ class Member:
             gone=view.gone,
             departing=view.departing,
             flushed=view.flushed,
+            addresses=view.addresses,
             rows=rows,
             retained=[Operation(*place, payload) for place, payload in self.operations.retained.items()],
             carried=self.operations.carried,

@@ -13,7 +13,7 @@ from thence.core.groups import Named, Place
 from thence.members.group import Final
 from thence.members.operations import Operation
 
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(slots=True)
@@ -30,6 +30,7 @@ class GroupState:
     gone: dict[str, Final] = field(default_factory=dict)
     departing: dict[str, int] = field(default_factory=dict)
     flushed: dict[str, set[str]] = field(default_factory=dict)
+    addresses: dict[str, str] = field(default_factory=dict)
     rows: dict[str, dict[str, int]] = field(default_factory=dict)
     retained: list[Operation] = field(default_factory=list)
     carried: set[Place] = field(default_factory=set)
@@ -70,6 +71,7 @@ def encode_state(state: GroupState) -> bytes:
     for name, flushed in state.flushed.items():
         writer.name(name)
         writer.names(sorted(flushed))
+    writer.texts(state.addresses)
     writer.number(len(state.rows))
     for name, row in state.rows.items():
         writer.name(name)
@@ -94,6 +96,7 @@ def decode_state(data: bytes) -> GroupState:
         name, final = parser.name(), parser.number()
         state.gone[name] = Final(final >> 1, bool(final & 1))
     state.flushed = {parser.name(): set(parser.names()) for _ in range(parser.count())}
+    state.addresses = parser.texts()
     state.rows = {parser.name(): parser.counts() for _ in range(parser.count())}
     state.retained = take_operations(parser)
     state.carried = set(parser.places())
@@ -128,6 +131,22 @@ def payload_names(data: bytes) -> tuple[str, ...]:
     names = parser.names()
     parser.end()
     return names
+
+
+def join_payload(joiner: str, address: str) -> bytes:
+    """The body of a message that lets somebody in."""
+    writer = Writer()
+    writer.names([joiner])
+    writer.texts({joiner: address})
+    return writer.bytes()
+
+
+def payload_join(data: bytes) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Who is let in, and where they are reached."""
+    parser = Parser(data, 1, len(data))
+    names, addresses = parser.names(), parser.texts()
+    parser.end()
+    return names, addresses
 
 
 def operations_payload(operations: list[Operation]) -> bytes:

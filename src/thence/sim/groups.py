@@ -137,7 +137,7 @@ class GroupWorld:
         process.waking = NEVER
         process.node = GroupNode(
             name, process.shelf, process.application, self.diary, tuple(self.names), self.settings,
-            self.now, floor,
+            self.now, floor, f"at {name}",
         )  # fmt: skip
         self._step(name, lambda node: None)  # noqa: ARG005
 
