@@ -36,8 +36,10 @@ from thence.core.groups import (
     number_of,
     process_of,
 )
+from thence.core.machine import Wake
 from thence.members.attempt import Attempt
 from thence.members.sides import Course, course
+from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
 from thence.replica.group_lives import Lives
 from thence.replica.group_member import Member
@@ -203,12 +205,15 @@ class GroupNode:
         """Of the incarnation whose log is written."""
         return number_of(self.member.me) if self.member else 0
 
-    def commit(self, now: int) -> list[Sync]:
-        """Write down what must not be forgotten; what is to be synced before the posts leave."""
-        log = self._lives.log
-        if log is None or self.member is None:
-            return []
-        return [effect for effect in log.commit(now) if isinstance(effect, Sync)]
+    @property
+    def log(self) -> OpLog | None:
+        """Of the incarnation that runs."""
+        return self._lives.log if self.member is not None else None
+
+    def commit(self, now: int) -> list[Sync | Wake]:
+        """Write down what must not be forgotten; what is to be synced before the posts leave, and when
+        the log wants to be woken."""
+        return [] if self.log is None else self.log.commit(now)
 
     def synced(self, sync: Sync, now: int) -> None:
         if self._lives.log is not None:

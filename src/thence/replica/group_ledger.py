@@ -15,6 +15,7 @@ from thence.core.message import Message
 from thence.oplog.log import OpLog
 from thence.order.graph import GraphOrderer, GraphTagger
 from thence.order.roster import Roster
+from thence.order.window import GraphTag
 from thence.replica.group_state import GroupState
 
 
@@ -94,7 +95,7 @@ class Ledger:
         row = self.window.row(self.number(member))
         return {name: count for name, count in zip(self.names, row, strict=True) if count}
 
-    def delivered(self, message: Message, named: Named) -> None:
+    def delivered(self, message: Message, named: Named) -> GraphTag:
         self.counts[message.dot & ORIGIN_MASK] = named.seq
-        self.window.see(message)
         self.kept[message.dot] = named
+        return self.window.see(message)

@@ -141,17 +141,17 @@ class Member:
 
     def _delivered(self, message: Message, named: Named, now: int) -> None:
         """What a delivery does, whoever sent the message and whether or not it is for the first time."""
-        self.ledger.delivered(message, named)
+        tag = self.ledger.delivered(message, named)
         self._peers.use(named.origin)
         kind = named.payload[0]
         if kind == OPERATION:
             operation = Operation(named.origin, named.seq, named.payload[1:])
             if self.operations.came(operation):
-                self._application.apply(operation, named.origin == self.me)
+                self._application.apply(operation, named.origin == self.me, tag)
         elif kind == CARRY:
             for operation in payload_operations(named.payload):
                 if self.operations.was_carried(operation, self.ledger.count):
-                    self._application.apply(operation, False)
+                    self._application.apply(operation, False, tag)
         else:
             self._membership(kind, message, named, now)
 
@@ -273,7 +273,9 @@ class Member:
         ledger = self.ledger
         found = ledger.window.sweep()
         for tag in found:
-            self._diary.row(STABLE, ledger.place(tag.dot), None, now)
+            place = ledger.place(tag.dot)
+            self._diary.row(STABLE, place, None, now)
+            self._application.stable(place, tag)
             ledger.kept.pop(tag.dot, None)
         if found:
             self._log.mark_stable([ledger.window.stable_up_to(index) for index in range(len(ledger.names))])

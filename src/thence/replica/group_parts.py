@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from thence.core.groups import Place
+from thence.core.tag import Tag
 from thence.members.operations import Operation as Operation
 from thence.oplog.log import OpLog
 
@@ -11,8 +12,13 @@ class Application(Protocol):
     """Whoever gets the operations. Its state is opaque to the middleware and always that of everything that
     was applied."""
 
-    def apply(self, operation: Operation, own: bool) -> None:
-        """An operation takes effect, after everything that it follows from; each once."""
+    def apply(self, operation: Operation, own: bool, tag: Tag) -> None:
+        """An operation takes effect, after everything that it follows from; each once. `tag`: of the message
+        that it came in."""
+        ...
+
+    def stable(self, place: Place, tag: Tag) -> None:
+        """Every member has this message."""
         ...
 
     def state(self) -> bytes: ...

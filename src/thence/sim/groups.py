@@ -17,6 +17,7 @@ from random import Random
 from thence.core.errors import InvariantError, PeerError, UsageError
 from thence.core.group_codec import decode, encode
 from thence.core.groups import GroupPacket, Place, process_of
+from thence.core.machine import Wake
 from thence.replica.group import NEVER, GroupNode
 from thence.replica.group_settings import GroupSettings
 from thence.sim.groups_parts import SimApplication, SimDiary, SimShelf
@@ -217,6 +218,8 @@ class GroupWorld:
             self.crash(name)
             return
         for sync in syncs:
+            if isinstance(sync, Wake):
+                continue  # its policy wakes nobody
             process.shelf.sync(node.number, sync.file)
             node.synced(sync, self.now)
         for diary in mine:

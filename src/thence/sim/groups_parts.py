@@ -6,6 +6,7 @@ import msgspec
 
 from thence.core.errors import InvariantError
 from thence.core.groups import Place
+from thence.core.tag import Tag
 from thence.oplog.log import OpLog
 from thence.oplog.settings import Settings as LogSettings
 from thence.replica.group_parts import Operation
@@ -77,7 +78,10 @@ class SimApplication:
         self.padding = b""
         """Makes the state as large as one likes."""
 
-    def apply(self, operation: Operation, own: bool) -> None:  # noqa: ARG002
+    def stable(self, place: Place, tag: Tag) -> None:
+        """Nothing that it would remember."""
+
+    def apply(self, operation: Operation, own: bool, tag: Tag) -> None:  # noqa: ARG002
         place = (operation.origin, operation.seq)
         if place in self.applied:
             raise InvariantError(f"{place} takes effect twice")
