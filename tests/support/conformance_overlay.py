@@ -11,7 +11,7 @@ from support.traces import read
 from thence.check.oracle import judge
 from thence.core.history import History
 from thence.core.machine import Transmit
-from thence.core.overlay import Neighbour
+from thence.core.overlay import Neighbour, Refuse, ShuffleReply
 from thence.core.states import States
 from thence.members.views import Connect, ViewSettings
 from thence.sim.faults import Cut, Pause, apart
@@ -144,6 +144,35 @@ def alone(views: Any) -> None:
     assert tries >= 10, f"lost: tried {tries} times"
 
 
+def _asks(machine: Any, now: int, names: Iterable[int]) -> list[int]:
+    """Whom it asks to be a neighbour, everybody refusing, when it hears of these names."""
+    machine.receive(1, ShuffleReply(tuple(names)), now)
+    asked: list[int] = []
+    effects = machine.wake(now)
+    while wanted := [effect.peer for effect in effects if isinstance(effect, Connect)]:
+        effects = []
+        for peer in wanted:
+            asked.append(peer)
+            effects += [*machine.up(peer, now), *machine.receive(peer, Refuse(), now)]
+    return asked
+
+
+def content(views: Any) -> None:
+    """One free place is left to those who need a neighbour when many had no room; two are not, and whoever
+    loses a neighbour begins to look again."""
+    machine = views(0, Random(1), (), ViewSettings(active=3))
+    for peer in (1, 2):
+        machine.up(peer, 0)
+        machine.receive(peer, Neighbour(False), 0)
+    assert len(_asks(machine, SECOND, range(10, 17))) >= 5, "size: gives up too soon"
+    _asks(machine, 20 * SECOND, range(20, 30))
+    for later in range(4):
+        found = _asks(machine, (40 + 20 * later) * SECOND, range(30 + 10 * later, 40 + 10 * later))
+        assert not found, f"restless: {len(found)} more are asked"
+    machine.down(2, 200 * SECOND)
+    assert len(_asks(machine, 200 * SECOND, range(70, 80))) >= 8, "size: does not look for a second neighbour"
+
+
 def halves(views: Any) -> None:
     """Two halves of a healed partition always merge, also in groups of three or four."""
     for nodes in (3, 4, 9):
@@ -179,8 +208,8 @@ def view_storms(views: Any) -> None:
 
 
 VIEW_CHECKS = {
-    "connects": connects, "vanished": vanished, "unreached": unreached, "alone": alone, "halves": halves,
-    "sleeper": sleeper, "born apart": born_apart, "killed": killed, "storms": view_storms,
+    "connects": connects, "vanished": vanished, "unreached": unreached, "alone": alone, "content": content,
+    "halves": halves, "sleeper": sleeper, "born apart": born_apart, "killed": killed, "storms": view_storms,
 }  # fmt: skip
 
 

@@ -46,12 +46,17 @@ AT_ONCE = 2
 """Peers asked at a time to fill free places: one that hangs must not hold up the others, and a node that
 asked for more than it has room for would have to drop those who agreed."""
 
+ENOUGH_REFUSALS = 8
+"""So many had no room since the last neighbour was lost: views are full nearly everywhere, and a single free
+place is left to somebody who needs a neighbour. Looking on would bring one in the end, long after everything
+else has come to rest, for a fifth way that nobody needs."""
+
 
 class HyParView:
     __slots__ = (
         "_active", "_asked", "_contacts", "_effects", "_fill_at", "_fill_wait", "_hungry_wait", "_links",
-        "_lost", "_me", "_passive", "_random", "_refused", "_replies", "_settings", "_shuffle_at",
-        "_shuffled", "_wake_at",
+        "_lost", "_me", "_passive", "_random", "_refusals", "_refused", "_replies", "_settings",
+        "_shuffle_at", "_shuffled", "_wake_at",
     )  # fmt: skip
 
     def __init__(
@@ -71,6 +76,8 @@ class HyParView:
         """What waits for a link to be opened."""
         self._refused: dict[int, None] = {}
         """Who had no room since the last shuffle."""
+        self._refusals = 0
+        """How many had none since a neighbour was lost."""
         self._shuffled: tuple[int, ...] = ()
         self._shuffle_at = NEVER
         self._fill_at = NEVER
@@ -96,6 +103,21 @@ class HyParView:
     def start(self, now: int) -> list[MembersEffect]:
         self._shuffle_at = now + self._jittered(self._settings.shuffle_every_us)
         self._fill(now)
+        return self._take(now)
+
+    def resume(self, now: int) -> list[MembersEffect]:
+        """Outstanding wake-ups, and whatever was asked of others, were lost."""
+        for peer in tuple(self._asked):
+            del self._asked[peer]
+            self._failed(peer, now)
+        self._replies.clear()
+        self._fill_at = self._wake_at = NEVER
+        return self.start(now)
+
+    def seek(self, peer: int, now: int) -> list[MembersEffect]:
+        """Somebody who is there but not in reach, or so it seems: be its neighbour, whoever must go for it."""
+        if peer not in self._active and peer not in self._asked:
+            self._ask(peer, Neighbour(True), now)
         return self._take(now)
 
     def leave(self, now: int) -> list[MembersEffect]:
@@ -124,11 +146,13 @@ class HyParView:
         """The link to `peer` broke, or could not be opened."""
         self._links.pop(peer, None)
         self._replies.pop(peer, None)
+        self._refused.pop(peer, None)  # it is not for want of room that it cannot be had
         if peer in self._active:
             del self._active[peer]
             self._effects.append(NeighbourDown(peer))
             self._lost.add(peer, now)
             self._hungry_wait = self._settings.retry_first_us
+            self._refusals = 0
         if self._asked.pop(peer, None) is not None:
             self._failed(peer, now)
         self._passive.discard(peer)
@@ -207,6 +231,7 @@ class HyParView:
     def _turned_down(self, peer: int, now: int) -> None:
         self._asked.pop(peer, None)
         self._refused[peer] = None
+        self._refusals += 1
         self._passive.add(peer)
         self._close_idle(peer)
         self._fill(now)
@@ -215,6 +240,7 @@ class HyParView:
         if peer in self._active:
             del self._active[peer]
             self._effects.append(NeighbourDown(peer))
+            self._refusals = 0
         self._asked.pop(peer, None)
         if packet.reason == LEAVING:
             self._passive.discard(peer)
@@ -288,6 +314,9 @@ class HyParView:
         if first is not None and first not in taken:
             self._ask(first, Neighbour(urgent), now)
             return
+        one_left = len(self._active) + len(filling) >= self._settings.active - 1
+        if self._active and one_left and self._refusals >= ENOUGH_REFUSALS:
+            return
         taken.update(self._refused)
         candidates = [peer for peer in self._passive if peer not in taken]
         if not candidates and self._active:
@@ -298,7 +327,7 @@ class HyParView:
             self._fill_at = NEVER
         elif not self._active:
             self._beg(now)
-        elif len(self._active) + len(filling) > self._settings.active - 2:
+        elif one_left:
             return  # one free place is nothing to make others change for
         elif self._full():
             # With two, it pays to be put between two neighbours that have none: nobody loses one by it.
