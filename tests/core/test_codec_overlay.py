@@ -32,6 +32,7 @@ from thence.core.overlay import (
     ShuffleReply,
     StatePiece,
     Sync,
+    Tellings,
     Tree,
 )
 
@@ -46,6 +47,7 @@ PACKETS: list[OverlayPacket] = [
     Resync(), Sync(0, (), True), Sync(70, (), False), More(), Pull((0,) * SIZE),
     StatePiece(1, CLOCK, 0, 1, b""),
     Ping(1 << 50), Pong(0), Tree(7 << 20 | 299, 3), StatePiece(300, FULL, 2, 3, b"state"),
+    Tellings(()), Tellings(((299, 5 << 40 | 7, (pack(1, 3), pack(299, 1 << 30))), (0, 1, ()))),
 ]  # fmt: skip
 
 

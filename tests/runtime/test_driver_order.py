@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from thence.core.codec import Codec
-from thence.core.machine import Ack
+from thence.core.machine import Ack, LinkEffect
 from thence.oplog.log import OpLog
 from thence.oplog.settings import Settings
 from thence.order.engines import engine
@@ -51,6 +51,9 @@ class Wire:
 
     def send(self, peer: int, packets: Sequence[bytes]) -> None:
         self.sent += packets
+
+    def relink(self, wishes: Sequence[LinkEffect]) -> None:
+        raise AssertionError("a mesh has no wishes")
 
     def begin_anew(self, why: str) -> None:
         raise AssertionError(why)

@@ -9,6 +9,7 @@ import pytest
 
 from thence.core.errors import UsageError
 from thence.order.engines import ENGINES
+from thence.replica.live import TREES
 from thence.runtime.address import Address
 from thence.runtime.settings import PROFILES, LinkSettings, MeshSettings, NodeSettings, Order, SpreadName
 from thence.runtime.sources import KINDS, PARTS, compose, of_words, variable_of
@@ -240,7 +241,7 @@ def test_a_profile_changes_what_exists_and_nothing_that_stays_the_same(profile: 
 def test_orders_and_spreads_are_those_that_exist() -> None:
     """This room may not ask the rooms that have them."""
     assert get_args(Order) == tuple(ENGINES)
-    assert set(get_args(SpreadName)) <= set(SPREADS)
+    assert set(get_args(SpreadName)) <= {*SPREADS, *TREES}
     assert all(name in PARTS for name in ("links", "mesh", "stability", "application", "log"))
     assert {each.name for each in fields(MeshSettings)} == {each.name for each in fields(SessionSettings)}
 

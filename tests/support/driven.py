@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from thence.core.codec import Codec
 from thence.core.errors import StorageError
-from thence.core.machine import Ack, Packet, Phantom
+from thence.core.machine import Ack, LinkEffect, Packet, Phantom
 from thence.core.message import Message
 from thence.core.storage import DiskError
 from thence.oplog.log import OpLog
@@ -149,6 +149,9 @@ class Bench:
             packet = self.codec.decode(data)
             self.sent.append((peer, packet))
             self.journal.append(f"send {peer} {type(packet).__name__}")
+
+    def relink(self, wishes: Sequence[LinkEffect]) -> None:
+        raise AssertionError("a mesh has no wishes")
 
     def begin_anew(self, why: str) -> None:
         self.anew.append(why)

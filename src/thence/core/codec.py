@@ -164,7 +164,7 @@ class Codec:
                 put(out, member)
         elif isinstance(packet, tuple):
             out[1] = KIND_OF[type(packet)]
-            put_body(out, packet, self.put_message)
+            put_body(out, packet, self.put_message, self._put_stamp)
         else:
             out[1] = PHANTOM
             put(out, packet.asks)
@@ -266,7 +266,7 @@ class Codec:
         if kind == RELAY:
             return Relay(self._take_origins(reader))
         if kind >= FIRST:
-            return take_body(kind, reader, self._size, self._take_message)
+            return take_body(kind, reader, self._size, self._take_message, self._take_stamp)
         raise PeerError(f"a packet of kind {kind}")
 
     def _take_origins(self, reader: Reader) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ replayed exactly by its inputs.
 Times are integers: microseconds since whatever the driver chose.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from thence.core.message import Message
 from thence.core.overlay import OverlayPacket
@@ -79,6 +79,18 @@ class Wake:
         self.at: Final = at
 
 
+class Connect(NamedTuple):
+    """Open a link to `peer`. If there is one already, or the other end opens one, that one does."""
+
+    peer: int
+
+
+class Close(NamedTuple):
+    """The link to `peer` is not needed; what was sent on it still arrives."""
+
+    peer: int
+
+
 class Forward:
     """An ordering engine's request to pass `message` on to `peers`, hop by hop."""
 
@@ -117,3 +129,6 @@ SpreadEffect = Message | Transmit | Wake | Forget
 
 Effect = Transmit | Wake
 """What a whole node asks of its driver."""
+
+LinkEffect = Connect | Close
+"""What a node that chooses its own neighbours asks for besides."""

@@ -115,7 +115,7 @@ class HyParView:
         return self.start(now)
 
     def seek(self, peer: int, now: int) -> list[MembersEffect]:
-        """Somebody who is there but not in reach, or so it seems: be its neighbour, whoever must go for it."""
+        """Somebody who is out of reach, or so it seems: be its neighbour, whoever must go for it."""
         if peer not in self._active and peer not in self._asked:
             self._ask(peer, Neighbour(True), now)
         return self._take(now)

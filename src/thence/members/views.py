@@ -6,7 +6,11 @@ from random import Random
 from typing import Final, NamedTuple
 
 from thence.core.errors import UsageError
-from thence.core.machine import Transmit, Wake
+from thence.core.machine import Close, Connect, Transmit, Wake
+
+__all__ = [
+    "Close", "Connect", "Lost", "MembersEffect", "NeighbourDown", "NeighbourUp", "Passive", "ViewSettings",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,18 +44,6 @@ class ViewSettings:
             raise UsageError("view settings: need 0 < retry_first <= retry_most")
         if min(self.shuffle_every_us, self.answer_us) < 1:
             raise UsageError("view settings: need positive times")
-
-
-class Connect(NamedTuple):
-    """Open a link to `peer`. If there is one already, or the other end opens one, that one does."""
-
-    peer: int
-
-
-class Close(NamedTuple):
-    """The link to `peer` is not needed; what was sent on it still arrives."""
-
-    peer: int
 
 
 class NeighbourUp(NamedTuple):

@@ -1,25 +1,36 @@
 """The replica that a live node runs, by names: what `runtime` needs of engines and spreads."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import NamedTuple, Protocol
 
 from thence.core.codec import Codec
 from thence.core.errors import UsageError
+from thence.core.machine import Effect, LinkEffect
 from thence.core.message import Message
+from thence.members.hyparview import HyParView
+from thence.members.views import ViewSettings
 from thence.oplog.log import OpLog
+from thence.order.engine import Engine
 from thence.order.engines import ENGINES, engine
 from thence.order.herald import HeraldSettings
+from thence.order.streamed import STREAMED
 from thence.replica.durable import INBOX_MAX, DurableReplica
 from thence.replica.history import LogHistory
-from thence.spread.sessions import SessionMesh, SessionSettings
+from thence.replica.overlay import Overlay
+from thence.replica.tree import StepHistory, TreeReplica
+from thence.spread.sessions import Progress, SessionMesh, SessionSettings
+from thence.spread.sync_tree import SyncTree
 from thence.trace.recorder import Recorder
 
-__all__ = ["DURABLE", "HeraldSettings", "Live", "LiveSettings", "SessionSettings", "live"]
+__all__ = ["DURABLE", "TREES", "HeraldSettings", "Live", "LiveSettings", "SessionSettings", "live"]
 
 DURABLE = tuple([name for name, kind in ENGINES.items() if kind.prompt and kind.witness is not None])
 """Engines whose messages are written down as they were tagged."""
 
+TREES = {"tree": "sync-tree", "sync-tree": "sync-tree"}
+"""Spreads over partial views, by what people call them."""
 
 SWEEP_EVERY = 256
 """The driver looks for what is stable every few milliseconds; this is for when there is much in between."""
@@ -35,24 +46,57 @@ class LiveSettings:
     inbox_max: int = INBOX_MAX
     recovering: bool = False
     """The log may lack messages that this node has sent: see `spread/sessions.py`."""
+    neighbours: int = 5
+    """Of a tree: links that a node keeps."""
+    random: Random = field(default_factory=lambda: Random(0))
+    """Of a tree: the source of its chance."""
+
+
+class Carrier(Protocol):
+    """What a driver asks a spread that it does not know."""
+
+    @property
+    def recovering(self) -> bool: ...
+
+    @property
+    def waiting_for(self) -> list[int]: ...
+
+    def progress(self, peer: int) -> Progress: ...
 
 
 class Live(NamedTuple):
     """One node's replica, and what its driver needs beside it."""
 
     replica: DurableReplica
-    mesh: SessionMesh
+    mesh: Carrier
     codec: Codec
     predecessors: Callable[[Message], tuple[int, ...] | None]
+    overlay: Overlay | None = None
+    """Of a node that chooses its neighbours."""
+
+    def start(self, now: int) -> list[Effect]:
+        """The node is new."""
+        self.replica.start(now)
+        return self.replica.resume(now) if self.overlay is not None else []
+
+    def take_wishes(self) -> Sequence[LinkEffect]:
+        """Links to be opened and closed, since the last time."""
+        if self.overlay is None or not self.overlay.wishes:
+            return ()
+        wishes = tuple(self.overlay.wishes)
+        self.overlay.wishes.clear()
+        return wishes
 
 
 def live(
     me: int, size: int, settings: LiveSettings, recorder: Recorder, log: OpLog, taken: int, now: int
 ) -> Live:
+    if settings.spread in TREES:
+        return _over_tree(me, size, settings, recorder, log, taken, now)
     if settings.order not in DURABLE:
         raise UsageError(f"a live node orders by {' or '.join(DURABLE)}, not {settings.order!r}")
     if settings.spread != "mesh":
-        raise UsageError(f"a live node spreads by mesh, not {settings.spread!r}")
+        raise UsageError(f"a live node spreads by mesh or {', '.join(TREES)}, not {settings.spread!r}")
     kind = engine(settings.order)
     codec = Codec(size, kind.stamps_are_dots)
     mesh = SessionMesh(me, size, LogHistory(log, codec), settings.sessions, settings.recovering)
@@ -73,3 +117,42 @@ def live(
     if settings.recovering:
         replica.regain()
     return Live(replica, mesh, codec, kind.predecessors)
+
+
+def _over_tree(
+    me: int, size: int, settings: LiveSettings, recorder: Recorder, log: OpLog, taken: int, now: int
+) -> Live:
+    if settings.recovering:
+        raise UsageError("this node may have forgotten what it sent, and can regain it over a mesh only")
+    kind = tree_engine(settings.order)
+    codec = Codec(size, kind.stamps_are_dots)
+    history = StepHistory(log, codec)
+    random = settings.random
+    others = [peer for peer in range(size) if peer != me]
+    views = ViewSettings(active=settings.neighbours)
+    overlay = Overlay(me, HyParView(me, random, others, views), SyncTree(me, size, history), random)
+    replica = TreeReplica(
+        me,
+        size,
+        kind,
+        overlay,
+        recorder,
+        log,
+        history,
+        taken,
+        now,
+        settings.stability,
+        settings.inbox_max,
+        settings.herald,
+        SWEEP_EVERY,
+    )
+    return Live(replica, overlay, codec, kind.predecessors, overlay)
+
+
+def tree_engine(name: str) -> Engine:
+    """A tree is causal by itself; `graph` and `vector` add tags and stability."""
+    if name == STREAMED.name:
+        return STREAMED
+    if name not in DURABLE:
+        raise UsageError(f"over a tree nodes order by {' or '.join(DURABLE)} or none, not {name!r}")
+    return engine(name)

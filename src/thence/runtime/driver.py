@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, Protocol
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
 from thence.core.errors import PeerError, StorageError, UsageError
-from thence.core.machine import Effect, Transmit, Wake
+from thence.core.machine import Effect, LinkEffect, Transmit, Wake
 from thence.core.message import Message
 from thence.core.storage import Files
 from thence.oplog.log import OpLog
@@ -54,6 +54,10 @@ class Outlet(Protocol):
 
     def send(self, peer: int, packets: Sequence[bytes]) -> None: ...
 
+    def relink(self, wishes: Sequence[LinkEffect]) -> None:
+        """Open and close these links."""
+        ...
+
     def begin_anew(self, why: str) -> None:
         """Drop every link, and make none while the driver is in trouble."""
         ...
@@ -79,6 +83,8 @@ class _Leaving(NamedTuple):
     """For the trace, before anything else: under `always` a trace must not know what the disk may forget."""
     packets: dict[int, list[bytes]]
     answers: Sequence["Answer"]
+    wishes: Sequence[LinkEffect] = ()
+    """Links to be opened and closed, after the packets: some of those say why."""
 
 
 class Driver:
@@ -98,6 +104,7 @@ class Driver:
         self.replica: Final = live.replica
         self.mesh: Final = live.mesh
         self._codec: Final = live.codec
+        self._take_wishes: Final = live.take_wishes
         self._log: Final = log
         self._files: Final = files
         self._outlet: Final = outlet
@@ -301,8 +308,9 @@ class Driver:
                         packets[peer] = [data]
             else:
                 self._wake_at(effect.at)
-        if packets or answers or rows:
-            self._held.append(_Leaving(self._log.tail, rows, packets, answers))
+        wishes = self._take_wishes()
+        if packets or answers or rows or wishes:
+            self._held.append(_Leaving(self._log.tail, rows, packets, answers, wishes))
             self._leave()
         self._sink.stepped(now)
         if self.trouble is None and now - self._collected_at > COLLECT_EVERY_US:
@@ -320,6 +328,8 @@ class Driver:
                 return
             for peer, packets in leaving.packets.items():
                 self._outlet.send(peer, packets)
+            if leaving.wishes:
+                self._outlet.relink(leaving.wishes)
             for future, delivered in leaving.answers:
                 if not future.done():
                     future.set_result(delivered)
@@ -405,7 +415,7 @@ class Driver:
         self.trouble = error
         self.replica.roll_back(self._clock())
         # What is committed goes to the peers when the links are back, and its answers wait for their sync.
-        self._held = deque([held._replace(packets={}) for held in self._held])
+        self._held = deque([held._replace(packets={}, wishes=()) for held in self._held])
         self._refuse_batch(refused(error))
         self._outlet.begin_anew(str(error))
         self._probe_later()

@@ -11,7 +11,8 @@ else, nothing can be sent back to whoever said it, and with a fresh nonce from e
 worth nothing. Reasons that a person needs are told (`refuse`); that a proof is wrong is not explained.
 
 An opener that only asks for the group (`Aim.ASK`, see discovery.py) may leave open whom it means to reach and
-may have no log yet; it gets an answer instead of a link.
+may have no log yet; it gets an answer instead of a link. So does one that calls (`Aim.CALL`): the answer is
+empty, and the link comes from the other side.
 
 Invariant: `admit` sees only a side that has proven itself; `peer` is set only once that side was admitted.
 """
@@ -138,7 +139,7 @@ class Opener:
         if reason is not None:
             raise _refuse(reason)
         self.peer = peer
-        self._expects = ANSWER if self._me.aim is Aim.ASK else READY
+        self._expects = READY if self._me.aim is Aim.LINK else ANSWER
         return [link_frame(PROOF, _prove(self._secret, b"opener", self._hello, frame))]
 
 
@@ -181,7 +182,7 @@ class Acceptor:
             raise _refuse(reason)
         self.peer = self.hello
         self.done = True
-        if self.hello.aim is Aim.ASK:
+        if self.hello.aim is not Aim.LINK:
             return [link_frame(ANSWER, self._judge.answer(self.hello))]
         return [link_frame(READY)]
 
@@ -192,7 +193,7 @@ class Acceptor:
         they, me = hello.identity, self._me
         if they.cluster != me.cluster:
             raise _refuse(f"{they.name} belongs to cluster {they.cluster}, {me.name} to {me.cluster}")
-        if hello.aim is Aim.LINK and not hello.target:
+        if hello.aim is not Aim.ASK and not hello.target:
             raise PeerError("a link to nobody in particular")
         if hello.target and hello.target != me.name:
             raise _refuse(f"this is {me.name}, not {hello.target}")

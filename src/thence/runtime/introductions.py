@@ -50,6 +50,8 @@ class Identity:
 class Aim(IntEnum):
     LINK = 0
     ASK = 1
+    CALL = 2
+    """Open a link to me: from the one with the larger name, which does not open links itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,7 @@ def take_introduction(reader: Reader) -> Introduction:
         why = f"protocol version {protocol}, where this is version {PROTOCOL}"
         raise RefusalError(why, told=why)
     aim = reader.take()
-    if aim not in (Aim.LINK, Aim.ASK):
+    if aim not in tuple(Aim):
         raise PeerError(f"a hello with aim {aim}")
     cluster = _take_text(reader, "cluster")
     name = _take_text(reader, "name")

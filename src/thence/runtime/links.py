@@ -3,6 +3,11 @@
 The member with the smaller name dials; the other one listens. Whoever dials keeps trying; whoever listens
 believes the newest proven connection, since its other end would not have opened it if the old one lived.
 
+A node that chooses its neighbours opens links *on demand*: `connect` is followed by one `link_up` or
+`link_down`, whichever end has the smaller name. If it is the other end, that one is called (a short
+connection whose hello says so) and dials. What is closed by `disconnect` is not told; nothing is dialled
+again.
+
 The handler is never called from inside a call that it makes itself (`write`, `cut_off`, `cut`, …): that a
 link went down is told from the event loop, and always before the same peer is told to be up again.
 """
@@ -67,12 +72,15 @@ class Links:
         *,
         limits: LinkLimits | None = None,
         advertise: Address | None = None,
+        on_demand: bool = False,
     ) -> None:
-        """`advertise`: where others reach this node, if that is not where it listens."""
+        """`advertise`: where others reach this node, if that is not where it listens. `on_demand`: links are
+        opened when they are asked for, not all of them and for good."""
         me.check()
         self._me: Final = me
         self._secret: Final = secret
         self._advertise: Final = advertise
+        self._on_demand: Final = on_demand
         self._settings: Final = settings
         self._limits: Final = limits or LinkLimits()
         self._handler: Final = handler
@@ -100,7 +108,7 @@ class Links:
         self.address = await self._listener.start(self.address)
         self._running = True
         for peer in self._peers.values():
-            self._dial_after(peer, 0)
+            self._keep_up(peer, 0)
 
     async def close(self) -> None:
         """Sends what is buffered, for a moment; afterwards nothing of this is left on the event loop."""
@@ -120,7 +128,7 @@ class Links:
             raise UsageError(f"{name} is a peer already")
         peer = Peer(name, address, dials=self._me.name < name, now=self._clock())
         self._peers[name] = peer
-        self._dial_after(peer, 0)
+        self._keep_up(peer, 0)
 
     def remove_peer(self, name: str) -> None:
         peer = self._known(name)
@@ -130,6 +138,29 @@ class Links:
         del self._peers[name]
 
     # What the node calls.
+
+    def connect(self, name: str) -> None:
+        """On demand: there shall be a link to this peer. One that is up will do."""
+        peer = self._known(name)
+        peer.wanted = self._running and peer.link is None
+        if not peer.wanted or peer.pending is not None or peer.timer is not None:
+            return
+        if peer.cut:
+            self._not_to_be_had(peer, "cut on request")
+        elif self._clock() < peer.shunned_until_us:
+            self._not_to_be_had(peer, "cut off a short while ago")
+        else:
+            self._dial(peer, Aim.LINK if peer.dials else Aim.CALL)
+
+    def disconnect(self, name: str) -> None:
+        """On demand: the link to this peer is not needed. What was written still leaves."""
+        peer = self._known(name)
+        peer.wanted = False
+        peer.stop_dialling()
+        link, peer.link = peer.link, None
+        if link is not None:
+            peer.left(link, self._clock())
+            link.end(End.CLOSED, "not needed")
 
     def write(self, peer: str, packets: Sequence[bytes]) -> None:
         """All of them at once; nothing happens if there is no link to this peer."""
@@ -159,6 +190,7 @@ class Links:
         if known.link is not None:
             known.link.abort()
         known.stop_dialling()
+        self._not_to_be_had(known, "cut on request")
 
     def mend(self, peer: str) -> None:
         known = self._known(peer)
@@ -167,7 +199,8 @@ class Links:
         known.failures = 0
         if known.link is None:
             known.stop_dialling()
-            self._dial_after(known, 0)
+            self._not_to_be_had(known, "it was cut")
+            self._keep_up(known, 0)
 
     def slow(self, peer: str, delay_us: int) -> None:
         """Whatever is written to this peer leaves so much later; 0: at once again."""
@@ -185,14 +218,19 @@ class Links:
 
     # Dialling.
 
+    def _keep_up(self, peer: Peer, delay_us: int) -> None:
+        """See to it that there is a link again, if that is not left to the node."""
+        if not self._on_demand:
+            self._dial_after(peer, delay_us)
+
     def _dial_after(self, peer: Peer, delay_us: int) -> None:
         if self._running and peer.dials and not peer.cut:
             loop = asyncio.get_running_loop()
             peer.timer = loop.call_later(delay_us / 1_000_000, self._dial, peer)
 
-    def _dial(self, peer: Peer) -> None:
+    def _dial(self, peer: Peer, aim: Aim = Aim.LINK) -> None:
         peer.timer = None
-        mine = Introduction(self._me, peer.name, Aim.LINK, self._instance, draw_nonce())
+        mine = Introduction(self._me, peer.name, aim, self._instance, draw_nonce())
         opener = Opener(mine, self._secret, self._admit)
         connection = Connection(self, opener, self._settings, self._limits, self._clock)
         connection.peer_name = peer.name
@@ -216,7 +254,34 @@ class Links:
         if why != peer.trouble:  # once per series, not once per attempt
             self._log.warn("no link", peer=peer.name, why=why)
         peer.count(end, why)
-        self._dial_after(peer, backoff_us(peer.failures, self._settings, self._random))
+        self._keep_up(peer, backoff_us(peer.failures, self._settings, self._random))
+        self._not_to_be_had(peer, why)
+
+    def _called(self, peer: Peer) -> None:
+        """It wants a link from this end. If there is one, its other end does not know of it, unless it came
+        up while the call was under way."""
+        if peer.link is not None:
+            if self._clock() - peer.since_us < self._settings.handshake_timeout_us // 5:
+                return
+            peer.link.end(End.LOST, "the other end has lost it")
+        if peer.pending is None and peer.timer is None:
+            self._dial_after(peer, 0)
+
+    def _await_call(self, peer: Peer) -> None:
+        """The other end has heard the call: it dials, or there is no link to be had."""
+        patience_us = self._settings.connect_timeout_us + self._settings.handshake_timeout_us
+        peer.timer = asyncio.get_running_loop().call_later(patience_us / 1_000_000, self._not_called, peer)
+
+    def _not_called(self, peer: Peer) -> None:
+        peer.timer = None
+        self._not_to_be_had(peer, "it was called and did not dial")
+
+    def _not_to_be_had(self, peer: Peer, why: str) -> None:
+        """Tell the node, if it asked."""
+        if peer.wanted:
+            peer.wanted = False
+            self._downs.append((peer.name, why))
+            asyncio.get_running_loop().call_soon(self._tell_downs)
 
     # Who may come in.
 
@@ -229,13 +294,18 @@ class Links:
         peer = self._peers.get(name)
         if peer is None:
             return f"{name} is not a member that {self._me.name} knows"
-        if peer.dials:
+        if hello.aim is Aim.CALL and not self._on_demand:
+            return f"{self._me.name} keeps its links up by itself: nobody need call"
+        if peer.dials is (hello.aim is Aim.LINK):
             return f"links are opened by the smaller name: {self._me.name} dials {name}"
         if peer.cut:
             raise RefusalError("cut on request", told=None)
         return None
 
     def _answer(self, hello: Introduction) -> bytes:
+        if hello.aim is Aim.CALL:
+            self._called(self._peers[hello.identity.name])
+            return b""
         mine = (self._me.name, self._advertise or self.address)
         members = sorted([mine, *[(name, peer.address) for name, peer in self._peers.items()]])
         self._log.info("group told", to=hello.identity.name)
@@ -247,7 +317,8 @@ class Links:
         peer = self._peers.get(theirs.identity.name)
         if peer is None:
             return f"{theirs.identity.name} is no longer a member"
-        if not peer.dials and self._clock() < peer.shunned_until_us:
+        comes = not peer.dials or theirs.aim is Aim.CALL
+        if comes and self._clock() < peer.shunned_until_us:
             return "cut off for misbehaviour a short while ago"
         if peer.is_copy(theirs):
             return f"another process is {peer.name} with the same log and boot: a copy of its data folder?"
@@ -261,7 +332,11 @@ class Links:
     def connection_up(self, connection: Connection, now: int) -> None:
         self._listener.forget(connection)
         theirs = connection.handshake.peer
-        if theirs is None or theirs.aim is Aim.ASK:
+        if theirs is None or theirs.aim is not Aim.LINK:
+            caller = self._peers.get(connection.peer_name)
+            if caller is not None and caller.pending is connection:
+                caller.pending = None
+                self._await_call(caller)
             connection.end(End.CLOSED, "asked and answered")
             return
         peer = self._peers.get(theirs.identity.name)
@@ -273,6 +348,8 @@ class Links:
         self._tell_downs()
         connection.peer_name = peer.name
         connection.slow(peer.delay_us)
+        if self._on_demand and peer.pending is not connection:
+            peer.stop_dialling()  # a call that need not be answered any more
         peer.came_up(connection, theirs, now)
         self._log.info("link up", peer=peer.name, remote=connection.remote, boot=theirs.identity.boot)
         self._handler.link_up(peer.name, now)
@@ -311,10 +388,10 @@ class Links:
             self._log.info("link down", peer=peer.name, why=why)
         self._downs.append((peer.name, why))
         asyncio.get_running_loop().call_soon(self._tell_downs)
-        self._dial_after(peer, wait_us)
+        self._keep_up(peer, wait_us)
 
     def _tell_downs(self) -> None:
-        while self._downs:
+        for _ in range(len(self._downs)):  # telling one may lead to another, which has its own turn
             name, why = self._downs.popleft()
             self._handler.link_down(name, why, self._clock())
 

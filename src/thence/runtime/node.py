@@ -15,6 +15,7 @@ from typing import Final, Protocol
 
 from thence.core.dots import ORIGIN_MASK, seq_of
 from thence.core.errors import StorageError, UsageError
+from thence.core.machine import Connect, LinkEffect
 from thence.core.storage import DamageError
 from thence.oplog.log import OpLog
 from thence.oplog.record import BOOT_BITS
@@ -79,6 +80,7 @@ class Node:
         self._trace: LiveTrace | None = None
         self._control: ControlServer | None = None
         self._links: Links | None = None
+        self._early_wishes: list[LinkEffect] = []
         self._state = "starting"
         self._regaining = False
         self._progress_at = clock()
@@ -130,9 +132,7 @@ class Node:
         )  # fmt: skip
         self.driver.on_delivery = self.instruments.delivery.observe
         self._loader = Loader(self.publish)
-        if fresh:
-            made.replica.start(now)
-        self.driver.start([] if fresh else made.replica.restart(now))
+        self.driver.start(made.start(now) if fresh else made.replica.restart(now))
         await self._listen(folder)
         self.driver.broken.add_done_callback(self._broken)
         self._state = "running"
@@ -183,6 +183,8 @@ class Node:
             stability=settings.stability.enabled,
             inbox_max=settings.application.inbox_max,
             recovering=self._regaining,
+            neighbours=settings.tree.neighbours,
+            random=Random(os.urandom(16)),
         )
         return live(
             self.me, len(self.names), how, NoRecorder() if lines is None else lines, log, log.taken, now
@@ -204,9 +206,10 @@ class Node:
         peers = {name: self.roster.address(name) for name in self.names if name != settings.name}
         self._links = Links(
             identity, settings.secret, settings.listen, peers, settings.links, self,
-            Random(os.urandom(16)), self._clock, self._says,
+            Random(os.urandom(16)), self._clock, self._says, on_demand=settings.spread != "mesh",
         )  # fmt: skip
         await self._links.start()
+        self.relink(self._early_wishes)
         self._control_at = None
         if settings.http is not None:
             self._control = ControlServer(
@@ -287,6 +290,14 @@ class Node:
     def send(self, peer: int, packets: Sequence[bytes]) -> None:
         if self._links is not None:
             self._links.write(self.names[peer], packets)
+
+    def relink(self, wishes: Sequence[LinkEffect]) -> None:
+        if self._links is None:
+            self._early_wishes += wishes
+            return
+        for wish in wishes:
+            name = self.names[wish.peer]
+            self._links.connect(name) if isinstance(wish, Connect) else self._links.disconnect(name)
 
     def begin_anew(self, why: str) -> None:
         self._says.error("cannot write: broadcasts are refused, links begin anew", why=why)

@@ -36,13 +36,13 @@ class Peer:
     __slots__ = (
         "_bytes_in", "_ups", "address", "bytes_out", "cut", "cut_offs", "delay_us", "dialling", "dials",
         "failures", "frames_in", "frames_out", "last", "link", "name", "pending", "refusals",
-        "shunned_until_us", "since_us", "timer", "trouble",
+        "shunned_until_us", "since_us", "timer", "trouble", "wanted",
     )  # fmt: skip
 
     def __init__(self, name: str, address: Address, *, dials: bool, now: int) -> None:
         self.name: Final = name
-        self.address: Final = address
-        self.dials: Final = dials
+        self.address = address
+        self.dials = dials
         """We dial it, not it us."""
         self.link: Connection | None = None
         self.pending: Connection | None = None
@@ -55,6 +55,8 @@ class Peer:
         self.last: Introduction | None = None
         """As whom it was let in the last time."""
         self.cut = False
+        self.wanted = False
+        """Where links are made on demand: the node has asked for one and not been told what became of it."""
         self.delay_us = 0
         self.since_us = now
         self.trouble = ""
@@ -75,6 +77,7 @@ class Peer:
     def came_up(self, link: Connection, theirs: Introduction, now: int) -> None:
         self.link = link
         self.pending = None
+        self.wanted = False
         self.last = theirs
         self.since_us = now
         self.trouble = ""
@@ -87,6 +90,13 @@ class Peer:
         self.failures = 1 if now - self.since_us >= steady_us else self.failures + 1
         self.since_us = now
         self.count(end, why)
+
+    def left(self, link: Connection, now: int) -> None:
+        """This node has no more use for its link."""
+        self._bytes_in += link.bytes_in
+        self.failures = 0
+        self.since_us = now
+        self.trouble = ""
 
     def count(self, end: End, why: str) -> None:
         self.trouble = why

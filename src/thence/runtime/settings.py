@@ -29,7 +29,7 @@ SECRET_BYTES_MIN: Final = 16
 """Whoever can connect sees a proof made with the secret and may try guesses against it at leisure."""
 
 Order = Literal["graph", "vector", "vector-e2e", "none"]
-SpreadName = Literal["mesh"]
+SpreadName = Literal["mesh", "tree", "sync-tree"]
 LogLevel = Literal["debug", "info", "warn", "error"]
 LogFormat = Literal["text", "json"]
 ProfileName = Literal["local", "lan", "wan"]
@@ -81,6 +81,15 @@ class MeshSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TreeSettings:
+    neighbours: int = 5
+    """Links that a node of a tree keeps: enough that the loss of any four leaves it connected."""
+
+    def __post_init__(self) -> None:
+        _positive(self, "tree")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StabilitySettings:
     enabled: bool = True
     """Find out what is causally stable. Without it nothing is ever collected from the log."""
@@ -124,6 +133,8 @@ class NodeSettings:
     order: Order = "graph"
     """Its metadata grows with concurrency, not with the size of the group."""
     spread: SpreadName = "mesh"
+    """Everybody linked to everybody: the shortest way, up to some tens of nodes. `tree` (the same as
+    `sync-tree`) keeps a few links per node, however large the group."""
     http: Address | None = ANY_PORT
     """Health, metrics and control; a port that is free, told in `control.json`. None: no HTTP at all."""
     allow_faults: bool = False
@@ -139,6 +150,7 @@ class NodeSettings:
     profile: ProfileName = "lan"
     links: LinkSettings = field(default_factory=LinkSettings)
     mesh: MeshSettings = field(default_factory=MeshSettings)
+    tree: TreeSettings = field(default_factory=TreeSettings)
     stability: StabilitySettings = field(default_factory=StabilitySettings)
     application: ApplicationSettings = field(default_factory=ApplicationSettings)
     log: LogSettings = field(default_factory=LogSettings)

@@ -114,6 +114,14 @@ class Streams:
         """Of each link: to whom, whether it is a branch, and whether this end is live."""
         return ((peer, link.branch, link.live) for peer, link in self._links.items())
 
+    def fed(self, peer: int) -> int:
+        """Up to which of this node's own messages `peer` has them, or is sent them right now; if it is not
+        streamed to, that is not this node's business."""
+        link = self._links.get(peer)
+        if link is None or not link.branch or link.live:
+            return self._clock[self._me]
+        return 0 if link.clock is None else link.clock[self._me]
+
     @property
     def syncing(self) -> bool:
         """Some stream of this node, in or out, has not caught up."""
@@ -133,8 +141,10 @@ class Streams:
         """Nothing is acknowledged message by message."""
         return []
 
-    def resume(self, now: int) -> list[SpreadEffect]:  # noqa: ARG002
-        return []
+    def resume(self, now: int) -> list[SpreadEffect]:
+        """Outstanding wake-ups were lost."""
+        self._wake_at = NEVER
+        return self._planned([], now)
 
     def up(self, peer: int, now: int) -> list[SpreadEffect]:
         """Both ends begin anew, also if this one has not noticed that an older link was lost."""

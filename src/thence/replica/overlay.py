@@ -1,0 +1,151 @@
+"""A partial view and a stream over it as one spread: what a replica needs to know of overlays.
+
+The view (`members/hyparview.py`) decides whom links are kept to, the stream (`spread/streams.py` and what is
+built on it) what goes over them. To a replica both are one spread; which links it wants opened and closed it
+leaves in `wishes`, for the driver to fulfil after the step's packets have left.
+
+Invariants. The stream is told of neighbours only, and each of its packets comes from one. Whatever still
+comes over a link that this node has asked to close counts for nothing: the other end will see that it was
+closed.
+
+In a group whose members are all known, the root of a tree is the smallest node that its part of the overlay
+can reach. So a root that is not the smallest member of all is cut off from the smaller ones, or they are
+down: it looks for them, by chance and for as long as it is the root, and asks urgently. Two parts of a group,
+however they came about and whatever their views remember, become one by that.
+"""
+
+from collections.abc import Sequence
+from random import Random
+from typing import Final
+
+from thence.core.machine import Close, LinkEffect, Packet, SpreadEffect, Transmit, Wake
+from thence.core.message import Message
+from thence.core.overlay import MEMBERS_PACKETS
+from thence.members.hyparview import HyParView
+from thence.members.views import MembersEffect, NeighbourDown, NeighbourUp
+from thence.spread.sessions import LinkState, Progress
+from thence.spread.streams import Streams
+from thence.spread.sync_tree import SyncTree
+
+NEVER: Final = 1 << 62
+
+SEEK_US: Final = 2_000_000
+"""Between two tries of a root to find somebody smaller. Nobody seeks while all members are there."""
+
+
+class Overlay:
+    __slots__ = (
+        "_linked", "_me", "_random", "_seek_at", "_wake_at", "members", "streams", "wishes",
+    )  # fmt: skip
+
+    def __init__(self, me: int, members: HyParView, streams: Streams, random: Random) -> None:
+        self._me = me
+        self._random = random
+        self.members: Final = members
+        self.streams: Final = streams
+        self.wishes: list[LinkEffect] = []
+        self._linked: dict[int, None] = {}
+        self._seek_at = self._wake_at = NEVER
+
+    # As a spread
+
+    @property
+    def drained(self) -> bool:
+        return self.streams.drained
+
+    def recall(self, kept: tuple[int, ...], own: Sequence[Message], now: int) -> None:
+        self.streams.recall(kept, own, now)
+
+    def keep(self, dot: int, now: int) -> list[SpreadEffect]:
+        return self.streams.keep(dot, now)
+
+    def broadcast(self, message: Message, now: int) -> list[SpreadEffect]:
+        return self.streams.broadcast(message, now)
+
+    def resume(self, now: int) -> list[SpreadEffect]:
+        """At the start, and when wake-ups and wishes were lost."""
+        self.wishes.clear()
+        effects = self.streams.resume(now)
+        self._seek_at, self._wake_at = now + self._jittered(), NEVER
+        self._membership(self.members.resume(now), effects, now)
+        return self._planned(effects)
+
+    def up(self, peer: int, now: int) -> list[SpreadEffect]:
+        effects: list[SpreadEffect] = []
+        self._linked[peer] = None
+        self._membership(self.members.up(peer, now), effects, now)
+        return effects
+
+    def down(self, peer: int, now: int) -> list[SpreadEffect]:
+        """A link broke, or could not be opened."""
+        effects: list[SpreadEffect] = []
+        self._linked.pop(peer, None)
+        self._membership(self.members.down(peer, now), effects, now)
+        return effects
+
+    def receive(self, peer: int, packet: Packet, now: int) -> list[SpreadEffect]:
+        if peer not in self._linked:
+            return []
+        if isinstance(packet, MEMBERS_PACKETS):
+            effects: list[SpreadEffect] = []
+            self._membership(self.members.receive(peer, packet, now), effects, now)
+            return effects
+        if peer not in self.members.neighbours:
+            return []  # it was dropped while this was under way
+        return self.streams.receive(peer, packet, now)
+
+    def wake(self, now: int) -> list[SpreadEffect]:
+        if now >= self._wake_at:
+            self._wake_at = NEVER
+        effects = self.streams.wake(now)
+        self._membership(self.members.wake(now), effects, now)
+        if self._seek_at <= now:
+            self._seek_at = now + self._jittered()
+            self._seek(effects, now)
+        return self._planned(effects)
+
+    def _seek(self, effects: list[SpreadEffect], now: int) -> None:
+        root = self.streams.root if isinstance(self.streams, SyncTree) else None
+        smaller = [peer for peer in range(self._me) if peer not in self.members.neighbours]
+        if root == self._me and smaller:
+            self._membership(self.members.seek(self._random.choice(smaller), now), effects, now)
+
+    def _jittered(self) -> int:
+        return SEEK_US // 2 + self._random.randrange(SEEK_US)
+
+    def _planned(self, effects: list[SpreadEffect]) -> list[SpreadEffect]:
+        if self._seek_at < self._wake_at and self._me:
+            self._wake_at = self._seek_at
+            effects.append(Wake(self._wake_at))
+        return effects
+
+    def _membership(self, asked: list[MembersEffect], effects: list[SpreadEffect], now: int) -> None:
+        for effect in asked:
+            if isinstance(effect, Transmit | Wake):
+                effects.append(effect)
+            elif isinstance(effect, NeighbourUp):
+                effects += self.streams.up(effect.peer, now)
+            elif isinstance(effect, NeighbourDown):
+                effects += self.streams.down(effect.peer, now)
+            else:
+                if isinstance(effect, Close):
+                    self._linked.pop(effect.peer, None)
+                self.wishes.append(effect)
+
+    # What a driver and people ask
+
+    @property
+    def recovering(self) -> bool:
+        return False
+
+    @property
+    def waiting_for(self) -> list[int]:
+        return []
+
+    def progress(self, peer: int) -> Progress:
+        """How far a peer is known to have come with this node's own messages, as far as this node sees to it
+        itself: what goes by way of others is their business."""
+        sent, fed = self.streams.clock[self._me], self.streams.fed(peer)
+        live = peer in self.streams.live
+        state: LinkState = "streaming" if live else "down" if fed == sent else "greeting"
+        return Progress(state, fed, sent)
