@@ -101,6 +101,12 @@ def sim(
     ttl_ms: Annotated[
         float | None, typer.Option(help="eco-sync-tree: how long messages stay in a log.")
     ] = None,
+    bandwidth_mbit: Annotated[
+        float | None, typer.Option(help="Partial views: what a node can carry each way; 0: anything.")
+    ] = None,
+    handling_us: Annotated[
+        float | None, typer.Option(help="Partial views: work per message that arrives, of a whole core.")
+    ] = None,
     shows_links: Annotated[
         bool | None, typer.Option("--shows-links", help="Partial views: the trace tells of links as well.")
     ] = None,
@@ -125,7 +131,8 @@ def sim(
         "take_ms": take_ms, "batch_ms": batch_ms, "stability": stability,
         "durable": durable, "links": links,
         "payload_bytes": payload_bytes, "probability": probability,
-        "ttl_ms": ttl_ms, "shows_links": shows_links, "seed": seed,
+        "ttl_ms": ttl_ms, "bandwidth_mbit": bandwidth_mbit, "handling_us": handling_us,
+        "shows_links": shows_links, "seed": seed,
     }  # fmt: skip
     raise typer.Exit(command.run(scenario, given, trace, as_json))
 
@@ -173,6 +180,7 @@ def chaos(
     folder: Annotated[
         Path, typer.Option("--out", help="Folder for data, logs and traces.", metavar="DIR")
     ] = Path("chaos-out"),
+    spread: Annotated[str, typer.Option(help="How messages travel: mesh or tree.")] = "mesh",
     netem: Annotated[
         bool, typer.Option("--netem", help="Packets are lost and late as well: needs root, `ip` and `tc`.")
     ] = False,
@@ -185,7 +193,7 @@ def chaos(
     """
     from thence.cli.chaos import command
 
-    raise typer.Exit(command.run(minutes, nodes, seed, folder, netem, keep, master))
+    raise typer.Exit(command.run(minutes, nodes, seed, folder, netem, keep, master, spread))
 
 
 @app.command()

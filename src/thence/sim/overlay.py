@@ -15,6 +15,7 @@ from thence.order.engines import engine as find_engine
 from thence.sim.overlay_app import Keeper
 from thence.sim.overlay_disk import DiskHistory
 from thence.sim.overlay_history import MemoryHistory
+from thence.sim.overlay_limits import Limits
 from thence.sim.overlay_meter import Meter
 from thence.sim.overlay_node import OverlayNode
 from thence.sim.overlay_scenarios import find as find_scenario
@@ -119,7 +120,14 @@ class OverlayRun:
             probability=settings.probability,
             payload=bytes(settings.payload_bytes),
             silence_us=round(settings.silence_ms * 1000),
+            limits=self._limits(),
         )
+
+    def _limits(self) -> Limits | None:
+        settings = self.settings
+        if not settings.bandwidth_mbit and not settings.handling_us:
+            return None
+        return Limits(self.plan.size, settings.bandwidth_mbit, settings.handling_us)
 
     def _make(self, node: int, contacts: tuple[int, ...], now: int) -> OverlayNode:
         def stream(purpose: str) -> Random:

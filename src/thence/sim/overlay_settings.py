@@ -28,6 +28,12 @@ class OverlaySettings:
     document); `fixed` or `weibull` as for a mesh."""
     latency_ms: float = 10.0
     latency_max_ms: float = 100.0
+    bandwidth_mbit: float = 0.0
+    """What a node can send, and take in, in a second; 0: any amount. The document's machines gave each of
+    their fifty nodes 500."""
+    handling_us: float = 0.0
+    """Work per message that arrives, in microseconds of a whole core, of which a node has 0.36 (section 5.2);
+    0: none. The document does not say what it was."""
     payload_bytes: int = 1024
     warmup_ms: float = 8000.0
     """Between the last arrival and the first message."""
@@ -55,6 +61,8 @@ class OverlaySettings:
             0 < self.latency_ms <= self.latency_max_ms, "--latency-ms must be above 0 and not above the most"
         )
         need(min(self.warmup_ms, self.arrive_every_ms) >= 0, "--warmup-ms must not be negative")
+        need(self.bandwidth_mbit >= 0, f"--bandwidth-mbit must not be negative, not {self.bandwidth_mbit}")
+        need(self.handling_us >= 0, f"--handling-us must not be negative, not {self.handling_us}")
         need(self.ttl_ms >= 1, "--ttl-ms must be at least 1")
         need(self.silence_ms >= 1, "the silence of a link must be at least 1 ms")
 

@@ -15,13 +15,15 @@ from thence.core.errors import InvariantError
 from thence.core.machine import Packet, Transmit, Wake
 from thence.members.views import Close, Connect
 from thence.sim.faults import Cut, Pause
+from thence.sim.overlay_limits import Limits
 from thence.sim.overlay_links import Links, Session, pair
 from thence.sim.overlay_meter import Meter
 from thence.sim.overlay_node import MembersWake, NodeEffect, OverlayNode
 from thence.sim.overlay_plan import Arrive, Depart, Happening, OverlayPlan, Reset
 from thence.trace.recorder import CRASH, Recorder
 
-PACKET, WAKE, MEMBERS_WAKE, SEND, OPEN, OPENED, GIVE_UP, DOWN, SILENT, HAPPEN, END = range(11)
+PACKET, TAKEN_IN, WAKE, MEMBERS_WAKE, SEND = range(5)
+OPEN, OPENED, GIVE_UP, DOWN, ENDED, SILENT, HAPPEN, END = range(5, 13)
 
 Event = tuple[int, int, int, int, int, object]
 """When, tie-breaker, what, which node, which peer (of wake-ups and sends: which life), with what."""
@@ -50,6 +52,7 @@ class OverlayWorld:
         probability: float,
         payload: bytes,
         silence_us: int,
+        limits: Limits | None = None,
     ) -> None:
         self.now = 0
         self.nodes: dict[int, OverlayNode] = {}
@@ -65,6 +68,7 @@ class OverlayWorld:
         self._probability = probability
         self._payload = payload
         self._silence_us = silence_us
+        self._limits = limits
         self._contacts = Random(f"{seed}/contacts")
         self._phase = Random(f"{seed}/interval")
         self._chance = Random(f"{seed}/links")
@@ -102,10 +106,15 @@ class OverlayWorld:
             elif here is None:
                 if kind == OPEN:
                     self._refused(what, now)  # type: ignore[arg-type]  # these carry a session
-            elif kind == PACKET:
+            elif kind <= TAKEN_IN:
                 assert isinstance(what, tuple)
-                if self._links.get(node, peer) is what[0]:
-                    self._carry_out(node, here.packet(peer, what[1], now))
+                session, packet, size = what
+                if self._links.get(node, peer) is not session:
+                    continue
+                if kind == PACKET and self._limits is not None:
+                    self._push(self._limits.arrives(node, packet, size, now), TAKEN_IN, node, peer, what)
+                else:
+                    self._carry_out(node, here.packet(peer, packet, now))
             elif kind == WAKE:
                 if peer == self._lives[node]:
                     self._carry_out(node, here.wake_spread(now))
@@ -131,9 +140,10 @@ class OverlayWorld:
         for effect in effects:
             if type(effect) is Transmit:
                 packet = effect.packet
-                self._meter.transmitted(type(packet), len(self._encode(packet)), len(effect.peers), now)
+                size = len(self._encode(packet))
+                self._meter.transmitted(type(packet), size, len(effect.peers), now)
                 for peer in effect.peers:
-                    self._transmit(node, peer, packet, now)
+                    self._transmit(node, peer, packet, size, now)
             elif type(effect) is Wake:
                 self._push(effect.at, WAKE, node, self._lives[node])
             elif type(effect) is MembersWake:
@@ -145,16 +155,17 @@ class OverlayWorld:
 
     # Links
 
-    def _transmit(self, node: int, peer: int, packet: Packet, now: int) -> None:
+    def _transmit(self, node: int, peer: int, packet: Packet, size: int, now: int) -> None:
         session = self._links.get(node, peer)
         if session is None:
             return
         if self._cut and (node, peer) in self._cut:
             session.stuck.append((node, peer, packet))
             return
-        at = max(now + self._delay(node, peer), session.arrives[peer])
+        leaves = now if self._limits is None else self._limits.leaves(node, size, now)
+        at = max(leaves + self._delay(node, peer), session.arrives[peer])
         session.arrives[peer] = at
-        self._push(at, PACKET, peer, node, (session, packet))
+        self._push(at, PACKET, peer, node, (session, packet, size))
 
     def _connect(self, node: int, peer: int, now: int) -> None:
         if self._links.get(node, peer) is not None:
@@ -200,7 +211,10 @@ class OverlayWorld:
             if links.opening.get(pair(node, peer)) is what:
                 self._push(now + self._delay(node, peer), DOWN, peer, node, what)
                 self._gone(node, peer, what, here)
-        elif kind == DOWN:
+        elif kind == DOWN and self._limits is not None:
+            # First what came before the end.
+            self._push(max(now, self._limits.busy_until(node)), ENDED, node, peer, what)
+        elif kind in (DOWN, ENDED):
             self._gone(node, peer, what, here)
         elif links.get(node, peer) is what and (
             self._mute(node, peer) or links.get(peer, node) is not what  # half open: no answer but a reset
@@ -291,6 +305,8 @@ class OverlayWorld:
     def _kill(self, node: int) -> None:
         """The process dies; its machine tells whoever had a link to it."""
         self._known[node] = self.nodes.pop(node).members.known
+        if self._limits is not None:
+            self._limits.restart(node)
         self._lives[node] += 1
         self._paused.pop(node, None)
         self.crashes += 1
@@ -330,7 +346,8 @@ class OverlayWorld:
                 stuck, session.stuck = session.stuck, []
                 for one, other, packet in stuck:
                     if (one, other) == (node, peer):
-                        self._transmit(one, other, packet, self.now)  # type: ignore[arg-type]
+                        size = len(self._encode(packet))  # type: ignore[arg-type]  # it is one
+                        self._transmit(one, other, packet, size, self.now)  # type: ignore[arg-type]
                     else:
                         session.stuck.append((one, other, packet))
 

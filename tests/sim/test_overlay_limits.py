@@ -1,0 +1,90 @@
+"""Simulation: nodes that can carry only so much, and what that costs those who send everything to all."""
+
+import pytest
+from support.overlays import simulated
+
+from thence.check.oracle import judge
+from thence.core.dots import pack
+from thence.core.errors import UsageError
+from thence.core.message import Message
+from thence.core.overlay import More, Sync
+from thence.sim.overlay import OverlayRun
+from thence.sim.overlay_limits import CORES, Limits
+from thence.sim.overlay_plan import Arrive, Depart, OverlayPlan
+from thence.sim.overlay_scenarios import OVERLAY_SCENARIOS, OverlayScenario, configure
+from thence.sim.overlay_settings import OverlaySettings
+
+SECOND = 1_000_000
+
+
+def test_what_leaves_a_node_goes_out_byte_after_byte() -> None:
+    limits = Limits(2, bandwidth_mbit=8.0, handling_us=0.0)  # a byte per microsecond
+    assert limits.leaves(0, 1000, 50) == 1050
+    assert limits.leaves(0, 500, 60) == 1550, "behind the first"
+    assert limits.leaves(1, 500, 60) == 560, "another node has its own"
+    assert limits.leaves(0, 10, 5000) == 5010, "nothing is owed for quiet times"
+
+
+def test_work_is_counted_per_message_and_in_turn() -> None:
+    limits = Limits(1, bandwidth_mbit=0.0, handling_us=100 * CORES)
+    past = Sync(1, tuple([Message(pack(0, seq), (), b"") for seq in range(1, 31)]), True)
+    assert limits.arrives(0, past, 64_000, 1000) == 4000
+    assert limits.arrives(0, More(), 3, 1500) == 4100
+    assert limits.busy_until(0) == 4100
+    limits.restart(0)
+    assert limits.arrives(0, More(), 3, 2000) == 2100
+
+
+def test_a_message_takes_as_long_as_its_bytes_at_both_ends() -> None:
+    """12,500 bytes at 1 Mbit/s: a tenth of a second to get out, and one to get in."""
+    given = {"nodes": 2, "messages": 3, "payload_bytes": 12_500, "latency": "fixed", "latency_ms": 20.0}
+    free, _, _ = simulated(configure("steady", **given))
+    bound, _, _ = simulated(configure("steady", bandwidth_mbit=1.0, **given))
+    assert free.latency_ms == pytest.approx(20, abs=0.5)
+    assert bound.latency_ms == pytest.approx(220, abs=3)
+
+
+@pytest.mark.parametrize("spread", ["sync-tree", "eco-sync-tree", "flood", "pull"])
+@pytest.mark.parametrize("scenario", ["churn", "partition"])
+def test_limits_delay_and_lose_nothing(scenario: str, spread: str) -> None:
+    given = {"nodes": 10, "messages": 45, "payload_bytes": 64, "ttl_ms": 6000.0}
+    settings = configure(scenario, spread=spread, bandwidth_mbit=0.5, handling_us=300.0, **given)
+    outcome, events, _ = simulated(settings)
+    assert outcome.complete, outcome.why
+    [verdict] = judge(events)
+    assert not any(verdict.violations.values()), verdict
+
+
+def test_a_flood_pays_for_its_duplicates() -> None:
+    """Without limits it is the quickest way there is; with so much work per message that its nodes can just
+    not keep up it is slower than a tree over the same views, which does a quarter of that work."""
+    given = {"nodes": 30, "messages": 10, "payload_bytes": 64}
+    latency = {
+        (spread, work): simulated(configure("stable", spread=spread, handling_us=work, **given))[0].latency_ms
+        for spread in ("sync-tree", "flood")
+        for work in (0.0, 2800.0)
+    }
+    assert latency["flood", 0.0] < latency["sync-tree", 0.0]
+    assert latency["flood", 2800.0] > latency["sync-tree", 2800.0]
+
+
+def test_whoever_is_busy_reads_a_farewell_before_the_end_of_the_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a node that left politely would be looked for as one that was lost."""
+
+    def plan(settings: OverlaySettings, random: object) -> OverlayPlan:
+        arrivals = tuple(Arrive(node * 50_000, node) for node in range(8))
+        leaves = Depart(settings.until_us - SECOND, 2, polite=True)
+        return OverlayPlan(8, (*arrivals, leaves), settings.sending_us, settings.until_us)
+
+    monkeypatch.setitem(OVERLAY_SCENARIOS, "leaves", OverlayScenario("leaves", "", {}, plan))
+    run = OverlayRun(configure("leaves", nodes=8, messages=12, spread="flood", handling_us=8000.0))
+    assert run().complete
+    others = [here.members for here in run.world.nodes.values() if 2 not in here.members._contacts]
+    assert len(others) >= 3
+    assert not any(2 in members._lost for members in others)
+
+
+def test_negative_limits_are_refused() -> None:
+    for wrong in ({"bandwidth_mbit": -1.0}, {"handling_us": -1.0}):
+        with pytest.raises(UsageError, match="negative"):
+            configure("steady", **wrong)
