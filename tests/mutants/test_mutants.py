@@ -1,6 +1,7 @@
 """The tests tested: every planted bug is found by the check named beside it, and by nothing else's fault."""
 
 from dataclasses import replace
+from types import ModuleType
 
 import pytest
 from support.conformance import ENGINE_CHECKS, GRAPH_CHECKS
@@ -16,13 +17,22 @@ from support.mutants import GRAPH, VECTOR, Kit, Mutant, mutate, verdict_on
 from support.mutants_durable import DURABLE
 from support.mutants_nodes import MESH, REPLICA
 from support.mutants_sessions import SESSIONS
-from support.mutants_stability import HERALD, MATRIX, REPLICA_STABILITY, TAGGERS, WINDOW
+from support.mutants_stability import HERALD, MATRIX, REPLICA_STABILITY, TAGGERS, TAGS, WINDOW
 from support.mutants_wire import BATCHED, CODEC, VARINT
 
 from thence.order.engines import ENGINES
 
 AS_WITNESS = {f"witness: {name}": check for name, check in WITNESS_CHECKS.items()}
 """A tagger's phantoms are judged by what witnesses make of them."""
+
+
+def _window_over(tags: ModuleType) -> ModuleType:
+    """The window, with these tags in it."""
+    window = mutate("thence.order.window", ())
+    for name in ("GraphTag", "Tags", "as_bits", "as_places"):
+        setattr(window, name, getattr(tags, name))
+    return window
+
 
 KITS: dict[str, Kit] = {
     "thence.order.graph": (lambda module: module.GRAPH, GRAPH_CHECKS | AS_WITNESS),
@@ -33,6 +43,10 @@ KITS: dict[str, Kit] = {
     "thence.replica.durable": (lambda module: module.DurableReplica, DURABLE_CHECKS),
     "thence.order.window": (
         lambda module: replace(ENGINES["graph"], witness=module.Window),
+        WITNESS_CHECKS,
+    ),
+    "thence.order.tags": (
+        lambda module: replace(ENGINES["graph"], witness=_window_over(module).Window),
         WITNESS_CHECKS,
     ),
     "thence.order.matrix": (
@@ -47,7 +61,7 @@ KITS: dict[str, Kit] = {
 """By module: what to take from it, and the checks to put it under."""
 
 MUTANTS = GRAPH + VECTOR + MESH + SESSIONS + REPLICA + DURABLE
-MUTANTS += TAGGERS + WINDOW + MATRIX + HERALD + REPLICA_STABILITY + CODEC + VARINT + BATCHED
+MUTANTS += TAGGERS + WINDOW + TAGS + MATRIX + HERALD + REPLICA_STABILITY + CODEC + VARINT + BATCHED
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,10 @@ from typing import Any
 
 from support.schedules import weight
 from support.witnesses import ACTS, Model, refuses, step
-from thence.order.engine import Engine
+from thence.order.engine import Engine, Witness
+from thence.order.tags import SWEEP_MAX
 from thence.order.vector_e2e import VECTOR_E2E
+from thence.sim.attic import MemoryAttic
 
 WitnessCheck = Callable[[Engine], None]
 
@@ -24,6 +26,19 @@ def with_small_window(engine: Engine, wide: int) -> Engine:
     make = engine.witness
     assert isinstance(make, type)
     return replace(engine, name=f"{engine.name}-{wide}", witness=type("Small", (make,), {"wide": wide}))
+
+
+def with_attic(engine: Engine, deep: int) -> Engine:
+    """The same engine with a witness that keeps so few tags in memory."""
+    make = engine.witness
+    assert make is not None
+
+    def stowing(me: int, size: int) -> Witness:
+        witness = make(me, size)
+        witness.stow_in(MemoryAttic(), deep)
+        return witness
+
+    return replace(engine, witness=stowing)
 
 
 def models(engine: Engine, seeds: range, least: int = 1) -> Iterator[Model]:
@@ -231,6 +246,60 @@ def check_memory(engine: Engine) -> None:
     assert weight(model.clients[0].witness) == weight(fresh), "rest: something is kept for nothing"
 
 
+def check_attic(engine: Engine) -> None:
+    """Anything that can happen, with nearly all tags in the attic."""
+    for deep in (1, 3, 8):
+        for model in models(with_attic(engine, deep), range(14), least=2):
+            for busy in (WEIGHTS, (9, 3, 1, 2, 0, 0, 1), (0.5, 9, 2, 3, 0.5, 0.2, 3)) * 2:
+                for act in model.rng.choices(ACTS, busy, k=40):
+                    step(model, act, model.rng.getrandbits(30))
+            model.finish()
+
+
+def check_wide_attic(engine: Engine) -> None:
+    """The same, with windows that become wide and narrow again."""
+    if not hasattr(engine.witness, "wide"):
+        return
+    for deep, wide in ((1, 1), (2, 4), (5, 9)):
+        for model in models(with_attic(with_small_window(engine, wide), deep), range(14), least=2):
+            for busy in (WEIGHTS, (9, 3, 1, 2, 0, 0, 1), (0.5, 9, 2, 3, 0.5, 0.2, 3)) * 2:
+                for act in model.rng.choices(ACTS, busy, k=40):
+                    step(model, act, model.rng.getrandbits(30))
+            model.finish()
+
+
+def check_away(engine: Engine) -> None:
+    """A member is away: memory does not grow with what is said meanwhile, and then all of it is stable, a
+    bounded number at a time, causes first."""
+    taggers = [engine.tagger(me, 3) for me in range(3)]
+    assert engine.witness is not None
+    witness, attic = engine.witness(0, 3), MemoryAttic()
+    witness.stow_in(attic, 16)
+    seen, sizes = [], []
+    for number in range(3 * SWEEP_MAX):
+        message = taggers[number % 2].tag(b"")
+        taggers[1 - number % 2].took(message)
+        taggers[2].took(message)
+        seen.append(witness.see(message).dot)
+        if number % SWEEP_MAX == SWEEP_MAX - 1:
+            assert witness.sweep() == [], "early: nothing was heard of member 2"
+            sizes.append(weight(witness) - weight(attic))
+    assert max(sizes) < 1.2 * min(sizes), f"rest: memory grows with what is not stable: {sizes}"
+    old, young = witness.tag_of(seen[5]), witness.tag_of(seen[-1])
+    assert old, "tag: it is lost"
+    assert young, "tag: it is lost"
+    assert old.before(young), "tag: it does not compare any more"
+    assert witness.silent() == [2], "silent: it is the one"
+    witness.heard(2, taggers[2].context())
+    stable: list[int] = []
+    while found := witness.sweep():
+        assert len(found) <= SWEEP_MAX, f"rest: {len(found)} come at once"
+        stable += [tag.dot for tag in found]
+    assert stable == seen[: len(stable)], "order: not as they were seen"
+    assert len(stable) >= len(seen) - 1, f"held: {len(seen) - len(stable)} are not stable"
+    assert len(attic.held) <= 1, "rest: the attic is not empty"
+
+
 def check_wide_memory(engine: Engine) -> None:
     """Two sides of a partition, and a member that says nothing: bits would grow with the square of what
     is concurrent. Beyond a bound tags are vectors; for witnesses that know the difference."""
@@ -242,8 +311,9 @@ def check_wide_memory(engine: Engine) -> None:
     window: Any = engine.witness(0, 3)
     for number in range(400):
         window.see((mine if number < 200 else theirs).tag(b""))
-    bits = sum(tag._bits.bit_length() for tag in window._window)
-    assert bits <= (wide + 1) * len(window._window), f"rest: {bits} bits for {len(window)} messages"
+    young = window._tags.young
+    bits = sum(tag._bits.bit_length() for tag in young)
+    assert bits <= (wide + 1) * len(young), f"rest: {bits} bits for {len(window)} messages"
 
 
 WITNESS_CHECKS: dict[str, WitnessCheck] = {
@@ -252,6 +322,9 @@ WITNESS_CHECKS: dict[str, WitnessCheck] = {
     "every step": check_every_step,
     "small windows": check_small_windows,
     "narrow again": check_narrow_again,
+    "attic": check_attic,
+    "wide attic": check_wide_attic,
+    "away": check_away,
     "passive": check_passive,
     "overtaking": check_overtaking,
     "before its causes": check_before_its_causes,

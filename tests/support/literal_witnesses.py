@@ -13,6 +13,7 @@ from thence.core.dots import pack
 from thence.core.message import Message
 from thence.order.engine import Engine
 from thence.order.graph import GRAPH
+from thence.order.tags import Attic
 from thence.order.vector import VECTOR
 
 
@@ -85,6 +86,9 @@ class WalkWitness:
     def reached(self, dot: int) -> int:
         return len(self.walk.v) - len(self.missing(dot))
 
+    def stow_in(self, attic: Attic, deep: int) -> None:
+        raise NotImplementedError("the algorithm keeps everything")
+
     def resume(self, counters: tuple[int, ...]) -> None:
         raise NotImplementedError("restarts are not a part of the algorithm")
 
@@ -141,6 +145,9 @@ class MatrixWitness:
     def reached(self, dot: int) -> int:
         j, n = to_pair(dot)
         return sum(row[j] >= n for row in self.matrix.m)
+
+    def stow_in(self, attic: Attic, deep: int) -> None:
+        raise NotImplementedError("the algorithm keeps everything")
 
     def resume(self, counters: tuple[int, ...]) -> None:
         raise NotImplementedError("restarts are not a part of the algorithm")

@@ -19,6 +19,7 @@ from thence.core.machine import OrderEffect
 from thence.core.message import Message
 from thence.core.tag import Tag
 from thence.order.engine import Engine, Orderer, Tagger, Witness
+from thence.order.tags import Attic
 
 LOOKS = 20
 """How often memory is looked at during a run."""
@@ -232,6 +233,9 @@ class _Witness:
     @property
     def drained(self) -> bool:
         return self._inner.drained
+
+    def stow_in(self, attic: Attic, deep: int) -> None:
+        self._inner.stow_in(attic, deep)
 
     def see(self, message: Message) -> Tag:
         started = thread_time_ns()

@@ -25,6 +25,7 @@ from typing import Protocol
 from thence.core.machine import OrderEffect
 from thence.core.message import Message
 from thence.core.tag import Tag
+from thence.order.tags import Attic
 
 
 class Tagger(Protocol):
@@ -71,6 +72,10 @@ class Witness(Protocol):
         """Everything seen is stable, and nobody spoke of anything that was not seen."""
         ...
 
+    def stow_in(self, attic: Attic, deep: int) -> None:
+        """Keep about `deep` tags in memory, and the older ones in the attic."""
+        ...
+
     def see(self, message: Message) -> Tag:
         """The client takes a message, or sends one; it has seen everything that this follows from."""
         ...
@@ -96,7 +101,8 @@ class Witness(Protocol):
         ...
 
     def sweep(self) -> Sequence[Tag]:
-        """What has become causally stable since the last sweep, causes first."""
+        """What has become causally stable since the last sweep, causes first; while there are tags in the
+        attic, perhaps not all of it at once."""
         ...
 
     def reached(self, dot: int) -> int:

@@ -28,6 +28,7 @@ class Roster(Window):
             raise ValueError(f"members are admitted in order: {member} after {len(self._seen)}")
         self._seen.append(member)
         self._stable.append(member)
+        self._tags.admit(member)
         self._floors.append(0)
         self._bits.append(0)
         self._aside.add(member)
@@ -39,7 +40,7 @@ class Roster(Window):
         self._aside.discard(member)
         if dot is None:
             return
-        tag = self._live[dot]
+        tag = self._tags.live[dot]
         if self._spelled is not None:
             vector = tag._vector or self._as_vector(tag._place - tag._reach, tag._bits)
             self._spelled[member] = self._padded(vector)
@@ -93,7 +94,7 @@ class Roster(Window):
     def _past_as_vector(self, dot: int, context: tuple[int, ...]) -> tuple[int, ...]:
         vectors = []
         for p in context:
-            before = self._live.get(p)
+            before = self._tags.find(p)
             if before is not None:
                 vector = before._vector or self._as_vector(before._place - before._reach, before._bits)
                 vectors.append(self._padded(vector))

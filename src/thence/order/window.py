@@ -22,73 +22,38 @@ faster than comparing two version vectors.
 After a partition the two sides' messages are concurrent in large numbers, and bits would grow with the
 square of them. When tags need more than `wide` bits in the mean, new ones keep a vector (a dot per
 origin) instead. Both forms answer the same questions, and tags of either kind compare with each other.
+
+While a member is away nothing becomes stable. Given an attic, a window keeps only the newest tags in memory
+(`order/tags.py`), and finds a bounded number of those that become stable in one sweep.
 """
 
 from array import array
+from heapq import heapify, heappop, heapreplace
 from typing import ClassVar
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, STEP
 from thence.core.errors import PeerError
 from thence.core.message import Message
+from thence.order.tags import NEVER, SWEEP_MAX, Attic, GraphTag, Tags, as_bits, as_places
+
+__all__ = ["GraphTag", "Past", "Window"]
 
 Past = tuple[int, int]
 """A set of places: all below the first number, and from there on the bits of the second."""
 
 
-class GraphTag:
-    """A message's place in happens-before, as one client has seen it.
-
-    Tags of one client compare exactly, for as long as the application keeps them. `context` is what
-    the sender wrote, whole.
-    """
-
-    __slots__ = ("_bits", "_place", "_reach", "_vector", "context", "dot")
-
-    def __init__(
-        self, dot: int, context: tuple[int, ...], place: int, floor: int, bits: int, vector: tuple[int, ...]
-    ) -> None:
-        self.dot = dot
-        self.context = context
-        self._place = place
-        self._reach = place - floor  # small and shared, where a floor would be an object of its own
-        self._bits = bits  # its own place included; unused where there is a vector
-        self._vector = vector
-
-    def before(self, other: "GraphTag") -> bool:
-        """Did this message happen before the other?"""
-        place = self._place
-        if place >= other._place:
-            return False
-        if other._vector:
-            return self.dot <= other._vector[self.dot & ORIGIN_MASK]
-        floor = other._place - other._reach
-        return place < floor or other._bits >> (place - floor) & 1 == 1
-
-    def after(self, other: "GraphTag") -> bool:
-        """Did the other message happen before this one?"""
-        return other.before(self)
-
-    def concurrent(self, other: "GraphTag") -> bool:
-        """Did neither happen before the other? (No message is concurrent with itself.)"""
-        if self._place < other._place:
-            return not self.before(other)
-        return self._place != other._place and not other.before(self)
-
-
 class Window:
     """What one client has seen that is not stable, and how far the others are known to have come.
 
-    Invariants. `_window[i]` has place `_base + i`; `_live` maps its dots to its tags. Everything seen
-    and not in the window is stable. Row q is a set of places (all below `_floors[q]`, and from there
-    on `_bits[q]`), or, in a wide window, a dot per origin; it never shrinks. `_stable` holds, per
-    origin, the newest dot that was announced as stable; per origin stability comes in order. `_done`
-    has a bit for each place of the window that was announced, and stays because an older one was not: a
-    sweep costs what is new. `_kept` is how many bits the window's tags need.
+    Invariants. `_tags` holds the window, by place and by dot. Everything seen and not in it is stable.
+    Row q is a set of places (all below `_floors[q]`, and from there on `_bits[q]`), or, in a wide window,
+    a dot per origin; it never shrinks. `_stable` holds, per origin, the newest dot that was announced as
+    stable; per origin stability comes in order. `_done` has a bit for each place of the window that was
+    announced, and stays because an older one was not: a sweep costs what is new.
     """
 
     __slots__ = (
-        "_aside", "_base", "_bits", "_done", "_floors", "_kept", "_live", "_me", "_pending", "_seen",
-        "_spelled", "_stable", "_window",
+        "_aside", "_bits", "_done", "_floors", "_me", "_pending", "_seen", "_spelled", "_stable", "_tags",
     )  # fmt: skip
 
     wide: ClassVar[int] = 4096
@@ -98,11 +63,8 @@ class Window:
         if not 0 <= me < size:
             raise ValueError(f"member {me} of {size}")
         self._me = me
-        self._base = 0
-        self._kept = 0
+        self._tags = Tags(size)
         self._done = 0
-        self._window: list[GraphTag] = []
-        self._live: dict[int, GraphTag] = {}
         self._seen = list(range(size))
         self._stable = array("q", range(size))  # arrays: numbers that change often and are read in sweeps
         self._floors = array("q", [0] * size)
@@ -118,12 +80,16 @@ class Window:
     @property
     def drained(self) -> bool:
         """Everything seen is stable, and nobody spoke of anything that was not seen."""
-        return not (self._window or self._pending)
+        return not (len(self._tags) or self._pending)
+
+    def stow_in(self, attic: Attic, deep: int) -> None:
+        """Keep about `deep` tags in memory, and the older ones in the attic."""
+        self._tags.stow_in(attic, deep)
 
     def see(self, message: Message) -> GraphTag:
         """The client takes a message, or sends one: its tag. Its context was seen before."""
         dot, context = message.dot, message.context
-        place = self._base + len(self._window)
+        place = self._tags.end
         if self._spelled is not None:
             tag = GraphTag(dot, context, place, 0, 0, self._past_as_vector(dot, context))
             self._spelled[dot & ORIGIN_MASK] = tag._vector
@@ -137,19 +103,17 @@ class Window:
             tag = GraphTag(dot, context, place, floor, bits, ())
             self._floors[dot & ORIGIN_MASK] = floor
             self._bits[dot & ORIGIN_MASK] = bits
-            self._kept += bits.bit_length()
-        self._window.append(tag)
-        self._live[dot] = tag
+        self._tags.add(tag)
         self._seen[dot & ORIGIN_MASK] = dot
-        if self._kept > self.wide * len(self._window) and self._spelled is None:
+        if self._tags.bits > self.wide * len(self._tags.young) and self._spelled is None:
             self._widen()
         return tag
 
     def _union(self, context: tuple[int, ...]) -> Past:
         """The past of a message with this context."""
-        live, floor, bits = self._live, self._base, 0
+        live, floor, bits = self._tags.live, self._tags.base, 0
         for p in context:
-            before = live.get(p)
+            before = live.get(p) or self._tags.find(p)
             if before is None:
                 continue  # stable: so is everything that it follows from
             if before._vector:
@@ -191,63 +155,85 @@ class Window:
     def resume(self, counters: tuple[int, ...]) -> None:
         """After a restart: everything up to these counters had been seen, and was stable."""
         for origin, seq in enumerate(counters):
-            self._seen[origin] = self._stable[origin] = seq << ORIGIN_BITS | origin
+            dot = seq << ORIGIN_BITS | origin
+            self._seen[origin] = self._stable[origin] = self._tags.gone[origin] = dot
 
     def recall_stable(self, counters: tuple[int, ...]) -> None:
         """After a restart: of what was seen, everything up to these counters had been announced."""
+        for origin, seq in enumerate(counters):
+            announced = min(self._seen[origin], seq << ORIGIN_BITS | origin)
+            self._stable[origin] = max(self._stable[origin], announced)
         self._collect(
-            [tag for tag in self._window if tag.dot >> ORIGIN_BITS <= counters[tag.dot & ORIGIN_MASK]]
+            [
+                self._place_of(seq << ORIGIN_BITS | origin)
+                for origin, newest in enumerate(self._stable)
+                for seq in range((self._tags.gone[origin] >> ORIGIN_BITS) + 1, (newest >> ORIGIN_BITS) + 1)
+            ]
         )
 
     def tag_of(self, dot: int) -> GraphTag | None:
         """The tag of a message that was seen and is not stable."""
-        return self._live.get(dot)
+        return self._tags.find(dot)
 
     def sweep(self) -> list[GraphTag]:
         """What has become stable, in an order that respects causality."""
         for member in list(self._pending):
             self._settle(member)
-        if not self._window:
+        if not len(self._tags):
             return []
-        stable = self._stable_of_places() if self._spelled is None else self._stable_of_vectors(self._spelled)
+        most = SWEEP_MAX if self._tags.stowed else NEVER
+        if self._spelled is None:
+            stable = self._stable_of_places(most)
+        else:
+            stable = self._stable_of_vectors(self._spelled, most)
         if stable:
-            self._collect(stable)
+            for tag in stable:
+                self._stable[tag.dot & ORIGIN_MASK] = tag.dot
+            self._collect([tag._place for tag in stable])
         return stable
 
     def reached(self, dot: int) -> int:
         """At how many members, this one included, a message that was seen is known to be delivered."""
-        tag = self._live.get(dot)
+        tag = self._tags.find(dot)
         if tag is None:
             return len(self._seen)
         return 1 + sum(self._covers(q, tag) for q in range(len(self._seen)) if q not in self._aside)
 
     def silent(self) -> list[int]:
         """The members that hold the oldest unstable message back."""
-        for tag in self._window:
-            return [q for q in range(len(self._seen)) if q not in self._aside and not self._covers(q, tag)]
-        return []
+        if not len(self._tags):
+            return []
+        tag = self._tags.at(self._tags.base)
+        return [q for q in range(len(self._seen)) if q not in self._aside and not self._covers(q, tag)]
 
     def behind(self) -> list[int]:
         """The members that are not known to have seen everything that is not stable."""
-        newest_first = self._window[::-1]
-        others = [q for q in range(len(self._seen)) if q not in self._aside]
-        return [q for q in others if not all(self._covers(q, tag) for tag in newest_first)]
+        return [q for q in range(len(self._seen)) if q not in self._aside and not self._covers_all(q)]
 
     def words(self) -> int:
         """Per message two words for its dot, two per predecessor and two per successor, one for its
         stage, and its bits, or its vector; and the rows."""
-        edges = sum([len(tag.context) for tag in self._window])
-        kept = sum([len(tag._vector) or tag._bits.bit_length() // 64 + 1 for tag in self._window])
+        young = self._tags.young
+        edges = sum([len(tag.context) for tag in young])
+        kept = sum([len(tag._vector) or tag._bits.bit_length() // 64 + 1 for tag in young])
         rows = sum([bits.bit_length() // 64 + 2 for bits in self._bits])
         if self._spelled is not None:
             rows = sum(map(len, self._spelled))
-        return 3 * len(self._window) + 4 * edges + kept + rows + 2 * len(self._seen)
+        return 3 * len(young) + 4 * edges + kept + rows + 2 * len(self._seen)
 
     def _covers(self, member: int, tag: GraphTag) -> bool:
         if self._spelled is not None:
             return self._spelled[member][tag.dot & ORIGIN_MASK] >= tag.dot
         floor, bits = self._floors[member], self._bits[member]
         return tag._place < floor or bits >> (tag._place - floor) & 1 == 1
+
+    def _covers_all(self, member: int) -> bool:
+        if self._spelled is not None:
+            row, gone = self._spelled[member], self._tags.gone
+            return all(seen <= max(row[origin], gone[origin]) for origin, seen in enumerate(self._seen))
+        low = max(self._floors[member], self._tags.base)
+        left = self._tags.end - low
+        return left <= 0 or self._bits[member] >> (low - self._floors[member]) == (1 << left) - 1
 
     def _settle(self, member: int) -> None:
         """Count what had to wait and need not any more."""
@@ -277,84 +263,91 @@ class Window:
         else:
             self._bits[member] = bits | more >> (floor - other)
 
-    def _stable_of_places(self) -> list[GraphTag]:
+    def _stable_of_places(self, most: int) -> list[GraphTag]:
         rows = zip(self._floors, self._bits, strict=True)
         others = [row for q, row in enumerate(rows) if q not in self._aside]
-        end = self._base + len(self._window)
-        low = min([floor for floor, _ in others], default=end)
-        low = max(low, self._base)
-        stable = (1 << (end - low)) - 1
+        tags, end = self._tags, self._tags.end
+        low, stable = min(others, default=(end, 0))
+        if low < tags.base:
+            low, stable = tags.base, stable >> (tags.base - low)
         for floor, bits in others:
-            if floor >= low:
-                stable &= bits << (floor - low) | (1 << (floor - low)) - 1
-            else:
+            if floor <= low:
                 stable &= bits >> (low - floor)
-        found = self._window[: low - self._base]
-        stable &= ~(self._done >> (low - self._base))
-        while stable:
+            elif floor - low < stable.bit_length():  # else it covers all of them
+                stable &= bits << (floor - low) | (1 << (floor - low)) - 1
+        found = tags.run(tags.base, min(low, end, tags.base + most))
+        stable &= ~(self._done >> (low - tags.base))
+        while stable and len(found) < most:
             lowest = stable & -stable
-            found.append(self._window[low - self._base + lowest.bit_length() - 1])
+            found.append(tags.at(low + lowest.bit_length() - 1))
             stable ^= lowest
         announced = self._stable
         return [tag for tag in found if tag.dot > announced[tag.dot & ORIGIN_MASK]]
 
-    def _stable_of_vectors(self, rows: list[tuple[int, ...]]) -> list[GraphTag]:
+    def _stable_of_vectors(self, rows: list[tuple[int, ...]], most: int) -> list[GraphTag]:
         others = [row for q, row in enumerate(rows) if q not in self._aside]
         reached = list(map(min, self._seen, self._seen, *others))
-        found = []
-        for origin, newest in enumerate(reached):
-            dot = self._stable[origin] + STEP
-            while dot <= newest:
-                found.append(self._live[dot])
-                dot += STEP
-        found.sort(key=_place)
+        oldest = zip(self._stable, reached, strict=True)
+        heads = [(self._place_of(dot + STEP), dot + STEP) for dot, newest in oldest if dot < newest]
+        heapify(heads)
+        found: list[GraphTag] = []
+        while heads and len(found) < most:
+            dot = heads[0][1]
+            tag = self._tags.find(dot)
+            assert tag
+            found.append(tag)
+            if dot < reached[dot & ORIGIN_MASK]:
+                heapreplace(heads, (self._place_of(dot + STEP), dot + STEP))
+            else:
+                heappop(heads)
         return found
 
-    def _collect(self, stable: list[GraphTag]) -> None:
-        """Forget what is stable, from the oldest place up to the first that is not."""
-        for tag in stable:
-            self._stable[tag.dot & ORIGIN_MASK] = tag.dot
-        done = 0
-        for tag in self._window:
-            if tag.dot > self._stable[tag.dot & ORIGIN_MASK]:
-                break
-            del self._live[tag.dot]
-            self._kept -= tag._bits.bit_length()
-            done += 1
-        if done:
-            del self._window[:done]
-            self._done >>= done
-            self._base += done
-        if done < len(stable):  # some stay, because an older one does
-            for tag in stable:
-                if tag._place >= self._base:
-                    self._done |= 1 << (tag._place - self._base)
-        if done and self._spelled is not None and len(self._window) <= self.wide // 2:
+    def _place_of(self, dot: int) -> int:
+        tag = self._tags.find(dot)
+        assert tag
+        return tag._place
+
+    def _collect(self, announced: list[int]) -> None:
+        """Forget what is stable, from the oldest place up to the first that is not. `announced`: the places
+        that have just become so."""
+        tags = self._tags
+        done = tags.drop(self._stable)
+        self._done >>= done
+        if done < len(announced):  # some stay, because an older one does
+            self._done |= as_bits([place for place in announced if place >= tags.base], tags.base)
+        if done and self._spelled is not None and len(tags) <= self.wide // 2:
             self._narrow(self._spelled)
 
     def _as_places(self, vector: tuple[int, ...]) -> Past:
-        """The places of the window that a vector covers."""
-        bits, bit = 0, 1
-        for tag in self._window:
-            if tag.dot <= vector[tag.dot & ORIGIN_MASK]:
-                bits |= bit
-            bit <<= 1
-        return self._base, bits
+        """The places of the window that a vector covers: all below the first that it does not."""
+        tags, floor = self._tags, self._tags.end
+        for seen, known, gone in zip(self._seen, vector, tags.gone, strict=True):
+            if known < seen and gone < seen:
+                floor = min(floor, self._place_of(max(known, gone) + STEP))
+        places = []
+        for seen, known, gone in zip(self._seen, vector, tags.gone, strict=True):
+            dot = min(known, seen)
+            while dot > gone and (place := self._place_of(dot)) >= floor:
+                places.append(place)
+                dot -= STEP
+        return floor, as_bits(places, floor)
 
     def _as_vector(self, floor: int, bits: int) -> tuple[int, ...]:
         """The newest dot per origin among the stable messages and these places of the window."""
-        vector = list(self._stable)
-        for place, tag in enumerate(self._window, self._base):
-            covered = place < floor or bits >> (place - floor) & 1
-            if covered and tag.dot > vector[tag.dot & ORIGIN_MASK]:
-                vector[tag.dot & ORIGIN_MASK] = tag.dot
+        tags, vector = self._tags, list(self._stable)
+        for origin, seen in enumerate(self._seen):
+            vector[origin] = max(vector[origin], tags.newest(origin, floor, seen))
+        for place in as_places(floor, bits):
+            if place >= tags.base:
+                dot = tags.at(place).dot
+                vector[dot & ORIGIN_MASK] = max(vector[dot & ORIGIN_MASK], dot)
         return tuple(vector)
 
     def _past_as_vector(self, dot: int, context: tuple[int, ...]) -> tuple[int, ...]:
         """The past of a message with this context, and the message itself."""
         vectors = []
         for p in context:
-            before = self._live.get(p)
+            before = self._tags.find(p)
             if before is not None:
                 vectors.append(before._vector or self._as_vector(before._place - before._reach, before._bits))
         past = list(map(max, self._stable, self._stable, *vectors))
@@ -368,7 +361,3 @@ class Window:
         for member, row in enumerate(rows):
             self._floors[member], self._bits[member] = self._as_places(row)
         self._spelled = None
-
-
-def _place(tag: GraphTag) -> int:
-    return tag._place

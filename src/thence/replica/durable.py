@@ -29,9 +29,10 @@ from thence.core.tag import Tag
 from thence.core.varint import MAX_SEQ, Reader, put
 from thence.oplog.log import Collected, OpLog
 from thence.oplog.policy import Sync
-from thence.oplog.record import Note, Stored
+from thence.oplog.record import Note, SnapshotRef, Stored
 from thence.order.engine import Engine
 from thence.order.herald import HeraldSettings
+from thence.order.tags import TAGS_MAX, Attic
 from thence.replica.history import understood
 from thence.replica.replica import NOBODY, Delivered, Replica
 from thence.spread.spread import Spread
@@ -77,9 +78,11 @@ class DurableReplica(Replica):
         inbox_max: int = INBOX_MAX,
         herald: HeraldSettings | None = None,
         sweep_every: int | None = None,
+        attic: Attic | None = None,
+        tags_max: int = TAGS_MAX,
     ) -> None:
         """From what the log holds, for an application that has taken everything up to `taken`."""
-        super().__init__(me, size, engine, spread, recorder, stability, herald, sweep_every)
+        super().__init__(me, size, engine, spread, recorder, stability, herald, sweep_every, attic, tags_max)
         self._me = me
         self._make_orderer = engine.orderer
         self._codec = Codec(size, engine.stamps_are_dots)
@@ -116,6 +119,8 @@ class DurableReplica(Replica):
         for position, record in log.records(log.head):
             if isinstance(record, Note):
                 self._recall(record)
+            if isinstance(record, SnapshotRef):
+                self._recall_state(record.clock, kept)
             if not isinstance(record, Stored):
                 continue
             message = understood(self._codec, record)
@@ -132,6 +137,9 @@ class DurableReplica(Replica):
         if self._witness is not None:
             self._witness.recall_stable(tuple(self._stable))
         self._spread.recall(tuple(kept), own, now)
+
+    def _recall_state(self, clock: tuple[int, ...], kept: list[int]) -> None:
+        """Here a state was written down that reflects everything up to `clock` (`replica/eco.py`)."""
 
     def _recall(self, note: Note) -> None:
         if note.key == FRONTIER:

@@ -31,6 +31,7 @@ from thence.core.message import Message
 from thence.core.tag import Tag
 from thence.order.engine import Engine
 from thence.order.herald import NEVER, Herald, HeraldSettings
+from thence.order.tags import SWEEP_MAX, TAGS_MAX, Attic
 from thence.spread.spread import Spread
 from thence.trace.recorder import DELIVER, DOUBT, DUPLICATE, HOLD, RESTART, SEND, STABLE, START, Recorder
 
@@ -64,12 +65,17 @@ class Replica:
         stability: bool = True,
         herald: HeraldSettings | None = None,
         sweep_every: int | None = None,
+        attic: Attic | None = None,
+        tags_max: int = TAGS_MAX,
     ) -> None:
-        """`sweep_every`: messages between two looks for what is stable, beside those of the driver."""
+        """`sweep_every`: messages between two looks for what is stable, beside those of the driver. `attic`:
+        where tags go when there are more than `tags_max`."""
         self._tagger = engine.tagger(me, size)
         self._orderer = engine.orderer(me, size)
         self._predecessors = engine.predecessors
         self._witness = engine.witness(me, size) if stability and engine.witness else None
+        if self._witness is not None and attic is not None:
+            self._witness.stow_in(attic, tags_max)
         self._herald = Herald(herald)
         self._peers = tuple([peer for peer in range(size) if peer != me])
         self._batch = sweep_every or max(1, size // 2)
@@ -218,6 +224,11 @@ class Replica:
         """At how many members a message of this client's past is known to have been delivered."""
         return 1 if self._witness is None else self._witness.reached(dot)
 
+    @property
+    def unswept(self) -> bool:
+        """Something was seen or heard since the last look for what is stable, or not everything was found."""
+        return self._unswept > 0
+
     def sweep(self, now: int) -> None:
         """Look for what has become stable, if anything was seen or heard since the last time."""
         if self._unswept:
@@ -245,8 +256,8 @@ class Replica:
 
     def _sweep(self, now: int) -> Sequence[Tag]:
         assert self._witness is not None
-        self._unswept = 0
         found = self._witness.sweep()
+        self._unswept = 1 if len(found) >= SWEEP_MAX else 0  # there may be more
         for tag in found:
             self._recorder.record(STABLE, tag.dot, now)
         if found:

@@ -10,8 +10,10 @@ from thence.oplog.log import OpLog
 from thence.oplog.policy import Policy, Sync
 from thence.oplog.settings import Settings as LogSettings
 from thence.order.engine import Engine
+from thence.order.tags import TAGS_MAX
 from thence.replica.durable import DurableReplica
 from thence.replica.history import LogHistory
+from thence.sim.attic import MemoryAttic
 from thence.sim.disk import Disk, Operation
 from thence.sim.faults import BadDisk
 from thence.sim.settings import Settings
@@ -54,6 +56,7 @@ class Stores:
         small = Random(f"{settings.seed}/small")
         self._inbox_max = small.choice((1, 3, 4096))
         self._sessions = SessionSettings(window=small.choice((4, 16, 8192)))
+        self._tags_max = small.choice((2, 16, TAGS_MAX))
         self._meshes: dict[int, SessionMesh] = {}
         self._logs: dict[int, OpLog] = {}
         self._running: dict[int, DurableReplica] = {}
@@ -81,6 +84,8 @@ class Stores:
             now,
             settings.stability,
             self._inbox_max,
+            attic=MemoryAttic(),
+            tags_max=self._tags_max,
         )
         self._logs[node], self._running[node] = log, made
         if self._settings.sync == "always":
