@@ -14,7 +14,7 @@ from typing import Final
 
 from thence.core.errors import PeerError, UsageError
 from thence.runtime.address import Address
-from thence.runtime.groups import Answer, Members, Survey, Waiting, put_answer, take_answer
+from thence.runtime.groups import Answer, Members, Open, Survey, Waiting, put_answer, take_answer
 from thence.runtime.handshake import Acceptor, Judge, Opener
 from thence.runtime.introductions import Aim, Identity, Introduction, draw_instance, draw_nonce
 from thence.runtime.link import Connection, End
@@ -50,15 +50,30 @@ async def find_group(
     """
     me.check()
     search = _Search(me, my_address, join, secret, settings, limits or LinkLimits(), clock, log)
-    await search.listener.start(listen or my_address)
-    try:
-        while True:
-            members = await search.round()
-            if members is not None:
-                return list(members)
-            await asyncio.sleep(upper_half_us(round_us, random) / 1_000_000)
-    finally:
-        await search.close()
+    found = await search.run(listen or my_address, random, round_us)
+    return list(found.members if isinstance(found, Open) else found)
+
+
+async def find_open_group(
+    me: Identity,
+    my_address: Address,
+    join: Sequence[Address],
+    *,
+    secret: bytes,
+    settings: LinkSettings,
+    random: Random,
+    clock: Clock,
+    log: Log,
+    limits: LinkLimits | None = None,
+    round_us: int = ROUND_US,
+) -> Open:
+    """The members of a changing group through whom this node may join it; itself alone, if it is to found
+    one."""
+    me.check()
+    search = _Search(me, my_address, join, secret, settings, limits or LinkLimits(), clock, log, True)
+    found = await search.run(my_address, random, round_us)
+    assert isinstance(found, Open)
+    return found
 
 
 class _SelfError(PeerError):
@@ -110,7 +125,9 @@ class _Search:
         limits: LinkLimits,
         clock: Clock,
         log: Log,
+        changing: bool = False,
     ) -> None:
+        self._changing: Final = changing
         self._me: Final = me
         self._address: Final = my_address
         self._join: Final = tuple(join)
@@ -127,6 +144,17 @@ class _Search:
         judge = Judge(self._expects, self._admit, self._answer)
         self.listener: Final = Listener(me, self._instance, secret, judge, self, settings, limits, clock, log)
 
+    async def run(self, listen: Address, random: Random, round_us: int) -> Members | Open:
+        await self.listener.start(listen)
+        try:
+            while True:
+                found = await self.round()
+                if found is not None:
+                    return found
+                await asyncio.sleep(upper_half_us(round_us, random) / 1_000_000)
+        finally:
+            await self.close()
+
     async def close(self) -> None:
         await self.listener.stop()
         await self._connections.end_all("the search is over", self._limits.drain_us)
@@ -134,8 +162,8 @@ class _Search:
 
     # Asking.
 
-    async def round(self) -> Members | None:
-        survey = Survey(self._me.name, self._address, self._join)
+    async def round(self) -> Members | Open | None:
+        survey = Survey(self._me.name, self._address, self._join, self._changing)
         while queue := survey.to_ask():
             for start in range(0, len(queue), AT_ONCE):
                 some = queue[start : start + AT_ONCE]

@@ -63,6 +63,15 @@ def machine_id(source: Path = BOOT_ID) -> bytes:
         return b""
 
 
+def is_fixed(path: Path) -> bool:
+    """Does this folder hold the log of a node in a fixed group? (In a changing one each incarnation has a
+    folder for its log.)"""
+    try:
+        return any(position_of(name, LOG) is not None for name in os.listdir(path / OPLOG))
+    except OSError:
+        return False
+
+
 def encode_identity(log_id: bytes) -> bytes:
     body = BODY.pack(MAGIC, VERSION, 0, log_id)
     return body + CRC.pack(crc32(body))
@@ -143,25 +152,26 @@ class DataFolder:
         known, yes. (A log that was never booted has nothing to lose; its incarnation is 0.)"""
         return not self._machine or log_machine != self._machine
 
-    def open_log(self, settings: Settings, now: int) -> OpLog:
-        """The log in this folder. What a disk that lost its power does to a file is taken for a torn end
-        only if this one may have, and for damage otherwise."""
+    def open_log(self, settings: Settings, now: int, files: DiskFiles | None = None) -> OpLog:
+        """The log in this folder, or in `files`. What a disk that lost its power does to a file is taken for
+        a torn end only if this one may have, and for damage otherwise."""
+        files = files or self.files
         try:
-            return OpLog.open(self.files, settings, now)
+            return OpLog.open(files, settings, now)
         except DamageError:
             # Nothing was changed, and a log that has no damage opens the same either way.
-            if not self._may_be_torn():
+            if not self._may_be_torn(files):
                 raise
-        return OpLog.open(self.files, settings, now, power_lost=True)
+        return OpLog.open(files, settings, now, power_lost=True)
 
-    def _may_be_torn(self) -> bool:
+    def _may_be_torn(self, files: DiskFiles) -> bool:
         """Which boot the log's end is from cannot be asked of a log that does not open. But whatever bears
         the name of the machine's present boot was written since: a boot mark, or the header of a segment
         that was begun after one."""
         if not self._machine:
             return True
-        logs = [name for name in self.files.names() if position_of(name, LOG) is not None]
-        return not logs or self._machine not in self.files.read(logs[-1], 0, self.files.size(logs[-1]))
+        logs = [name for name in files.names() if position_of(name, LOG) is not None]
+        return not logs or self._machine not in files.read(logs[-1], 0, files.size(logs[-1]))
 
     def _take(self) -> None:
         for descriptor in (self._lock, self._root):

@@ -19,7 +19,7 @@ from thence.runtime.address import Address, checked, parse_address
 
 Members = tuple[tuple[str, Address], ...]
 
-_WAITING, _FOUNDED = 0, 1
+_WAITING, _FOUNDED, _OPEN = 0, 1, 2
 MOST_NAME_BYTES: Final = 255
 MOST_ADDRESSES: Final = 1000
 """That one survey asks: answers cannot lead it on for ever."""
@@ -41,17 +41,29 @@ class Waiting:
     names: tuple[Address, ...]
 
 
-Answer = Founded | Waiting
+@dataclass(frozen=True, slots=True)
+class Open:
+    """The answer of a member of a changing group, which lets others in."""
+
+    members: Members
+    """Those that were not known to be gone, by the names of their processes."""
+    highest: int
+    """The highest number of an incarnation of whoever asks that is known there; 0: none."""
+
+
+Answer = Founded | Waiting | Open
 
 
 def put_answer(answer: Answer) -> bytes:
     out = bytearray()
-    if isinstance(answer, Founded):
-        out.append(_FOUNDED)
+    if isinstance(answer, Founded | Open):
+        out.append(_FOUNDED if isinstance(answer, Founded) else _OPEN)
         put(out, len(answer.members))
         for name, address in answer.members:
             _put_text(out, name)
             _put_text(out, str(address))
+        if isinstance(answer, Open):
+            put(out, answer.highest)
     else:
         out.append(_WAITING)
         _put_text(out, answer.name)
@@ -67,11 +79,11 @@ def take_answer(data: bytes) -> Answer:
     reader = Reader(data, 0, len(data))
     kind = reader.take()
     answer: Answer
-    if kind == _FOUNDED:
+    if kind in (_FOUNDED, _OPEN):
         members = tuple([(_take_name(reader), _take_address(reader)) for _ in range(_take_count(reader))])
         if list(members) != sorted(dict(members).items()):
             raise PeerError("a group that names its members in disorder")
-        answer = Founded(members)
+        answer = Founded(members) if kind == _FOUNDED else Open(members, reader.take())
     elif kind == _WAITING:
         name, address = _take_name(reader), _take_address(reader)
         answer = Waiting(name, address, tuple([_take_address(reader) for _ in range(_take_count(reader))]))
@@ -117,10 +129,14 @@ def _take_address(reader: Reader) -> Address:
 class Survey:
     """One round of asking. `to_ask` until it is empty, telling what came of each; then `verdict`."""
 
-    __slots__ = ("_answers", "_asked", "_me", "_mine", "_missed", "_names", "_own_names", "_queue")
+    __slots__ = (
+        "_answers", "_asked", "_changing", "_me", "_mine", "_missed", "_names", "_own_names", "_queue",
+    )  # fmt: skip
 
-    def __init__(self, name: str, address: Address, join: Sequence[Address]) -> None:
+    def __init__(self, name: str, address: Address, join: Sequence[Address], changing: bool = False) -> None:
+        """`changing`: whoever founds the group founds it alone, and the others join it."""
         self._me: Final = name
+        self._changing: Final = changing
         self._mine: Final = checked(*address)
         self._own_names: Final = tuple(join)
         self._asked: dict[Address, Address] = {self._mine: self._mine}
@@ -150,7 +166,7 @@ class Survey:
         self._missed[address] = why
 
     def heard(self, address: Address, answer: Answer) -> None:
-        if isinstance(answer, Founded):
+        if not isinstance(answer, Waiting):
             self._asked[address] = address
             self._answers[address] = answer
             return
@@ -164,18 +180,39 @@ class Survey:
         self._answers[answer.address] = answer
         self._add((answer.address, *answer.names))
 
-    def verdict(self) -> Members | None:
+    def verdict(self) -> Members | Open | None:
         """The group, sorted by name, if there is one or this node is to found it; None: ask again.
         `UsageError`: there is no point in asking again."""
+        if self._changing and (found := self._opened()) is not None:
+            return found
         groups = {answer.members for answer in self._answers.values() if isinstance(answer, Founded)}
         if groups:
             return self._join(groups)
         if self.obstacles():
             return None
+        if self._changing:
+            return Open(((self._me, self._mine),), 0)
         return tuple(sorted([(answer.name, answer.address) for answer in self._waiting().values()]))
 
+    def _opened(self) -> Open | None:
+        """Members of a changing group answered: all that any of them names, for they may differ for a
+        moment."""
+        groups = [answer for answer in self._answers.values() if isinstance(answer, Open)]
+        if not groups:
+            return None
+        members: dict[str, Address] = {}
+        for answer in groups:
+            members.update(answer.members)
+        listed = members.pop(self._me, self._mine)
+        if listed != self._mine:
+            raise UsageError(
+                f"the group has a member {self._me} at {listed}, this node is at {self._mine}: "
+                "take another name, or evict the old one first"
+            )
+        return Open(tuple(sorted(members.items())), max(answer.highest for answer in groups))
+
     def _join(self, groups: set[Members]) -> Members:
-        """A founded group answered. The one place that knows that groups do not grow yet."""
+        """A founded group answered. Its members were fixed at the start."""
         if len(groups) > 1:
             raise UsageError("the addresses to join lead to different groups: name members of one group only")
         members = groups.pop()
@@ -183,6 +220,8 @@ class Survey:
         if listed == self._mine:
             return members
         names = ", ".join([f"{name} at {address}" for name, address in members])
+        if self._changing:
+            raise UsageError(f"the group is fixed, nobody can join it: it is {names}")
         if listed is not None:
             raise UsageError(f"the group has a member {self._me} at {listed}, this node is at {self._mine}")
         raise UsageError(f"the group was founded without {self._me} and cannot grow yet: it is {names}")

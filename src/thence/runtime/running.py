@@ -10,6 +10,8 @@ from typing import Final
 import uvloop
 
 from thence.core.errors import StorageError
+from thence.runtime.folder import is_fixed
+from thence.runtime.group_node import ChangingNode, GroupDrain
 from thence.runtime.logs import StructuredLog
 from thence.runtime.node import Drain, Node
 from thence.runtime.pacing import Clock
@@ -38,7 +40,11 @@ def run(settings: NodeSettings) -> int:
 
 async def _run(settings: NodeSettings, log: StructuredLog) -> int:
     gc.set_threshold(GARBAGE_OBJECTS, 20, 20)
-    node = Node(settings, Drain(), log, wall_clock())
+    node: Node | ChangingNode
+    if settings.members or is_fixed(settings.data):
+        node = Node(settings, Drain(), log, wall_clock())
+    else:
+        node = ChangingNode(settings, GroupDrain(), log, wall_clock())
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, node.stop)

@@ -27,6 +27,29 @@ class MemberStatus(Struct, frozen=True, kw_only=True):
     refusals: int = 0
     received_bytes: int = 0
     sent_bytes: int = 0
+    branch: Literal["", "lazy", "sync", "eager"] = ""
+    """Of a neighbour in a tree: what the link is used for, as the trace tells it."""
+    incarnation: str = ""
+    """In a changing group: as whom it is a member, or was."""
+    role: Literal["member", "suspect", "leaving", "evicted", "stranger"] = "member"
+    """In a changing group. `stranger`: linked, but not a member (yet)."""
+
+
+class GroupStatus(Struct, frozen=True, kw_only=True):
+    """Of a changing group, as this node sees it."""
+
+    incarnation: str
+    """As whom it is a member; empty: it is none."""
+    phase: str
+    """outside, joining, member, returning or leaving."""
+    view: list[str]
+    """Incarnations, suspects among them until they are gone."""
+    suspects: list[str] = field(default_factory=list)
+    departing: list[str] = field(default_factory=list)
+    orphans: int = 0
+    """Operations from before a return that wait to be sent again."""
+    waiting_for: list[str] = field(default_factory=list)
+    """Of a node that looks for its group: what it waits for."""
 
 
 class LogStatus(Struct, frozen=True, kw_only=True):
@@ -93,3 +116,11 @@ class Status(Struct, frozen=True, kw_only=True):
     """Connections that were refused here, strangers' among them."""
     faults: Faults = field(default_factory=Faults)
     load: LoadStatus | None = None
+    spread: str = "mesh"
+    root: str = ""
+    """Of the tree, as far as this node knows; `parent`: where its beats come from."""
+    parent: str = ""
+    clock: dict[str, int] = field(default_factory=dict)
+    """Messages of each member that are in the log, or in a state that stands in for them."""
+    group: GroupStatus | None = None
+    """None: the group is fixed."""

@@ -1,0 +1,224 @@
+"""Traces of a process in a changing group: each of its incarnations writes as a node of its own.
+
+A file per incarnation and boot, in the form of `tracing`. The rows of a step gather here and are written by
+the driver after the log's commit and before anything of the step leaves. After a crash the log is told once
+more, from its last snapshot on (`replica.group_lives`): rows that the files of earlier boots hold already are
+passed over, the others complete the trace, and `restart` follows. That works because rows of one kind about
+one origin come in the order of its counters, so that the highest of each tells what was written.
+
+A process that is killed between two incarnations leaves the older one without its last row. So at a start
+every incarnation of the process that does not run and has not ended is ended with `crash`.
+"""
+
+import os
+import re
+from json import dumps
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from thence.core.errors import StorageError, TraceError
+from thence.core.groups import MARK, Place
+from thence.runtime.tracing import LiveTrace, file_stem, lines_backwards
+from thence.trace.lines import POSITION_BITS
+from thence.trace.recorder import CRASH, INSTALL, KINDS, LEAVE, RESTART, START
+
+ENDS: Final = (KINDS[LEAVE], KINDS[CRASH])
+
+Key = tuple[int, str]
+"""A kind, and whom its rows are about."""
+
+
+class _Line(msgspec.Struct):
+    kind: str
+    origin: str | None = None
+    seq: int | None = None
+
+
+class FileDiary:
+    """`replica.group_parts.Diary` of one incarnation."""
+
+    __slots__ = ("_boot", "_folder", "_head", "_member", "_mute", "_next", "_quoted", "_rows", "_told",
+                 "_undo", "trace")  # fmt: skip
+
+    def __init__(self, folder: Path, member: str, boot: int) -> None:
+        self._folder: Final = folder
+        self._member: Final = member
+        self._boot: Final = boot
+        self._head: Final = f'{{"node":{dumps(member)},"pos":'
+        self._next = boot << POSITION_BITS
+        self._quoted: dict[str, str] = {}
+        self._rows: list[str] = []
+        self._undo: list[tuple[Key, int | None]] = []
+        self._told: dict[Key, int] = told(folder, member)
+        self._mute = not self._told
+        """Nothing was ever told, so it must begin at a beginning: `start`, `install` or `restart`."""
+        self.trace: LiveTrace | None = None
+
+    def row(self, kind: int, about: Place | None, deps: tuple[Place, ...] | None, now: int) -> None:
+        if self._mute:
+            if kind not in (START, INSTALL, RESTART):
+                return
+            self._mute = False
+        if kind != RESTART:
+            key, seq = ((kind, about[0]), about[1]) if about else ((kind, ""), 0)
+            before = self._told.get(key)
+            if before is not None and seq <= before:
+                return
+            self._undo.append((key, before))
+            self._told[key] = seq
+        place = f',"origin":{self._quote(about[0])},"seq":{about[1]}' if about else ""
+        named = ""
+        if deps is not None:
+            dots = [f'{{"origin":{self._quote(name)},"seq":{seq}}}' for name, seq in deps]
+            named = f',"deps":[{",".join(dots)}]'
+        self._rows.append(f'{self._head}{self._next},"kind":"{KINDS[kind]}"{place},"at_us":{now}{named}}}\n')
+        self._next += 1
+
+    def _quote(self, name: str) -> str:
+        quoted = self._quoted.get(name)
+        if quoted is None:
+            quoted = self._quoted[name] = dumps(name)
+        return quoted
+
+    def take(self) -> bytes:
+        """The rows of the step, which is committed."""
+        data = "".join(self._rows).encode("ascii")
+        self._rows.clear()
+        self._undo.clear()
+        if data and self.trace is None:
+            self.trace = LiveTrace(self._folder, self._member, self._boot)
+        return data
+
+    def take_back(self) -> None:
+        """The step was not committed: it never happened."""
+        for key, before in reversed(self._undo):
+            if before is None:
+                del self._told[key]
+            else:
+                self._told[key] = before
+        self._rows.clear()
+        self._undo.clear()
+        self._mute = not self._told
+
+
+Rows = list[tuple[LiveTrace, bytes]]
+
+
+class Diaries:
+    """All diaries of a process. Without a folder nobody keeps any."""
+
+    __slots__ = ("_boot", "_diaries", "_folder")
+
+    def __init__(self, folder: Path | None, boot: int) -> None:
+        self._folder: Final = folder
+        self._boot: Final = boot
+        self._diaries: dict[str, FileDiary] = {}
+
+    def __call__(self, member: str) -> "FileDiary | NoDiary":
+        if self._folder is None:
+            return NOTHING
+        diary = self._diaries.get(member)
+        if diary is None:
+            diary = self._diaries[member] = FileDiary(self._folder, member, self._boot)
+        return diary
+
+    def take(self) -> Rows:
+        rows: Rows = []
+        for diary in self._diaries.values():
+            data = diary.take()
+            if data and diary.trace is not None:
+                rows.append((diary.trace, data))
+        return rows
+
+    def take_back(self) -> None:
+        for diary in self._diaries.values():
+            diary.take_back()
+
+    @property
+    def waiting(self) -> bool:
+        """Something could not be written: it goes first when that is possible again."""
+        return any(diary.trace is not None and diary.trace.waiting for diary in self._diaries.values())
+
+    def write_waiting(self) -> None:
+        for diary in self._diaries.values():
+            if diary.trace is not None:
+                diary.trace.write(b"")
+
+    def end_others(self, process: str, running: str, now: int) -> None:
+        """Incarnations of the process that have a trace without an end, and do not run."""
+        if self._folder is None:
+            return
+        for member in traced(self._folder, process):
+            if member != running and not has_ended(self._folder, member):
+                self(member).row(CRASH, None, None, now)
+
+    def close(self) -> None:
+        for diary in self._diaries.values():
+            if diary.trace is not None:
+                diary.trace.close()
+
+
+class NoDiary:
+    __slots__ = ()
+
+    def row(self, kind: int, about: Place | None, deps: tuple[Place, ...] | None, now: int) -> None:
+        """Nothing."""
+
+
+NOTHING: Final = NoDiary()
+
+
+def traced(folder: Path, process: str) -> list[str]:
+    """The incarnations of a process that wrote into this folder."""
+    own = re.compile(rf"{re.escape(file_stem(process))}({re.escape(MARK)}[0-9]+)?-[0-9]+\.jsonl")
+    return sorted({process + (match[1] or "") for name in _names(folder) if (match := own.fullmatch(name))})
+
+
+def told(folder: Path, member: str) -> dict[Key, int]:
+    """What earlier boots of an incarnation have written: of each kind and origin, the highest."""
+    kinds = {kind: code for code, kind in enumerate(KINDS)}
+    found: dict[Key, int] = {}
+    for path in _files_of(folder, member):
+        try:
+            with path.open("rb") as file:
+                for line in file:
+                    if line.endswith(b"\n"):  # else a write was cut short: it is told again
+                        row = _read(path, line)
+                        key = kinds.get(row.kind, -1), row.origin or ""
+                        found[key] = max(found.get(key, 0), row.seq or 0)
+        except OSError as error:
+            raise StorageError(f"cannot read {path}: {error.strerror}") from error
+    return found
+
+
+def has_ended(folder: Path, member: str) -> bool:
+    """Is the last row of an incarnation one after which nothing comes?"""
+    for path in reversed(_files_of(folder, member)):
+        for line in lines_backwards(path):
+            return _read(path, line).kind in ENDS
+    return True  # it never wrote anything
+
+
+def _files_of(folder: Path, member: str) -> list[Path]:
+    """The files of an incarnation, by boot."""
+    own = re.compile(rf"{re.escape(file_stem(member))}-([0-9]+)\.jsonl")
+    found = [(int(match[1]), folder / name) for name in _names(folder) if (match := own.fullmatch(name))]
+    return [path for _, path in sorted(found)]
+
+
+def _read(path: Path, line: bytes) -> _Line:
+    try:
+        return msgspec.json.decode(line, type=_Line)
+    except msgspec.MsgspecError as error:
+        raise TraceError(f"{path}: a line that no node wrote: {line[:80]!r}") from error
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise StorageError(f"cannot read the trace folder {folder}: {error.strerror}") from error

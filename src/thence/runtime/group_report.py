@@ -1,0 +1,140 @@
+"""What a node of a changing group tells about itself, gathered when somebody asks."""
+
+import os
+from typing import TYPE_CHECKING, Final, Literal
+
+from thence.core.groups import process_of
+from thence.runtime.peer import LinkStatus
+from thence.runtime.status import Faults, GroupStatus, LogStatus, MemberStatus, Status
+
+if TYPE_CHECKING:
+    from thence.replica.group_member import Member
+    from thence.runtime.group_node import ChangingNode
+
+SECOND: Final = 1_000_000
+
+Role = Literal["member", "suspect", "leaving", "evicted", "stranger"]
+
+
+def status_of(node: "ChangingNode") -> Status:
+    driver, now, links = node.driver, node.now(), node.links()
+    member = driver.node.member if driver else None
+    unstable = len(member.ledger.window) if member else 0
+    return Status(
+        name=node.settings.name,
+        cluster=node.settings.cluster,
+        pid=os.getpid(),
+        uptime_s=(now - node.started_at) / SECOND,
+        state=node.state,
+        boot=node.boot,
+        members=_members(node, member, links, now),
+        sent=driver.sent if driver else 0,
+        delivered=driver.taken if driver else 0,
+        inbox=driver.node.waiting if driver else 0,
+        held=member.ledger.orderer.waiting if member else 0,
+        unstable=unstable,
+        oldest_unstable_s=(now - node.progress_at) / SECOND if unstable else None,
+        holding_stability_back=_behind(member),
+        log=_log(node),
+        refusals=sum(link.refusals for link in links.values()),
+        faults=Faults(
+            allowed=node.settings.allow_faults,
+            cut=[name for name, link in links.items() if link.cut],
+            slow_ms={name: link.delay_us / 1000 for name, link in links.items() if link.delay_us},
+        ),
+        load=node.load_status(),
+        group=_group(node, member),
+    )
+
+
+def _group(node: "ChangingNode", member: "Member | None") -> GroupStatus:
+    phase = node.driver.node.status if node.driver else "outside"
+    if member is None:
+        return GroupStatus(incarnation="", phase=phase, view=[], waiting_for=node.waiting_for)
+    return GroupStatus(
+        incarnation=member.me,
+        phase=phase,
+        view=sorted(member.view.view),
+        suspects=sorted(member.view.open),
+        departing=sorted(member.view.departing),
+        orphans=len(member.operations.orphans),
+    )
+
+
+def _behind(member: "Member | None") -> list[str]:
+    """Who has not delivered everything that is not stable, by process."""
+    if member is None:
+        return []
+    names = [member.ledger.names[index] for index in member.ledger.window.behind()]
+    return sorted({process_of(name) for name in names if name != member.me})
+
+
+def _roles(member: "Member | None") -> dict[str, tuple[Role, str]]:
+    """Of each process: what it is, and under which name. The later kinds count more."""
+    roles: dict[str, tuple[Role, str]] = {}
+    if member is None:
+        return roles
+    view = member.view
+    evicted = set(view.evicted()) - view.view
+    kinds: list[tuple[Role, set[str]]] = [
+        ("evicted", evicted), ("leaving", set(view.departing)), ("suspect", view.view & view.suspects),
+        ("member", view.side),
+    ]  # fmt: skip
+    for role, names in kinds:
+        for name in sorted(names):
+            roles[process_of(name)] = role, name
+    return roles
+
+
+def _members(
+    node: "ChangingNode", member: "Member | None", links: dict[str, LinkStatus], now: int
+) -> list[MemberStatus]:
+    roles = _roles(member)
+    me = node.settings.name
+    told = [MemberStatus(name=me, address=node.address, link="me", incarnation=member.me if member else "")]
+    for name in sorted((roles.keys() | links.keys()) - {me}):
+        role, incarnation = roles.get(name, ("stranger", ""))
+        link = links.get(name)
+        if link is None:
+            told.append(MemberStatus(name=name, address="", link="down", role=role, incarnation=incarnation))
+            continue
+        told.append(
+            MemberStatus(
+                name=name,
+                address=str(link.address) if link.address.host else "",
+                link="cut" if link.cut else "up" if link.up else "down",
+                since_s=(now - link.since_us) / SECOND,
+                lag=_lag(member, incarnation) if role in ("member", "suspect") else 0,
+                queued_bytes=link.queued_bytes,
+                reconnects=link.reconnects,
+                cut_offs=link.cut_offs,
+                refusals=link.refusals,
+                received_bytes=link.bytes_in,
+                sent_bytes=link.bytes_out,
+                role=role,
+                incarnation=incarnation,
+            )
+        )
+    return sorted(told, key=lambda one: one.name)
+
+
+def _lag(member: "Member | None", other: str) -> int:
+    """Own messages that the other is not known to have delivered."""
+    if member is None:
+        return 0
+    return max(0, member.ledger.count(member.me) - member.ledger.row(other).get(member.me, 0))
+
+
+def _log(node: "ChangingNode") -> LogStatus:
+    log = node.driver.log if node.driver else None
+    trouble = node.driver.trouble if node.driver else None
+    return LogStatus(
+        bytes=log.size_bytes if log else 0,
+        head=log.head if log else 0,
+        tail=log.tail if log else 0,
+        durable=log.durable if log else 0,
+        sync=node.settings.log.sync,
+        trouble=None if trouble is None else str(trouble),
+        appended_bytes=log.appended_bytes if log else 0,
+        syncs=node.driver.syncs if node.driver else 0,
+    )

@@ -1,0 +1,120 @@
+"""Links of a process in a changing group: whoever knows the secret may come, known or not.
+
+A joiner knows its contact before the contact knows the joiner, so either side may dial. The one with the
+smaller name does it first; the other waits a while before it does, unless it is told to begin (a joiner).
+While the smaller one dials, it takes no call from the larger one: one of two attempts that meet must win.
+
+A *guest* is a peer whose address is not known here, or not needed any more: it is not dialled, and forgotten
+when its link goes down. Joiners begin as guests, leavers end as such.
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import Final
+
+from thence.runtime.address import Address
+from thence.runtime.introductions import Aim, Identity, Introduction, RefusalError
+from thence.runtime.link import Connection, End
+from thence.runtime.links import Handler, Links
+from thence.runtime.listening import Log
+from thence.runtime.pacing import Clock, LinkLimits
+from thence.runtime.peer import Peer
+from thence.runtime.settings import LinkSettings
+
+PATIENCE_US: Final = 1_500_000
+"""How much later the larger name dials: the smaller one, if it runs, has had several tries by then."""
+
+NOWHERE: Final = Address("", 0)
+
+
+class OpenLinks(Links):
+    def __init__(
+        self,
+        me: Identity,
+        secret: bytes,
+        listen: Address,
+        settings: LinkSettings,
+        handler: Handler,
+        random: Random,
+        clock: Clock,
+        log: Log,
+        answer: Callable[[Introduction], bytes],
+        *,
+        limits: LinkLimits | None = None,
+    ) -> None:
+        """`answer`: what to tell those that ask for the group."""
+        self._open_answer: Final = answer
+        super().__init__(me, secret, listen, {}, settings, handler, random, clock, log, limits=limits)
+
+    def know(self, name: str, address: Address, *, at_once: bool = False) -> None:
+        """A peer and where it is. `at_once`: it may not know this process, so dial whatever its name."""
+        peer = self._peers.get(name)
+        if peer is None:
+            peer = self._peers[name] = Peer(name, address, dials=True, now=self._clock())
+        elif peer.dials and peer.address == address:
+            return
+        else:
+            peer.address, peer.dials = address, True
+            if peer.link is not None or peer.pending is not None or peer.timer is not None:
+                return
+        self._dial_after(peer, 0, patient=not at_once)
+
+    def dismiss(self, name: str) -> None:
+        """Nobody needs it any more; a link that is up stays until its other end closes it."""
+        peer = self._peers.get(name)
+        if peer is None or not peer.dials:
+            return
+        peer.dials = False
+        peer.stop_dialling()
+        if peer.link is None:
+            del self._peers[name]
+
+    def linked(self, name: str) -> bool:
+        peer = self._peers.get(name)
+        return peer is not None and peer.link is not None
+
+    # Differences.
+
+    def _dial_after(self, peer: Peer, delay_us: int, patient: bool = True) -> None:
+        if patient and self._me.name > peer.name:
+            delay_us += PATIENCE_US
+        super()._dial_after(peer, delay_us)
+
+    def _expects(self, hello: Introduction) -> str | None:
+        name = hello.identity.name
+        if hello.aim is Aim.ASK:
+            return None
+        if hello.aim is Aim.CALL:
+            return f"{self._me.name} dials whomever it knows, and is called by nobody"
+        if name == self._me.name:
+            return f"two nodes are called {name}"
+        peer = self._peers.get(name)
+        if peer is not None and peer.cut:
+            raise RefusalError("cut on request", told=None)
+        if peer is not None and peer.pending is not None and self._me.name < name:
+            return f"{self._me.name} dials {name} at this moment"
+        return None
+
+    def _admit(self, theirs: Introduction) -> str | None:
+        if theirs.aim is Aim.LINK and theirs.identity.name not in self._peers:
+            return self._handler.admit(theirs.identity)
+        return super()._admit(theirs)
+
+    def _answer(self, hello: Introduction) -> bytes:
+        return self._open_answer(hello)
+
+    def connection_up(self, connection: Connection, now: int) -> None:
+        theirs = connection.handshake.peer
+        if theirs is not None and theirs.aim is Aim.LINK:
+            name = theirs.identity.name
+            peer = self._peers.get(name)
+            if peer is None:
+                self._peers[name] = Peer(name, NOWHERE, dials=False, now=now)
+            elif connection is not peer.pending and not peer.cut:
+                peer.stop_dialling()
+        super().connection_up(connection, now)
+
+    def _link_down(self, peer: Peer, end: End, why: str) -> None:
+        super()._link_down(peer, end, why)
+        if not peer.dials:
+            self._peers.pop(peer.name, None)

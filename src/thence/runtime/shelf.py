@@ -1,0 +1,218 @@
+"""The disk of a process in a changing group: a log per incarnation, and what outlives them all.
+
+    DIR/incarnations    numbers that were used, boots, the last boot's machine and policy, where others are
+    DIR/oplog/N/        the log of incarnation N
+
+Invariants. A number that was reserved, or a boot that was counted, is never handed out again: the file is
+made whole at once (another name, sync, rename, sync) before anything follows from it. A log that is dropped
+is out of the way in one step (renamed), so that half of one is never taken for a whole one.
+
+Whether the newest log may lack its end is asked once, at the start (`forgetful`): the machine went down, the
+node was not closed in order, and the policy allowed records to wait for their sync.
+"""
+
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+from zlib import crc32
+
+import msgspec
+
+from thence.core.errors import StorageError, UsageError
+from thence.core.storage import DamageError
+from thence.oplog.log import OpLog
+from thence.oplog.settings import Settings
+from thence.runtime.files import DiskFiles
+from thence.runtime.folder import OPLOG, DataFolder
+from thence.runtime.oserrors import failed
+
+FILE: Final = "incarnations"
+TEMPORARY: Final = "incarnations.temporary"
+DROPPED: Final = "dropped"
+VERSION: Final = 1
+
+
+class Written(msgspec.Struct):
+    """What the file says."""
+
+    process: str
+    cluster: str
+    version: int = VERSION
+    highest: int = 0
+    boots: int = 0
+    machine: str = ""
+    policy: str = ""
+    closed: bool = True
+    """The last boot ended in order: nothing that it wrote was left to be synced."""
+    contacts: dict[str, str] = msgspec.field(default_factory=dict)
+    """Other processes of the group and where they were, when that last changed."""
+
+
+def is_changing(folder: Path) -> bool:
+    """Does this data folder belong to a process in a changing group?"""
+    return (folder / FILE).exists()
+
+
+class DiskShelf:
+    """`replica.group_parts.Shelf` over a data folder, and the counting of boots."""
+
+    __slots__ = ("_files", "_folder", "_root", "_settings", "_written", "forgetful", "fresh")
+
+    def __init__(self, folder: DataFolder, process: str, cluster: str, settings: Settings) -> None:
+        self._folder: Final = folder
+        self._settings: Final = settings
+        self._root: Final = DiskFiles(folder.path)
+        self._files: dict[int, DiskFiles] = {}
+        found = _read(folder.path)
+        self.fresh: Final = found is None
+        """Nothing was ever done here."""
+        self._written: Final = found or Written(process, cluster)
+        _check_owner(self._written, process, cluster)
+        lost = folder.power_lost(bytes.fromhex(self._written.machine))
+        self.forgetful = bool(
+            self._written.boots and lost and not self._written.closed and self._written.policy != "always"
+        )
+        """The newest log may lack its end."""
+
+    def boot(self) -> int:
+        """Count this start; from now on it is not closed in order until `closed` says so."""
+        written = self._written
+        written.boots += 1
+        written.machine = self._folder.machine_id().hex()
+        written.policy = self._settings.sync
+        # While it is not certain that nothing is missing, another crash must find it uncertain as well.
+        written.closed = False
+        if self.forgetful:
+            written.machine = written.policy = ""
+        self._write()
+        self._sweep()
+        return written.boots
+
+    def remembered(self) -> None:
+        """What the log lacked does not matter any more: a new incarnation has taken its place."""
+        self.forgetful = False
+        self._written.machine = self._folder.machine_id().hex()
+        self._written.policy = self._settings.sync
+        self._write()
+
+    @property
+    def contacts(self) -> dict[str, str]:
+        return dict(self._written.contacts)
+
+    def keep_contacts(self, contacts: dict[str, str]) -> None:
+        """Durable when it returns: one who has forgotten that others were let in would go on alone."""
+        if contacts != self._written.contacts:
+            self._written.contacts = dict(contacts)
+            self._write()
+
+    def files(self, number: int) -> DiskFiles:
+        """Of an incarnation's log that is open."""
+        return self._files[number]
+
+    def close(self, in_order: bool) -> None:
+        if in_order:
+            with suppress(StorageError):  # then the next start is more careful than it need be
+                self._written.closed = True
+                self._write()
+        self.let_go()
+        self._root.close()
+
+    def let_go(self) -> None:
+        """Of all logs: they will be opened anew."""
+        for files in self._files.values():
+            files.close()
+        self._files.clear()
+
+    # What the process calls (`Shelf`).
+
+    @property
+    def highest(self) -> int:
+        return self._written.highest
+
+    def kept(self) -> list[int]:
+        try:
+            names = os.listdir(self._folder.path / OPLOG)
+        except OSError as error:
+            raise failed(error, str(self._folder.path / OPLOG)) from error
+        return sorted([int(name) for name in names if name.isascii() and name.isdigit()])
+
+    def reserve(self, number: int) -> None:
+        self._written.highest = max(number, self._written.highest)
+        self._write()
+
+    def open(self, number: int, now: int) -> OpLog:
+        if number in self._files:
+            self._files.pop(number).close()
+        path = self._path(number)
+        try:
+            if not path.exists():
+                path.mkdir(mode=0o700)
+                self._folder.files.sync_folder()
+            files = self._files[number] = DiskFiles(path)
+        except OSError as error:
+            raise failed(error, str(path)) from error
+        log = self._folder.open_log(self._settings, now, files)
+        log.boot(number, self._folder.machine_id(), now)
+        return log
+
+    def drop(self, number: int) -> None:
+        if number in self._files:
+            self._files.pop(number).close()
+        path = self._path(number)
+        aside = path.with_name(f"{DROPPED}-{number}")
+        with suppress(OSError):  # it is passed over at the next start, and goes then
+            path.rename(aside)
+            shutil.rmtree(aside)
+
+    def _sweep(self) -> None:
+        """What a crash in the middle of dropping left behind."""
+        for aside in (self._folder.path / OPLOG).glob(f"{DROPPED}-*"):
+            shutil.rmtree(aside, ignore_errors=True)
+
+    def _path(self, number: int) -> Path:
+        return self._folder.path / OPLOG / str(number)
+
+    def _write(self) -> None:
+        body = msgspec.json.encode(self._written) + b"\n"
+        root = self._root
+        if TEMPORARY in root.names():
+            root.remove(TEMPORARY)
+        root.write(TEMPORARY, 0, b"%08x %b" % (crc32(body), body))
+        root.sync(TEMPORARY)
+        root.rename(TEMPORARY, FILE)
+        root.sync_folder()
+
+
+def _read(folder: Path) -> Written | None:
+    path = folder / FILE
+
+    def damaged(what: str) -> DamageError:
+        return DamageError(
+            what, file=str(path), offset=0, affected="which numbers were used, and where the others are"
+        )
+
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise failed(error, str(path)) from error
+    check, _, body = data.partition(b" ")
+    if check != b"%08x" % crc32(body):
+        raise damaged("the checksum does not match")
+    try:
+        written = msgspec.json.decode(body, type=Written)
+    except msgspec.MsgspecError as error:
+        raise damaged(f"the file cannot be read: {error}") from error
+    if written.version != VERSION:
+        raise damaged(f"a file of version {written.version}; this is version {VERSION}")
+    return written
+
+
+def _check_owner(written: Written, process: str, cluster: str) -> None:
+    if written.process != process:
+        raise UsageError(f"this data folder belongs to {written.process}, not to {process}")
+    if written.cluster != cluster:
+        raise UsageError(f"this data folder belongs to the cluster {written.cluster!r}, not to {cluster!r}")
