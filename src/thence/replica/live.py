@@ -16,6 +16,7 @@ from thence.order.engine import Engine
 from thence.order.engines import ENGINES, engine
 from thence.order.herald import HeraldSettings
 from thence.order.streamed import STREAMED
+from thence.order.tags import TAGS_MAX, Attic
 from thence.replica.durable import INBOX_MAX, DurableReplica
 from thence.replica.history import LogHistory
 from thence.replica.overlay import Overlay
@@ -46,6 +47,9 @@ class LiveSettings:
     inbox_max: int = INBOX_MAX
     recovering: bool = False
     """The log may lack messages that this node has sent: see `spread/sessions.py`."""
+    attic: Attic | None = None
+    tags_max: int = TAGS_MAX
+    """Tags of unstable messages in memory; older ones go to the attic, if there is one."""
     neighbours: int = 5
     """Of a tree: links that a node keeps."""
     random: Random = field(default_factory=lambda: Random(0))
@@ -113,6 +117,8 @@ def live(
         settings.inbox_max,
         settings.herald,
         SWEEP_EVERY,
+        settings.attic,
+        settings.tags_max,
     )
     if settings.recovering:
         replica.regain()

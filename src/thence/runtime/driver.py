@@ -277,6 +277,8 @@ class Driver:
                 first += len(asked)
         else:
             self.replica.sweep(now)
+            if self.replica.unswept:  # much at once, after a member was away: one part after the other
+                self._settle_later()
         self._finish(effects, now, answers)
 
     def _finish(

@@ -24,6 +24,7 @@ from thence.replica.replica import Delivered
 from thence.runtime import recovering
 from thence.runtime import roster as rosters
 from thence.runtime.address import Address
+from thence.runtime.attic import FileAttic
 from thence.runtime.control import ControlServer
 from thence.runtime.discovery import find_group
 from thence.runtime.driver import SAMPLES, Driver
@@ -77,6 +78,7 @@ class Node:
         self._syncer: Final = ThreadPoolExecutor(1, thread_name_prefix="thence-sync")
         self._started_at: Final = clock()
         self._folder: DataFolder | None = None
+        self._attic: FileAttic | None = None
         self._trace: LiveTrace | None = None
         self._control: ControlServer | None = None
         self._links: Links | None = None
@@ -104,6 +106,7 @@ class Node:
     async def _start(self) -> None:
         settings, now = self.settings, self._clock()
         self._folder = folder = DataFolder(settings.data)
+        self._attic = FileAttic(settings.data)
         try:
             self.log = log = folder.open_log(settings.log, now)
         except DamageError as damage:
@@ -183,6 +186,8 @@ class Node:
             stability=settings.stability.enabled,
             inbox_max=settings.application.inbox_max,
             recovering=self._regaining,
+            attic=self._attic,
+            tags_max=settings.stability.tags_max,
             neighbours=settings.tree.neighbours,
             random=Random(os.urandom(16)),
         )
@@ -262,6 +267,8 @@ class Node:
             self._says.error("the last records may not be on disk", why=str(error))
         finally:
             self._syncer.shutdown(wait=True)
+            if self._attic is not None:
+                self._attic.close()
             if self._folder is not None:
                 self._folder.close()
 

@@ -99,6 +99,8 @@ class StabilitySettings:
     """Several tellings: what is missing then was lost, not late."""
     ask_max_us: int = 24 * SECOND_US
     """How long a healed link may go unnoticed."""
+    tags_max: int = 32_768
+    """Tags of unstable messages in memory, some ten megabytes; of older ones there is a file."""
 
     def __post_init__(self) -> None:
         _positive(self, "stability")
