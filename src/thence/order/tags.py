@@ -164,6 +164,16 @@ class Tags:
             first = edge
         return found + self.young[first - edge : end - edge] if end > edge else found
 
+    def many(self, places: list[int]) -> list[GraphTag]:
+        """The tags at these places, which ascend; neighbours are fetched together."""
+        found: list[GraphTag] = []
+        first = 0
+        for index in range(1, len(places) + 1):
+            if index == len(places) or places[index] != places[index - 1] + 1:
+                found += self.run(places[first], places[index - 1] + 1)
+                first = index
+        return found
+
     def newest(self, origin: int, below: int, last: int) -> int:
         """The newest dot of `origin` at a place of the window below `below`, or the newest that has left the
         window; `last` is the newest of all."""

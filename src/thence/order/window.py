@@ -277,10 +277,8 @@ class Window:
                 stable &= bits << (floor - low) | (1 << (floor - low)) - 1
         found = tags.run(tags.base, min(low, end, tags.base + most))
         stable &= ~(self._done >> (low - tags.base))
-        while stable and len(found) < most:
-            lowest = stable & -stable
-            found.append(tags.at(low + lowest.bit_length() - 1))
-            stable ^= lowest
+        if stable:
+            found += tags.many(as_places(low, stable)[: most - len(found)])
         announced = self._stable
         return [tag for tag in found if tag.dot > announced[tag.dot & ORIGIN_MASK]]
 
