@@ -268,8 +268,13 @@ class Cluster:
 
 
 def _flags(layout: Layout, name: str) -> list[str]:
+    group = ["--members", layout.members]
+    if layout.changing:
+        group = ["--listen", str(layout.address(name))]
+        for other in layout.names:
+            group += ["--join", str(layout.address(other))]
     return [
-        "--name", name, "--cluster", layout.cluster, "--members", layout.members,
+        "--name", name, "--cluster", layout.cluster, *group,
         "--data", str(layout.data(name)), "--secret-file", str(layout.secret),
         "--http", str(layout.http(name)),
     ]  # fmt: skip

@@ -48,6 +48,8 @@ class Layout:
     http_base: int | None
     """None: every node takes a port that is free when it starts."""
     names: tuple[str, ...]
+    changing: bool = False
+    """Members come and go; else the group is fixed."""
 
     def address(self, name: str) -> Address:
         return Address(HOST, self.base_port + self.names.index(name))
@@ -76,17 +78,23 @@ def names(count: int) -> tuple[str, ...]:
 
 
 def open_layout(
-    folder: Path, nodes: int | None = None, base_port: int | None = None, http_base: int | None = None
+    folder: Path,
+    nodes: int | None = None,
+    base_port: int | None = None,
+    http_base: int | None = None,
+    changing: bool | None = None,
 ) -> Layout:
     """The cluster in `folder`, made if there is none. What is given must be what it was made with."""
     try:
         if (folder / FILE).exists():
-            layout = _read(folder)
-            _compare(layout, nodes, base_port)
+            layout = read_layout(folder)
+            _compare(layout, nodes, base_port, changing)
             if http_base is not None and http_base != layout.http_base:
-                layout = _write(folder, layout.cluster, len(layout.names), layout.base_port, http_base)
+                layout = _write(
+                    folder, layout.cluster, len(layout.names), layout.base_port, http_base, layout.changing
+                )
             return layout
-        return _make(folder, 3 if nodes is None else nodes, base_port, http_base)
+        return _make(folder, 3 if nodes is None else nodes, base_port, http_base, bool(changing))
     except OSError as error:
         raise UsageError(f"cannot use {folder} for a cluster: {error.strerror}") from error
 
@@ -135,7 +143,7 @@ def need_ports(layout: Layout, patience_s: float = 3.0) -> None:
         time.sleep(0.05)
 
 
-def _make(folder: Path, nodes: int, base_port: int | None, http_base: int | None) -> Layout:
+def _make(folder: Path, nodes: int, base_port: int | None, http_base: int | None, changing: bool) -> Layout:
     if not 1 <= nodes <= MOST_NODES:
         raise UsageError(f"--nodes must be between 1 and {MOST_NODES}, not {nodes}")
     if folder.exists() and {path.name for path in folder.iterdir()} - LEFTOVERS:
@@ -148,12 +156,13 @@ def _make(folder: Path, nodes: int, base_port: int | None, http_base: int | None
         folder,
         f"up-{secrets.token_hex(4)}",
         nodes,
-        _free(nodes, http_base) if base_port is None else base_port,
+        free_ports(nodes, http_base) if base_port is None else base_port,
         http_base,
+        changing,
     )
 
 
-def _free(count: int, http_base: int | None) -> int:
+def free_ports(count: int, http_base: int | None = None) -> int:
     """The start of a free range, drawn by chance: others may look for one at the same time."""
     random = Random(secrets.randbits(64))
     for _ in range(1000):
@@ -167,7 +176,9 @@ def _overlap(base_port: int, http_base: int | None, count: int) -> bool:
     return http_base is not None and abs(base_port - http_base) < count
 
 
-def _write(folder: Path, cluster: str, nodes: int, base_port: int, http_base: int | None) -> Layout:
+def _write(
+    folder: Path, cluster: str, nodes: int, base_port: int, http_base: int | None, changing: bool
+) -> Layout:
     for base, flag in ((base_port, "--base-port"), (http_base, "--http-base")):
         if base is not None and not 1 <= base <= 65_536 - nodes:
             raise UsageError(f"{flag} must leave room for {nodes} ports below 65536, not {base}")
@@ -180,32 +191,41 @@ def _write(folder: Path, cluster: str, nodes: int, base_port: int, http_base: in
         f"nodes = {nodes}",
         f"base_port = {base_port}",
         *([f"http_base = {http_base}"] if http_base else []),
+        *(["changing = true"] if changing else []),
     ]
     (folder / f"{FILE}.new").write_text("\n".join(lines) + "\n")
     (folder / f"{FILE}.new").replace(folder / FILE)
-    return Layout(folder, cluster, base_port, http_base, names(nodes))
+    return Layout(folder, cluster, base_port, http_base, names(nodes), changing)
 
 
-def _read(folder: Path) -> Layout:
+def read_layout(folder: Path) -> Layout:
     path = folder / FILE
     try:
         read = tomllib.loads(path.read_text())
         cluster, nodes, base_port = read["cluster"], read["nodes"], read["base_port"]
-        http_base = read.get("http_base")
-        sound = isinstance(cluster, str) and all(
-            isinstance(number, int) and 0 < number < 65_536 for number in (nodes, base_port, http_base or 1)
+        http_base, changing = read.get("http_base"), read.get("changing", False)
+        sound = (
+            isinstance(cluster, str)
+            and isinstance(changing, bool)
+            and all(
+                isinstance(number, int) and 0 < number < 65_536
+                for number in (nodes, base_port, http_base or 1)
+            )
         )
         sound = sound and nodes <= min(MOST_NODES, 65_536 - base_port) and read["version"] == VERSION
     except (ValueError, KeyError) as error:
         raise UsageError(f"{path} cannot be understood: {error}") from error
     if not sound:
         raise UsageError(f"{path} cannot be understood: was it changed by hand, or made by a later version?")
-    return Layout(folder, cluster, base_port, http_base, names(nodes))
+    return Layout(folder, cluster, base_port, http_base, names(nodes), changing)
 
 
-def _compare(layout: Layout, nodes: int | None, base_port: int | None) -> None:
+def _compare(layout: Layout, nodes: int | None, base_port: int | None, changing: bool | None) -> None:
     there = len(layout.names)
     if nodes is not None and nodes != there:
         raise UsageError(f"the cluster in {layout.folder} has {there} nodes, not {nodes}")
+    if changing is not None and changing != layout.changing:
+        kind = "changing" if layout.changing else "fixed"
+        raise UsageError(f"the group of the cluster in {layout.folder} is {kind}, and stays so")
     if base_port is not None and base_port != layout.base_port:
         raise UsageError(f"the cluster in {layout.folder} has base port {layout.base_port}, not {base_port}")

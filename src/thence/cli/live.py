@@ -64,8 +64,8 @@ def node(
 ) -> None:
     """Run one node until Ctrl-C or SIGTERM.
 
-    Alone it founds a group of one or resumes. Settings come from flags, then THENCE_… variables, then the
-    file, then the profile.
+    Alone it founds a group that others can join, or resumes. Settings come from flags, then THENCE_…
+    variables, then the file, then the profile.
     """
     from thence.cli import node as command
 
@@ -77,6 +77,37 @@ def node(
         "log_format": log_format,
     }  # fmt: skip
     raise typer.Exit(command.run(flags, words or [], config))
+
+
+@app.command()
+def join(
+    name: Annotated[str | None, typer.Argument(help="Of the node; default: the next letter.")] = None,
+    data: Annotated[Path, typer.Option(help="Folder of a cluster that runs.", metavar="DIR")] = Path(
+        "thence-data"
+    ),
+    listen: Annotated[
+        str | None, typer.Option(help="Where peers connect to; default: a free port.", metavar="HOST:PORT")
+    ] = None,
+    trace: TraceFolder = None,
+    sync: SyncFlag = None,
+    profile: Annotated[str, typer.Option(help="local, lan or wan.")] = "local",
+    allow_faults: Faults = None,
+    log_level: LogLevel = None,
+    log_format: LogFormat = None,
+    words: Set = None,
+) -> None:
+    """Let another node join a local cluster, and run it until Ctrl-C or SIGTERM.
+
+    Its data is in DIR/NAME. Started again under the same name it goes on. Elsewhere than beside a cluster of
+    `thence up`: `thence node --join HOST:PORT`.
+    """
+    from thence.cli import join as command
+
+    flags = {
+        "listen": listen, "trace": trace, "log.sync": sync, "profile": profile,
+        "allow_faults": allow_faults, "log_level": log_level, "log_format": log_format,
+    }  # fmt: skip
+    raise typer.Exit(command.run(data, name, flags, words or []))
 
 
 @app.command()
@@ -104,6 +135,10 @@ def up(
     restart: Annotated[
         bool, typer.Option("--restart/--no-restart", help="Start nodes again that die.")
     ] = True,
+    changing: Annotated[
+        bool | None,
+        typer.Option("--changing/--fixed", help="Whether members may join and leave (default: fixed)."),
+    ] = None,
     log_level: LogLevel = None,
     log_format: LogFormat = None,
     words: Set = None,
@@ -121,6 +156,6 @@ def up(
     }  # fmt: skip
     wish = command.Wish(
         data=data, nodes=nodes, base_port=base_port, http_base=http_base, load=load, load_bytes=load_bytes,
-        restart=restart, flags=flags, words=tuple(words or ()),
+        restart=restart, changing=changing, flags=flags, words=tuple(words or ()),
     )  # fmt: skip
     raise typer.Exit(command.run(wish))

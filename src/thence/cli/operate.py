@@ -70,6 +70,51 @@ def broadcast(
 
 
 @app.command()
+def members(
+    folder: Annotated[Path, typer.Argument(help="Data folder of a node, or of a cluster.")] = DATA,
+    as_json: Json = False,
+) -> None:
+    """Show who is in the group, and where.
+
+    Exit 0 when all nodes that answer see the same members, 1 otherwise.
+    """
+    from thence.cli import membership as command
+
+    raise typer.Exit(command.members(folder, as_json))
+
+
+@app.command()
+def leave(
+    name: Annotated[str | None, typer.Argument(help="Which node; not needed where there is one.")] = None,
+    data: Data = DATA,
+    patience: Annotated[float, typer.Option(help="Seconds to wait for it.", min=0)] = 90.0,
+) -> None:
+    """Let a node leave its group for good.
+
+    It goes when everybody has what it sent. Exit 0 if so, 1 if nobody could tell it.
+    """
+    from thence.cli import membership as command
+
+    raise typer.Exit(command.leave(data, name, patience))
+
+
+@app.command()
+def evict(
+    who: Annotated[str, typer.Argument(metavar="NAME", help="A member that is not to be one any more.")],
+    data: Data = DATA,
+    by: Annotated[str | None, typer.Option(help="The node to tell; default: any.", metavar="NAME")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Even if it seems to be alive.")] = False,
+) -> None:
+    """Let the group go on without a member that is gone.
+
+    If it was alive after all, it comes back by itself as a new incarnation, and nothing that it sent is lost.
+    """
+    from thence.cli import membership as command
+
+    raise typer.Exit(command.evict(data, who, by, force))
+
+
+@app.command()
 def repair(
     folder: Annotated[Path, typer.Argument(help="Data folder of a node that does not run.")],
     forgetful: Annotated[

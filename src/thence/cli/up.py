@@ -52,6 +52,7 @@ class Wish:
     load: float | None = None
     load_bytes: int = 64
     restart: bool = True
+    changing: bool | None = None
     flags: Mapping[str, object] = field(default_factory=dict)
     """Settings of every node, by key."""
     words: tuple[str, ...] = ()
@@ -64,7 +65,7 @@ def run(wish: Wish) -> int:
         load = Load(rate=wish.load, seconds=MOST_SECONDS, bytes=wish.load_bytes).checked()
     flags = {"profile": "local", **with_words(wish.flags, list(wish.words))}
     settings = _checked(flags)
-    layout = open_layout(wish.data, wish.nodes, wish.base_port, wish.http_base)
+    layout = open_layout(wish.data, wish.nodes, wish.base_port, wish.http_base, wish.changing)
     restarts = Restarts() if wish.restart else None
     cluster = Cluster(layout, flags=as_arguments(flags), program=wish.program, restarts=restarts)
     with stopping() as asked:

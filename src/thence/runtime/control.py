@@ -12,6 +12,8 @@ for trials: a node takes them only if it was started so.
 | `POST /broadcast` | the body is the payload: `{"origin", "seq"}` |
 | `POST /load` | `load.Load` as JSON: 202, and it runs; the status tells how far it is |
 | `POST /fault` | `Fault` as JSON: 200; 403 unless faults are allowed |
+| `POST /leave` | 202, and the node leaves its group, then stops; 400 where the group is fixed |
+| `POST /evict` | `Evict` as JSON: `{"evicted"}`, the incarnation that the group goes on without |
 | `POST /stop` | 202, and the node stops cleanly |
 
 The client's side is `remote.Control`.
@@ -22,7 +24,7 @@ import os
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Literal, Protocol, TypeVar
+from typing import Final, Literal, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -57,6 +59,24 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         if not 0 <= self.delay_ms <= 3_600_000:
             raise UsageError(f"a link is slowed by up to an hour, not {self.delay_ms} ms")
         return self
+
+
+class Evict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    who: str
+    """A process or an incarnation."""
+    force: bool = False
+    """Even if it seems to be alive."""
+
+
+@runtime_checkable
+class Leavable(Protocol):
+    """A node of a changing group, as its routes see it besides."""
+
+    def leave(self) -> None:
+        """Begin to leave; returns at once."""
+        ...
+
+    def evict(self, who: str, force: bool) -> str: ...
 
 
 class Controlled(Protocol):
@@ -161,6 +181,17 @@ def routes(node: Controlled, token: str, allow_faults: bool, log: Log) -> Routes
             node.fault(wanted.what, wanted.peer, round(wanted.delay_ms * 1000))
         return answer(200, {"fault": wanted})
 
+    async def leave(_: Request) -> Response:
+        log.info("asked_to_leave")
+        changing(node).leave()
+        return answer(202, {"leaving": True})
+
+    async def evict(request: Request) -> Response:
+        wanted = asked(request, Evict)
+        evicted = changing(node).evict(wanted.who, wanted.force)
+        log.warn("evicted", who=evicted, force=wanted.force)
+        return answer(200, {"evicted": evicted})
+
     async def stop(_: Request) -> Response:
         log.info("asked_to_stop")
         node.stop()
@@ -189,8 +220,18 @@ def routes(node: Controlled, token: str, allow_faults: bool, log: Log) -> Routes
         ("POST", "/broadcast"): owners(broadcast),
         ("POST", "/load"): owners(load),
         ("POST", "/fault"): owners(fault),
+        ("POST", "/leave"): owners(leave),
+        ("POST", "/evict"): owners(evict),
         ("POST", "/stop"): owners(stop),
     }
+
+
+def changing(node: Controlled) -> Leavable:
+    if not isinstance(node, Leavable):
+        raise UsageError(
+            "its group is fixed: its members were named at its start, and nobody joins or leaves"
+        )
+    return node
 
 
 def asked(request: Request, form: type[Asked]) -> Asked:

@@ -37,7 +37,7 @@ from thence.runtime.oserrors import failed
 
 LOCK, IDENTITY, OPLOG, TEMPORARY = "lock", "identity", "oplog", "identity.temporary"
 
-BESIDE: Final = frozenset({"control.json", "control.json.new", "log.txt", "trace"})
+BESIDE: Final = frozenset({"control.json", "control.json.new", "listen", "log.txt", "trace"})
 """What may be there before a node was: its supervisor may have begun to write already."""
 
 MAGIC: Final = b"thenceID"

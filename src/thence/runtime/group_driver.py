@@ -252,9 +252,9 @@ class GroupDriver:
             return
         try:
             self._sink.taking(now)
-            log = self.log
+            effects, log = self.node.commit(now), self.log
             if log is not None:
-                self._log_effects(log, self.node.commit(now))
+                self._log_effects(log, effects)
             rows = self._diaries.take()
         except Exception as error:
             _refuse([future for future, _ in answers], refused(StorageError(str(error))))

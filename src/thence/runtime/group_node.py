@@ -402,7 +402,7 @@ class ChangingNode:
             self._says.info("left")
         with suppress(StorageError):
             if self._shelf is not None:
-                self._shelf.keep_contacts({})
+                self._shelf.left(unclean)
         self.stopping.set()
 
     # What people see and ask for (`control.Controlled`)
@@ -431,10 +431,25 @@ class ChangingNode:
     def leave(self) -> None:
         self._running.call(lambda node, now: node.leave(now))
 
-    def evict(self, who: str) -> str:
+    def evict(self, who: str, force: bool = False) -> str:
+        self._check_evictable(who, force)
         evicted: list[str] = []
         self._running.call(lambda node, now: evicted.append(node.evict(who, now)))
         return evicted[0]
+
+    def _check_evictable(self, who: str, force: bool) -> None:
+        member = self._running.node.member
+        if member is None:
+            return  # it says so itself
+        process = process_of(who)
+        if process == self.settings.name:
+            raise UsageError(f"{who} is this node itself: let it leave instead")
+        there = sorted(process_of(name) for name in member.view.side)
+        if process not in there:
+            alone = "nobody else is a member" if len(there) == 1 else f"there is {', '.join(there)}"
+            raise UsageError(f"{who} is not a member, or is being evicted already: {alone}")
+        if not force and self._links is not None and self._links.linked(process):
+            raise UsageError(f"{who} answers and would come back: let it leave, or say --force")
 
     def fault(self, what: str, peer: str | None, delay_us: int) -> None:
         links = self._links

@@ -43,6 +43,7 @@ def status_of(node: "ChangingNode") -> Status:
             slow_ms={name: link.delay_us / 1000 for name, link in links.items() if link.delay_us},
         ),
         load=node.load_status(),
+        clock=member.ledger.vector() if member else {},
         group=_group(node, member),
     )
 

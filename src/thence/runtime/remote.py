@@ -82,6 +82,15 @@ class Control:
     def fault(self, what: str, peer: str | None = None, delay_ms: float = 0.0) -> None:
         self.post("/fault", {"what": what, "peer": peer, "delay_ms": delay_ms})
 
+    def leave(self) -> None:
+        """Begin to leave the group."""
+        self.post("/leave", {})
+
+    def evict(self, who: str, force: bool = False) -> str:
+        """Let the group go on without a member; which incarnation that is."""
+        told: dict[str, str] = msgspec.json.decode(self.post("/evict", {"who": who, "force": force}))
+        return told["evicted"]
+
     def stop(self) -> None:
         self.post("/stop", {})
 

@@ -15,7 +15,7 @@ import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 from zlib import crc32
 
 import msgspec
@@ -48,6 +48,8 @@ class Written(msgspec.Struct):
     """The last boot ended in order: nothing that it wrote was left to be synced."""
     contacts: dict[str, str] = msgspec.field(default_factory=dict)
     """Other processes of the group and where they were, when that last changed."""
+    left: Literal["", "in order", "in disorder"] = ""
+    """How the last incarnation left its group, if it did."""
 
 
 def is_changing(folder: Path) -> bool:
@@ -65,7 +67,7 @@ class DiskShelf:
         self._settings: Final = settings
         self._root: Final = DiskFiles(folder.path)
         self._files: dict[int, DiskFiles] = {}
-        found = _read(folder.path)
+        found = read_written(folder.path)
         self.fresh: Final = found is None
         """Nothing was ever done here."""
         self._written: Final = found or Written(process, cluster)
@@ -84,6 +86,7 @@ class DiskShelf:
         written.policy = self._settings.sync
         # While it is not certain that nothing is missing, another crash must find it uncertain as well.
         written.closed = False
+        written.left = ""
         if self.forgetful:
             written.machine = written.policy = ""
         self._write()
@@ -106,6 +109,12 @@ class DiskShelf:
         if contacts != self._written.contacts:
             self._written.contacts = dict(contacts)
             self._write()
+
+    def left(self, unclean: bool) -> None:
+        """The process is in no group any more, and nobody waits for it."""
+        self._written.left = "in disorder" if unclean else "in order"
+        self._written.contacts = {}
+        self._write()
 
     def files(self, number: int) -> DiskFiles:
         """Of an incarnation's log that is open."""
@@ -185,7 +194,7 @@ class DiskShelf:
         root.sync_folder()
 
 
-def _read(folder: Path) -> Written | None:
+def read_written(folder: Path) -> Written | None:
     path = folder / FILE
 
     def damaged(what: str) -> DamageError:
