@@ -111,7 +111,7 @@ WINDOW = of(
     ("reached forgets this member", "schedules", "reached",
      ("return 1 + sum(", "return 0 + sum(")),
     ("tags never become vectors", "wide memory", "rest",
-     ("        if self._tags.bits > self.wide * len(self._tags.young) and self._spelled is None:\n"
+     ("        if tags.bits > self.wide * len(tags.young) and self._spelled is None:\n"
       "            self._widen()\n", "")),
     ("a window once wide forgets what was known", "small windows", "reached",
      ("self._spelled = list(map(self._as_vector, self._floors, self._bits))",

@@ -89,7 +89,8 @@ class Window:
     def see(self, message: Message) -> GraphTag:
         """The client takes a message, or sends one: its tag. Its context was seen before."""
         dot, context = message.dot, message.context
-        place = self._tags.end
+        tags = self._tags
+        place = tags.base + tags.stowed + len(tags.young)  # `tags.end`, once per message
         if self._spelled is not None:
             tag = GraphTag(dot, context, place, 0, 0, self._past_as_vector(dot, context))
             self._spelled[dot & ORIGIN_MASK] = tag._vector
@@ -103,9 +104,9 @@ class Window:
             tag = GraphTag(dot, context, place, floor, bits, ())
             self._floors[dot & ORIGIN_MASK] = floor
             self._bits[dot & ORIGIN_MASK] = bits
-        self._tags.add(tag)
+        tags.add(tag)
         self._seen[dot & ORIGIN_MASK] = dot
-        if self._tags.bits > self.wide * len(self._tags.young) and self._spelled is None:
+        if tags.bits > self.wide * len(tags.young) and self._spelled is None:
             self._widen()
         return tag
 
