@@ -142,6 +142,11 @@ class ChangingNode:
 
     async def _start(self) -> None:
         settings = self.settings
+        if settings.order != "graph" or settings.spread != "mesh" or not settings.stability.enabled:
+            raise UsageError(
+                "a group whose members change has order graph, spread mesh and stability: "
+                "name all its members to have anything else"
+            )
         self._folder = folder = DataFolder(settings.data)
         self._shelf = shelf = DiskShelf(folder, settings.name, settings.cluster, settings.log)
         self.boot = shelf.boot()
@@ -220,11 +225,24 @@ class ChangingNode:
         assert self._diaries
         node = GroupNode(
             self.settings.name, self._shelf, self._application, self._diaries, tuple(self._contacts),
-            GroupSettings(), now, self._floor, self.address,
+            self._machine_settings(), now, self._floor, self.address,
         )  # fmt: skip
         if node.member is None and self._joins:
             node.join(now)
         return node
+
+    def _machine_settings(self) -> GroupSettings:
+        group = self.settings.group
+        return GroupSettings(
+            receipt_every_us=group.receipt_every_us,
+            receipt_busy_us=group.receipt_busy_us,
+            receipt_idle_us=group.receipt_idle_us,
+            unheard_us=group.receipt_idle_us + SECOND // 2,
+            pending_max=self.settings.application.inbox_max,
+            join_timeout_us=group.join_timeout_us,
+            leave_timeout_us=group.leave_timeout_us,
+            silence_us=group.silence_us,
+        )
 
     def _broken(self, broken: "asyncio.Future[StorageError]") -> None:
         self.failed = broken.result()

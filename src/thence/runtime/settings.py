@@ -109,6 +109,33 @@ class StabilitySettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSettings:
+    """Of a group whose members come and go."""
+
+    silence_us: int | None = None
+    """A member that nobody has heard for so long is evicted, where a majority is heard. None: a person
+    decides. A machine that stalls comes back by itself, but what it costs is a new incarnation."""
+    join_timeout_us: int = 5 * SECOND_US
+    """A contact from which nothing came for so long is dead, or does not want this joiner."""
+    leave_timeout_us: int = 60 * SECOND_US
+    """A leaver that nobody answers goes, and says that it did not go in good order."""
+    receipt_every_us: int = 50_000
+    """After something was delivered: long enough to tell of several messages at once."""
+    receipt_busy_us: int = 400_000
+    """The longest wait between two receipts while something is not stable."""
+    receipt_idle_us: int = 2 * SECOND_US
+    """The longest wait while nothing happens: how long a healed link may go unnoticed."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.receipt_every_us <= self.receipt_busy_us <= self.receipt_idle_us:
+            raise UsageError("group: need 0 < receipt_every_us <= receipt_busy_us <= receipt_idle_us")
+        if self.join_timeout_us < 1 or self.leave_timeout_us < 1:
+            raise UsageError("group.join_timeout_us and group.leave_timeout_us must be positive")
+        if self.silence_us is not None and self.silence_us <= self.receipt_idle_us:
+            raise UsageError("group.silence_us must be longer than group.receipt_idle_us")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationSettings:
     inbox_max: int = 8192
     """Messages that wait in memory for the application; the rest waits in the log and is read back."""
@@ -123,9 +150,9 @@ class NodeSettings:
     listen: Address
     data: Path
     members: tuple[tuple[str, Address], ...] = ()
-    """The whole group, this node included, sorted by name; empty: see `join`."""
+    """The whole group, this node included, sorted by name: it is fixed. Empty: members come and go."""
     join: tuple[Address, ...] = ()
-    """Where to ask for a group. Neither members nor this: found a group of one, or resume."""
+    """Where to ask for a group. Neither members nor this: found a group, or resume."""
     cluster: str = "thence"
     """Told in every handshake, so that nodes of two groups that meet by mistake part at once."""
     secret: bytes = field(default=b"", repr=False)
@@ -154,6 +181,7 @@ class NodeSettings:
     mesh: MeshSettings = field(default_factory=MeshSettings)
     tree: TreeSettings = field(default_factory=TreeSettings)
     stability: StabilitySettings = field(default_factory=StabilitySettings)
+    group: GroupSettings = field(default_factory=GroupSettings)
     application: ApplicationSettings = field(default_factory=ApplicationSettings)
     log: LogSettings = field(default_factory=LogSettings)
 
@@ -228,6 +256,10 @@ PROFILES: Final[Mapping[ProfileName, Mapping[str, object]]] = MappingProxyType(
             "stability.tell_every_us": SECOND_US // 5,
             "stability.ask_after_us": SECOND_US,
             "stability.ask_max_us": 8 * SECOND_US,
+            # Nor do receipts; and people watch nodes come and go.
+            "group.receipt_every_us": 20_000,
+            "group.receipt_busy_us": SECOND_US // 5,
+            "group.receipt_idle_us": SECOND_US,
             # All nodes are stopped together: nobody is left to wait for.
             "drain_us": 2 * SECOND_US,
         },
@@ -252,6 +284,11 @@ PROFILES: Final[Mapping[ProfileName, Mapping[str, object]]] = MappingProxyType(
             "stability.tell_every_us": 2 * SECOND_US,
             "stability.ask_after_us": 6 * SECOND_US,
             "stability.ask_max_us": 48 * SECOND_US,
+            # A round trip and what it takes to repeat one packet.
+            "group.receipt_every_us": 100_000,
+            "group.receipt_busy_us": SECOND_US,
+            "group.receipt_idle_us": 4 * SECOND_US,
+            "group.join_timeout_us": 15 * SECOND_US,
             # Several round trips on a bad day.
             "drain_us": 10 * SECOND_US,
         },
