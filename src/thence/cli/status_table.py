@@ -12,7 +12,7 @@ from thence.runtime.status import MemberStatus, Status
 
 COLOURS: Final = {
     "running": "green", "starting": "yellow", "draining": "yellow", "paused": "yellow",
-    "up": "green", "me": "dim", "cut": "yellow",
+    "up": "green", "me": "dim", "cut": "yellow", "idle": "dim",
 }  # fmt: skip
 """Everything else is red."""
 
@@ -37,10 +37,11 @@ def nodes_table(seen: list[Seen], before: list[Seen], passed_s: float) -> Table:
 def _cells(status: Status, before: Status | None, passed_s: float) -> Iterable[Text]:
     peers = [member for member in status.members if member.link != "me"]
     up = sum(member.link == "up" for member in peers)
+    wanted = sum(member.link != "idle" for member in peers)
     lagging = max(peers, key=lambda member: member.lag, default=None)
     same_run = before if before is not None and before.pid == status.pid and passed_s > 0 else None
     yield Text(duration(status.uptime_s))
-    yield Text(f"{up}/{len(peers)}", "" if up == len(peers) else "red")
+    yield Text(f"{up}/{wanted}", "" if up == wanted else "red")
     yield _total(status.sent, same_run.sent if same_run else None, passed_s)
     yield _total(status.delivered, same_run.delivered if same_run else None, passed_s)
     yield Text(f"{status.inbox:,}")
@@ -70,7 +71,7 @@ def links_table(status: Status) -> Table:
 
 
 def _link(member: MemberStatus) -> Iterable[Text]:
-    yield coloured(member.link)
+    yield coloured(member.link) if not member.branch else Text(f"{member.link}, {member.branch}", "green")
     if member.link == "me":
         return
     yield Text(duration(member.since_s))

@@ -16,7 +16,7 @@ however they came about and whatever their views remember, become one by that.
 
 from collections.abc import Sequence
 from random import Random
-from typing import Final
+from typing import Final, Literal
 
 from thence.core.machine import Close, LinkEffect, Packet, SpreadEffect, Transmit, Wake
 from thence.core.message import Message
@@ -31,6 +31,9 @@ NEVER: Final = 1 << 62
 
 SEEK_US: Final = 2_000_000
 """Between two tries of a root to find somebody smaller. Nobody seeks while all members are there."""
+
+
+Branch = Literal["lazy", "sync", "eager"]
 
 
 class Overlay:
@@ -105,9 +108,8 @@ class Overlay:
         return self._planned(effects)
 
     def _seek(self, effects: list[SpreadEffect], now: int) -> None:
-        root = self.streams.root if isinstance(self.streams, SyncTree) else None
         smaller = [peer for peer in range(self._me) if peer not in self.members.neighbours]
-        if root == self._me and smaller:
+        if self.root == self._me and smaller:
             self._membership(self.members.seek(self._random.choice(smaller), now), effects, now)
 
     def _jittered(self) -> int:
@@ -133,6 +135,21 @@ class Overlay:
                 self.wishes.append(effect)
 
     # What a driver and people ask
+
+    @property
+    def root(self) -> int:
+        return self.streams.root if isinstance(self.streams, SyncTree) else self._me
+
+    @property
+    def parent(self) -> int | None:
+        return self.streams.parent if isinstance(self.streams, SyncTree) else None
+
+    def branches(self) -> dict[int, Branch]:
+        """What the links to neighbours are used for."""
+        return {
+            peer: "eager" if live else "sync" if branch else "lazy"
+            for peer, branch, live in self.streams.states()
+        }
 
     @property
     def recovering(self) -> bool:

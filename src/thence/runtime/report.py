@@ -3,6 +3,7 @@
 import os
 from typing import TYPE_CHECKING, Final
 
+from thence.replica.live import Branch
 from thence.runtime.peer import LinkStatus
 from thence.runtime.status import Faults, LogStatus, MemberStatus, Status
 
@@ -15,6 +16,9 @@ SECOND: Final = 1_000_000
 def status_of(node: "Node") -> Status:
     driver, now, links = node.driver, node.now(), node.links()
     unstable = driver.replica.unstable
+    tree = driver.tree
+    found = tree.branches() if tree is not None else {}
+    branches = {node.names[peer]: what for peer, what in found.items()}
     return Status(
         name=node.settings.name,
         cluster=node.settings.cluster,
@@ -22,7 +26,7 @@ def status_of(node: "Node") -> Status:
         uptime_s=(now - node.started_at) / SECOND,
         state=node.state,
         boot=node.boot,
-        members=[_member(node, name, links.get(name), now) for name in node.names],
+        members=[_member(node, name, links.get(name), now, branches.get(name)) for name in node.names],
         sent=driver.sent,
         delivered=driver.delivered,
         inbox=len(driver.replica.inbox),
@@ -38,17 +42,23 @@ def status_of(node: "Node") -> Status:
             slow_ms={name: link.delay_us / 1000 for name, link in links.items() if link.delay_us},
         ),
         load=node.load_status(),
+        spread=node.settings.spread,
+        root="" if tree is None else node.names[tree.root],
+        parent="" if tree is None or tree.parent is None else node.names[tree.parent],
+        clock=dict(zip(node.log.names, node.log.vector, strict=False)),
     )
 
 
-def _member(node: "Node", name: str, link: LinkStatus | None, now: int) -> MemberStatus:
+def _member(
+    node: "Node", name: str, link: LinkStatus | None, now: int, branch: Branch | None
+) -> MemberStatus:
     if link is None:
         return MemberStatus(name=name, address=str(node.settings.listen), link="me")
     progress = node.driver.mesh.progress(node.names.index(name))
     return MemberStatus(
         name=name,
         address=str(link.address),
-        link="cut" if link.cut else "up" if link.up else "down",
+        link="cut" if link.cut else "up" if link.up else "down" if node.driver.tree is None else "idle",
         since_s=(now - link.since_us) / SECOND,
         lag=max(0, node.log.vector[node.me] - progress.acked),
         queued_bytes=link.queued_bytes,
@@ -57,6 +67,7 @@ def _member(node: "Node", name: str, link: LinkStatus | None, now: int) -> Membe
         refusals=link.refusals,
         received_bytes=link.bytes_in,
         sent_bytes=link.bytes_out,
+        branch=branch or "",
     )
 
 

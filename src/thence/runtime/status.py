@@ -14,8 +14,8 @@ class MemberStatus(Struct, frozen=True, kw_only=True):
 
     name: str
     address: str
-    link: Literal["me", "up", "down", "cut"]
-    """`cut`: down because a fault was asked for."""
+    link: Literal["me", "up", "down", "cut", "idle"]
+    """`cut`: down because a fault was asked for. `idle`: there is none, and none is wanted."""
     since_s: float = 0.0
     """For how long the link has been like that."""
     lag: int = 0

@@ -39,11 +39,24 @@ GROWTH_BYTES: Final = 64 << 20
 MARK: Final = ".thence-chaos"
 
 
+MOST_NODES: Final = {"mesh": 9, "tree": 32}
+"""What one machine can run under load."""
+
+
 def run(
-    minutes: float, nodes: int, seed: int, folder: Path, netem: bool, keep: bool, master: str | None
+    minutes: float,
+    nodes: int,
+    seed: int,
+    folder: Path,
+    netem: bool,
+    keep: bool,
+    master: str | None,
+    spread: str = "mesh",
 ) -> int:
-    if not 2 <= nodes <= 9:
-        raise UsageError(f"a trial takes 2 to 9 nodes, not {nodes}")
+    if spread not in MOST_NODES:
+        raise UsageError(f"--spread is {' or '.join(MOST_NODES)}, not {spread!r}")
+    if not 2 <= nodes <= MOST_NODES[spread]:
+        raise UsageError(f"a trial takes 2 to {MOST_NODES[spread]} nodes, not {nodes}")
     if minutes <= 0:
         raise UsageError("--minutes must be positive")
     if netem and (reason := why_not()) is not None:
@@ -57,11 +70,12 @@ def run(
         trial = folder / f"seed-{number}"
         out.print(f"[bold]seed {number}[/]: {nodes} nodes, {seconds:.0f} s of trouble")
         try:
-            Round(number, nodes, seconds, trial, netem).run(master)
+            Round(number, nodes, seconds, trial, netem, spread).run(master)
         except ThenceError as error:
             out.print(Text(str(error), "red"))
             out.print(f"Seed {number} did not hold. Its data, logs and traces are in {trial}. Once more:")
             again = f"thence chaos --seed {number} --nodes {nodes} --minutes {seconds / 60:g}"
+            again += "" if spread == "mesh" else f" --spread {spread}"
             out.print(f"{again} --netem" if netem else again)
             return 1
         if not keep:
@@ -81,8 +95,16 @@ def _tell(line: str) -> None:
 class Round:
     """One cluster, from its start to the verdict on its trace."""
 
-    def __init__(self, seed: int, nodes: int, seconds: float, folder: Path, netem: bool = False) -> None:
-        self._setup: Final = draw_setup(seed, nodes)
+    def __init__(
+        self,
+        seed: int,
+        nodes: int,
+        seconds: float,
+        folder: Path,
+        netem: bool = False,
+        spread: str = "mesh",
+    ) -> None:
+        self._setup: Final = draw_setup(seed, nodes, spread)
         self._weather: Final = draw_weather(seed)
         self._seconds: Final = seconds
         self._trace: Final = folder / "trace"

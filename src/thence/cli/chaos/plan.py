@@ -45,6 +45,9 @@ FOR_S: Final[dict[Kind, tuple[float, float]]] = {
 
 OF_NODES: Final = ("kill", "kill two", "kill all", "kill in start", "kill in step", "stop", "pause")
 
+TOLD: Final = 15
+"""Links that are told one by one: as many as six nodes have."""
+
 GAP_S: Final = (0.3, 2.0)
 """Between the beginnings of two. Less than most of them last, so that they lie over one another."""
 
@@ -68,7 +71,9 @@ class Act:
     """Where in a step it dies."""
 
     def __str__(self) -> str:
-        who, pairs = ", ".join(self.nodes), ", ".join(f"{a}-{b}" for a, b in self.links)
+        who, pairs = ", ".join(self.nodes), ", ".join(f"{a}-{b}" for a, b in self.links[:TOLD])
+        if len(self.links) > TOLD:
+            pairs = f"{len(self.links)} links ({pairs}, …)"
         lasts = f"{self.until_s - self.at_s:.1f} s"
         if self.kind == "stop":
             return f"stop {who} in order, start it after {lasts}"
@@ -99,10 +104,12 @@ class Setup:
     message_bytes: int
     rates: tuple[float, ...]
     """Messages per second, by node."""
+    spread: str = "mesh"
 
     def flags(self) -> dict[str, object]:
         return {
             "order": self.order,
+            "spread": self.spread,
             "log.sync": self.sync,
             "log.segment_bytes": self.segment_bytes,
             "mesh.window": self.window,
@@ -110,24 +117,30 @@ class Setup:
         }
 
     def __str__(self) -> str:
-        rates = ", ".join(f"{rate:.0f}" for rate in self.rates)
+        rates = ", ".join(f"{rate:.3g}" for rate in self.rates)
         return (
-            f"order {self.order}, sync {self.sync}, segments of {self.segment_bytes:,} bytes, window "
-            f"{self.window:,}, inbox {self.inbox_max:,}, messages of {self.message_bytes:,} bytes, "
+            f"{self.spread}, order {self.order}, sync {self.sync}, segments of {self.segment_bytes:,} bytes, "
+            f"window {self.window:,}, inbox {self.inbox_max:,}, messages of {self.message_bytes:,} bytes, "
             f"{rates} a second"
         )
 
 
-def draw_setup(seed: int, nodes: int) -> Setup:
+MANY: Final = 9
+"""With more nodes each sends the less: every message is delivered by all of them, on one machine."""
+
+
+def draw_setup(seed: int, nodes: int, spread: str = "mesh") -> Setup:
     random = Random(f"{seed}/setup")
+    few = min(1.0, (MANY / nodes) ** 2 / 5) if nodes > MANY else 1.0
     return Setup(
-        order=random.choice(["graph", "graph", "graph", "vector"]),
+        order=random.choice(["graph", "graph", "graph", "vector" if spread == "mesh" else "none"]),
         sync=("always", "everysec", "no")[seed % 3],  # three rounds in a row have seen them all
         segment_bytes=random.choice([4 << 10, 64 << 10, 1 << 20]),
         window=random.choice([8, 256, 8192]),
         inbox_max=random.choice([16, 8192]),
         message_bytes=random.choice([8, 64, 1000]),
-        rates=tuple([random.choice([5.0, 50.0, 500.0]) for _ in range(nodes)]),
+        rates=tuple([few * random.choice([5.0, 50.0, 500.0]) for _ in range(nodes)]),
+        spread=spread,
     )
 
 

@@ -1,8 +1,8 @@
 """After the storm: has everything reached everyone, and is nothing left behind?
 
-A group has come to rest when all its nodes say: all links are up, the application has taken everything,
-nothing waits for its causes, every peer has acknowledged every message, and everything is stable.
-Acknowledged means that it is in the peer's log, so together this says that all have delivered the same.
+A group has come to rest when all its nodes say: all links are up (over a tree: those that are wanted), the
+application has taken everything, nothing waits for its causes, every peer has acknowledged every message, and
+everything is stable; and all logs hold the same messages. So all have delivered the same.
 """
 
 import os
@@ -28,7 +28,7 @@ def await_rest(cluster: Cluster, patience_s: float, tell: Callable[[str], None])
     """Wait for it; how long it took. What it waits for is told now and then."""
     begun = time.monotonic()
     tell_at = begun + TELL_EVERY_S
-    while accounts := {name: what for name in cluster.names if (what := _restless(cluster, name))}:
+    while accounts := _restless(cluster):
         now = time.monotonic()
         told = "; ".join([f"{name}: {what}" for name, what in accounts.items()])
         if now - begun > patience_s:
@@ -40,11 +40,30 @@ def await_rest(cluster: Cluster, patience_s: float, tell: Callable[[str], None])
     return time.monotonic() - begun
 
 
-def _restless(cluster: Cluster, name: str) -> str:
-    try:
-        return account(cluster.control(name).status())
-    except ThenceError as error:
-        return str(error)
+def _restless(cluster: Cluster) -> dict[str, str]:
+    """By node, what keeps it from being at rest."""
+    accounts: dict[str, str] = {}
+    clocks: dict[str, dict[str, int]] = {}
+    for name in cluster.names:
+        try:
+            status = cluster.control(name).status()
+        except ThenceError as error:
+            accounts[name] = str(error)
+            continue
+        clocks[name] = status.clock
+        if told := account(status):
+            accounts[name] = told
+    return accounts or lacking(clocks)
+
+
+def lacking(clocks: Mapping[str, Mapping[str, int]]) -> dict[str, str]:
+    """By node, how many messages of others it has not got."""
+    newest: dict[str, int] = {}
+    for clock in clocks.values():
+        for origin, count in clock.items():
+            newest[origin] = max(count, newest.get(origin, 0))
+    lacks = {name: sum(newest[o] - clock.get(o, 0) for o in newest) for name, clock in clocks.items()}
+    return {name: f"lacks {count:,} messages" for name, count in lacks.items() if count}
 
 
 def account(status: Status) -> str:
@@ -55,7 +74,7 @@ def account(status: Status) -> str:
     if status.load is not None and status.load.running:
         told.append("its load still runs")
     for member in status.members:
-        if member.link not in ("me", "up"):
+        if member.link not in ("me", "up", "idle"):
             told.append(f"link to {member.name} {member.link} for {member.since_s:.1f} s")
         if member.lag:
             told.append(f"{member.name} has not acknowledged {member.lag:,} of its messages")
