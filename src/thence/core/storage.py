@@ -42,6 +42,10 @@ class DamageError(StorageError):
         self.affected: Final = affected
 
 
+class UnwrittenError(StorageError):
+    """Something had to be written down in the middle of a step and could not be: the step never was."""
+
+
 class Files(Protocol):
     """One folder of files. Names hold no separators."""
 

@@ -9,6 +9,7 @@ from thence.core.codec import Codec
 from thence.core.errors import UsageError
 from thence.core.machine import Effect, LinkEffect
 from thence.core.message import Message
+from thence.core.states import Keeper, Nothing
 from thence.members.hyparview import HyParView
 from thence.members.views import ViewSettings
 from thence.oplog.log import OpLog
@@ -18,20 +19,25 @@ from thence.order.herald import HeraldSettings
 from thence.order.streamed import STREAMED
 from thence.order.tags import TAGS_MAX, Attic
 from thence.replica.durable import INBOX_MAX, DurableReplica
+from thence.replica.eco import EcoReplica, LogStates
 from thence.replica.history import LogHistory
-from thence.replica.overlay import Overlay
+from thence.replica.overlay import Branch, Overlay
 from thence.replica.tree import StepHistory, TreeReplica
+from thence.spread.eco_sync_tree import EcoSyncTree
 from thence.spread.sessions import Progress, SessionMesh, SessionSettings
 from thence.spread.sync_tree import SyncTree
 from thence.trace.recorder import Recorder
 
-__all__ = ["DURABLE", "TREES", "HeraldSettings", "Live", "LiveSettings", "SessionSettings", "live"]
+__all__ = [
+    "DURABLE", "TREES", "Branch", "HeraldSettings", "Live", "LiveSettings", "SessionSettings", "live",
+]  # fmt: skip
 
 DURABLE = tuple([name for name, kind in ENGINES.items() if kind.prompt and kind.witness is not None])
 """Engines whose messages are written down as they were tagged."""
 
-TREES = {"tree": "sync-tree", "sync-tree": "sync-tree"}
-"""Spreads over partial views, by what people call them."""
+TREES = {"tree": "sync-tree", "sync-tree": "sync-tree", "eco-sync-tree": "eco-sync-tree"}
+"""Spreads over partial views, by what people call them. `tree` is the one that needs nothing of an
+application and forgets nothing that somebody may lack."""
 
 SWEEP_EVERY = 256
 """The driver looks for what is stable every few milliseconds; this is for when there is much in between."""
@@ -54,6 +60,10 @@ class LiveSettings:
     """Of a tree: links that a node keeps."""
     random: Random = field(default_factory=lambda: Random(0))
     """Of a tree: the source of its chance."""
+    ttl_us: int = 3600 * 1_000_000
+    """Of a tree that forgets: how long messages stay in the log."""
+    keeper: Keeper = field(default_factory=Nothing)
+    """And the application whose states stand in for them."""
 
 
 class Carrier(Protocol):
@@ -77,6 +87,8 @@ class Live(NamedTuple):
     predecessors: Callable[[Message], tuple[int, ...] | None]
     overlay: Overlay | None = None
     """Of a node that chooses its neighbours."""
+    collect_every_us: int | None = None
+    """How often the log is to be looked at for what may go; None: as often as the driver likes."""
 
     def start(self, now: int) -> list[Effect]:
         """The node is new."""
@@ -130,13 +142,12 @@ def _over_tree(
 ) -> Live:
     if settings.recovering:
         raise UsageError("this node may have forgotten what it sent, and can regain it over a mesh only")
+    if TREES[settings.spread] == "eco-sync-tree":
+        return _over_eco(me, size, settings, recorder, log, now)
     kind = tree_engine(settings.order)
     codec = Codec(size, kind.stamps_are_dots)
     history = StepHistory(log, codec)
-    random = settings.random
-    others = [peer for peer in range(size) if peer != me]
-    views = ViewSettings(active=settings.neighbours)
-    overlay = Overlay(me, HyParView(me, random, others, views), SyncTree(me, size, history), random)
+    overlay = Overlay(me, _views(me, size, settings), SyncTree(me, size, history), settings.random)
     replica = TreeReplica(
         me,
         size,
@@ -153,6 +164,28 @@ def _over_tree(
         SWEEP_EVERY,
     )
     return Live(replica, overlay, codec, kind.predecessors, overlay)
+
+
+def _over_eco(me: int, size: int, settings: LiveSettings, recorder: Recorder, log: OpLog, now: int) -> Live:
+    if settings.order != STREAMED.name:
+        raise UsageError(
+            f"a log that forgets cannot tell the tags of what it forgot: eco-sync-tree takes order none, not "
+            f"{settings.order!r}"
+        )
+    codec = Codec(size, STREAMED.stamps_are_dots)
+    history, states = StepHistory(log, codec), LogStates()
+    tree = EcoSyncTree(me, size, history, states)
+    overlay = Overlay(me, _views(me, size, settings), tree, settings.random)
+    keeper, ttl_us = settings.keeper, settings.ttl_us
+    replica = EcoReplica(
+        me, size, overlay, recorder, log, history, states, keeper, ttl_us, now, settings.inbox_max
+    )
+    return Live(replica, overlay, codec, STREAMED.predecessors, overlay, settings.ttl_us // 4)
+
+
+def _views(me: int, size: int, settings: LiveSettings) -> HyParView:
+    others = [peer for peer in range(size) if peer != me]
+    return HyParView(me, settings.random, others, ViewSettings(active=settings.neighbours))
 
 
 def tree_engine(name: str) -> Engine:

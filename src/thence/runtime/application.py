@@ -99,6 +99,10 @@ class OpenNode:
     """A live node, from `async with` to its end."""
 
     def __init__(self, settings: NodeSettings) -> None:
+        if settings.spread == "eco-sync-tree":
+            raise UsageError(
+                "eco-sync-tree hands states to an application that merges them, not events: use spread tree"
+            )
         self.settings: Final = settings
         self._log: Final = StructuredLog(settings.log_level, settings.log_format, sys.stderr)
         self._stable: deque[Tag] = deque(maxlen=STABLE_MAX)

@@ -22,7 +22,7 @@ from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
 from thence.core.errors import PeerError, StorageError, UsageError
 from thence.core.machine import Effect, LinkEffect, Transmit, Wake
 from thence.core.message import Message
-from thence.core.storage import Files
+from thence.core.storage import Files, UnwrittenError
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
 from thence.replica.live import Live
@@ -104,7 +104,9 @@ class Driver:
         self.replica: Final = live.replica
         self.mesh: Final = live.mesh
         self._codec: Final = live.codec
+        self.tree: Final = live.overlay
         self._take_wishes: Final = live.take_wishes
+        self._collect_every_us: Final = min(COLLECT_EVERY_US, live.collect_every_us or COLLECT_EVERY_US)
         self._log: Final = log
         self._files: Final = files
         self._outlet: Final = outlet
@@ -168,6 +170,9 @@ class Driver:
                 effects += receive(peer, packet, now)
         except PeerError as error:
             garbage = error
+        except UnwrittenError as error:
+            self._in_trouble(error)
+            return
         except StorageError as error:  # the log cannot be read, or others know more than it holds
             self._break(error)
             return
@@ -315,7 +320,7 @@ class Driver:
             self._held.append(_Leaving(self._log.tail, rows, packets, answers, wishes))
             self._leave()
         self._sink.stepped(now)
-        if self.trouble is None and now - self._collected_at > COLLECT_EVERY_US:
+        if self.trouble is None and now - self._collected_at > self._collect_every_us:
             self._collect(now)
 
     def _leave(self) -> None:

@@ -16,6 +16,7 @@ from typing import Final, Protocol
 from thence.core.dots import ORIGIN_MASK, seq_of
 from thence.core.errors import StorageError, UsageError
 from thence.core.machine import Connect, LinkEffect
+from thence.core.states import Keeper, Nothing
 from thence.core.storage import DamageError
 from thence.oplog.log import OpLog
 from thence.oplog.record import BOOT_BITS
@@ -69,8 +70,15 @@ class Node:
     """Made by `start`, ended by `stop`; between them its `driver` is what the application talks to."""
 
     def __init__(
-        self, settings: NodeSettings, application: Application, log: StructuredLog, clock: Clock
+        self,
+        settings: NodeSettings,
+        application: Application,
+        log: StructuredLog,
+        clock: Clock,
+        keeper: Keeper | None = None,
     ) -> None:
+        """`keeper`: what has the application's state, where states are sent to those who lack much."""
+        self._keeper: Final = keeper or Nothing()
         self.settings: Final = settings
         self._application: Final = application
         self._says: Final = log
@@ -108,7 +116,7 @@ class Node:
         self._folder = folder = DataFolder(settings.data)
         self._attic = FileAttic(settings.data)
         try:
-            self.log = log = folder.open_log(settings.log, now)
+            self.log = log = folder.open_log(settings.log_settings, now)
         except DamageError as damage:
             raise UsageError(f"{damage}. `thence repair {settings.data}` cuts it off there") from damage
         for trouble in log.report.lines():
@@ -190,6 +198,8 @@ class Node:
             tags_max=settings.stability.tags_max,
             neighbours=settings.tree.neighbours,
             random=Random(os.urandom(16)),
+            ttl_us=settings.tree.ttl_us,
+            keeper=self._keeper,
         )
         return live(
             self.me, len(self.names), how, NoRecorder() if lines is None else lines, log, log.taken, now

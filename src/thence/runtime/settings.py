@@ -10,7 +10,7 @@ is wanted, and never without a secret.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal
@@ -29,7 +29,7 @@ SECRET_BYTES_MIN: Final = 16
 """Whoever can connect sees a proof made with the secret and may try guesses against it at leisure."""
 
 Order = Literal["graph", "vector", "vector-e2e", "none"]
-SpreadName = Literal["mesh", "tree", "sync-tree"]
+SpreadName = Literal["mesh", "tree", "sync-tree", "eco-sync-tree"]
 LogLevel = Literal["debug", "info", "warn", "error"]
 LogFormat = Literal["text", "json"]
 ProfileName = Literal["local", "lan", "wan"]
@@ -84,6 +84,10 @@ class MeshSettings:
 class TreeSettings:
     neighbours: int = 5
     """Links that a node of a tree keeps: enough that the loss of any four leaves it connected."""
+
+    ttl_us: int = 3600 * SECOND_US
+    """`eco-sync-tree`: how long messages stay in the log. Longer than most absences, so that states seldom
+    need to be sent; an hour of messages fits on any disk."""
 
     def __post_init__(self) -> None:
         _positive(self, "tree")
@@ -163,7 +167,8 @@ class NodeSettings:
     """Its metadata grows with concurrency, not with the size of the group."""
     spread: SpreadName = "mesh"
     """Everybody linked to everybody: the shortest way, up to some tens of nodes. `tree` (the same as
-    `sync-tree`) keeps a few links per node, however large the group."""
+    `sync-tree`) keeps a few links per node, however large the group; `eco-sync-tree` does, and its logs
+    forget what is old, whoever may lack it: states of the application stand in."""
     http: Address | None = ANY_PORT
     """Health, metrics and control; a port that is free, told in `control.json`. None: no HTTP at all."""
     allow_faults: bool = False
@@ -193,6 +198,14 @@ class NodeSettings:
             raise UsageError("drain_us must not be negative")
         self._check_group()
         self._check_reach()
+
+    @property
+    def log_settings(self) -> LogSettings:
+        """Of the log as it is opened: one that forgets by age has segments that are short against it."""
+        if self.spread != "eco-sync-tree":
+            return self.log
+        age_us = max(1, min(self.log.segment_age_us, self.tree.ttl_us // 4))
+        return replace(self.log, keep_us=self.tree.ttl_us, segment_age_us=age_us)
 
     @property
     def addresses(self) -> Iterable[Address]:

@@ -88,6 +88,8 @@ def compose(
         if own is None:
             raise UsageError("a node needs --listen HOST:PORT, or its own name among --members")
         values["listen"] = own
+    if values.get("spread") == "eco-sync-tree":
+        values.setdefault("order", "none")  # the only one that it can have
     if "secret_file" in values:
         values["secret"] = _read_secret(values.pop("secret_file"))
     return _built(values)

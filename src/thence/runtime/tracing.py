@@ -33,11 +33,12 @@ from thence.core.message import Message
 from thence.core.storage import DiskError
 from thence.oplog.log import OpLog
 from thence.oplog.reading import OutOfReachError
-from thence.oplog.record import BOOT_BITS, Boot, Note, Stored, Taken
+from thence.oplog.record import BOOT_BITS, Boot, Note, SnapshotRef, Stored, Taken
+from thence.oplog.state import covers
 from thence.replica.durable import REGAINED, REGAINING
 from thence.replica.history import understood
 from thence.trace.lines import Lines
-from thence.trace.recorder import DELIVER, SEND
+from thence.trace.recorder import DELIVER, INSTALL, SEND
 
 BLOCK_BYTES: Final = 1 << 16
 """Read from the end of a trace at once. What is looked for is almost always in the first of them."""
@@ -215,12 +216,19 @@ def missing_rows(
     traced_from = earlier.since_boot << BOOT_BITS
     sent = earlier.sent
     regaining = False  # own messages come from others, and are taken like theirs
+    held = list(log.start)
     for position, record in log.records(log.head):
         if isinstance(record, Boot):
             regaining = False
         elif isinstance(record, Note) and record.key in (REGAINING, REGAINED):
             regaining = record.key == REGAINING
+        elif isinstance(record, SnapshotRef):
+            # Told once more where the trace has it: nobody holds more by that.
+            if position > traced_from and not covers(held, record.clock):
+                yield INSTALL, 0, tuple([pack(o, seq) for o, seq in enumerate(record.clock) if seq])
         elif isinstance(record, Stored):
+            held += [0] * ((record.dot & ORIGIN_MASK) + 1 - len(held))
+            held[record.dot & ORIGIN_MASK] = record.dot >> ORIGIN_BITS
             if regaining or record.dot & ORIGIN_MASK != me:
                 waiting.append(record._replace(data=b""))
             elif position > traced_from and (seq := record.dot >> ORIGIN_BITS) > sent:

@@ -295,6 +295,8 @@ class Streams:
         """Send what the other end lacks, as far as it has room; live if that was all."""
         assert link.clock is not None
         clock, most = link.clock, self._streams.piece_bytes
+        if not self._history.reaches(clock):
+            raise PeerError(f"member {peer} lacks what this log no longer holds: it has lost what it had")
         piece: list[Message] = []
         size = 0
         for message in self._history.missing(clock):

@@ -1,0 +1,355 @@
+"""Nodes of a simulated overlay as live nodes are made: the durable replica over the real log, on bad disks.
+
+`sim.overlay_node` puts the protocols together by hand and measures them. Here the same worlds and storms
+drive what runs over TCP: `TreeReplica` and `EcoReplica`, with their log on a simulated disk. A crash is one
+of the process or of the machine, which forgets what was not synced; a disk may be full for a while. Nodes know all
+members from the beginning, as those of a live group do.
+"""
+
+from collections import deque
+from random import Random
+from typing import BinaryIO
+
+from thence.core.codec import Codec
+from thence.core.errors import StorageError, UsageError
+from thence.core.machine import Close, Effect, Packet, Wake
+from thence.core.message import Message
+from thence.members.hyparview import HyParView
+from thence.oplog.log import OpLog
+from thence.oplog.policy import Sync
+from thence.oplog.settings import Settings as LogSettings
+from thence.order.engine import Engine
+from thence.replica.eco import EcoReplica, LogStates
+from thence.replica.live import tree_engine
+from thence.replica.overlay import Overlay
+from thence.replica.tree import StepHistory, TreeReplica
+from thence.sim.disk import Disk
+from thence.sim.overlay import OverlayRun
+from thence.sim.overlay_app import Registers
+from thence.sim.overlay_node import MembersWake, NodeEffect, OverlayNode, Witness
+from thence.sim.overlay_settings import OverlaySettings
+from thence.sim.step_rows import StepRows
+from thence.spread.overlays import OverlayKind
+from thence.spread.streams import Streams
+from thence.trace.recorder import INSTALL, LEAVE, SEND
+
+PROBE_US = 500_000
+PROBE_NOTE = 2
+KEEP_SEGMENTS = 3
+"""Above that, what nobody needs is collected: soon, so that short runs restart from what is left."""
+
+
+class RegisterKeeper:
+    """`Registers` as a node's application."""
+
+    __slots__ = ("app",)
+
+    def __init__(self, size: int) -> None:
+        self.app = Registers(size)
+
+    def apply(self, message: Message) -> None:
+        self.app.apply(message)
+
+    def encode(self) -> bytes:
+        return self.app.encode()
+
+    def merged(self, state: bytes) -> bytes:
+        both = Registers(len(self.app.registers))
+        both.registers[:] = self.app.registers
+        both.merge(state)
+        return both.encode()
+
+    def adopt(self, state: bytes) -> None:
+        self.app = Registers(len(self.app.registers))
+        self.app.merge(state)
+
+
+class DurableNode(OverlayNode):
+    """In the place of a node that is put together by hand."""
+
+    __slots__ = ("_bad", "_collect_at", "_full_at", "_heal_at", "_linked", "_replica", "_store", "overlay")
+
+    def __init__(self, store: "Store", replica: TreeReplica, overlay: Overlay, witness: Witness) -> None:
+        assert isinstance(overlay.streams, Streams)
+        self.me = store.node
+        self.members = overlay.members
+        self.spread = overlay.streams
+        self.history = store  # type: ignore[assignment]  # what is asked of it is its vector
+        self.keeper = None
+        self.overlay = overlay
+        self._replica = replica
+        self._store = store
+        self._witness = witness
+        self._linked: dict[int, None] = {}
+        self._bad = False
+        self._heal_at = 0
+        self._collect_at = 0
+
+    # What happens to it
+
+    def start(self, now: int) -> list[NodeEffect]:
+        if self._store.boots > 1:
+            return self._step(self._replica.restart(now), now)
+        self._replica.start(now)
+        return self._step(self._replica.resume(now), now)
+
+    def leave(self, now: int) -> list[NodeEffect]:
+        self._store.rows.record(LEAVE, 0, now)
+        return self._step([], now)
+
+    def linked(self, peer: int, now: int) -> list[NodeEffect]:
+        if self._bad:
+            return [Close(peer)]
+        self._linked[peer] = None
+        return self._step(self._replica.up(peer, now), now)
+
+    def unlinked(self, peer: int, now: int) -> list[NodeEffect]:
+        self._linked.pop(peer, None)
+        return self._step(self._replica.down(peer, now), now)
+
+    def packet(self, peer: int, packet: Packet, now: int) -> list[NodeEffect]:
+        if self._bad or peer not in self._linked:
+            return []
+        try:
+            return self._step(self._replica.receive(peer, packet, now), now)
+        except StorageError as error:
+            return self._trouble(error, now)
+
+    def wake_members(self, now: int) -> list[NodeEffect]:
+        if self._bad:
+            return self._probe(now)
+        return self.wake_spread(now)
+
+    def wake_spread(self, now: int) -> list[NodeEffect]:
+        return self._step(self._replica.wake(now), now)
+
+    def send(self, payload: bytes, now: int) -> list[NodeEffect]:
+        if self._bad:
+            return []
+        self._store.fill(now)
+        try:
+            published = self._replica.publish([payload], now)
+            self._store.sync(published.log_effects, now)
+        except StorageError as error:
+            return self._trouble(error, now)
+        for one in published.delivered:
+            self._witness.sent(one.message.dot, now)
+        return self._step(published.effects, now)
+
+    # Steps
+
+    def _step(self, effects: list[Effect], now: int) -> list[NodeEffect]:
+        """Write it down, sync it, let the application take what is there; only then does anything leave."""
+        if self._bad:
+            return []
+        store, replica = self._store, self._replica
+        store.fill(now)
+        try:
+            store.sync(replica.commit(now), now)
+            store.rows.settle()
+            while replica.inbox:
+                delivered = replica.take(now)
+                self._witness.delivered(self.me, delivered.message.dot, now)
+            store.taken = replica.taken
+            replica.stable.clear()
+            if store.log.segments > KEEP_SEGMENTS or now >= self._collect_at:
+                self._collect_at = now + store.collect_every_us
+                replica.collect(now)
+        except StorageError as error:
+            return self._trouble(error, now)
+        wishes, self.overlay.wishes = self.overlay.wishes, []
+        for wish in wishes:
+            if isinstance(wish, Close):
+                self._linked.pop(wish.peer, None)
+        return [*effects, *wishes]
+
+    def _trouble(self, error: StorageError, now: int) -> list[NodeEffect]:
+        """The step never was; links begin anew when something can be written again."""
+        if self._store.log.broken is not None:
+            raise error
+        self._bad = True
+        self._heal_at = now + self._store.random.choice((100_000, 1_000_000, 4_000_000))
+        self._replica.roll_back(now)
+        links = list(self._linked)
+        self._linked.clear()
+        for peer in links:
+            self._replica.down(peer, now)
+        return [*[Close(peer) for peer in links], MembersWake(now + PROBE_US)]
+
+    def _probe(self, now: int) -> list[NodeEffect]:
+        store = self._store
+        if now >= self._heal_at:
+            store.heal()
+        try:
+            store.log.note(PROBE_NOTE, b"")
+            store.sync(self._replica.commit(now), now)
+        except StorageError:
+            self._replica.roll_back(now)
+            return [MembersWake(now + PROBE_US)]
+        self._bad = False
+        return self._step(self._replica.resume(now), now)
+
+
+class Rows(StepRows):
+    __slots__ = ()
+
+    @property
+    def waiting(self) -> int:
+        return len(self._rows)
+
+    def lose(self) -> None:
+        """The node is gone, and its application with it, which is on the same disk: what that had taken and
+        was not marked it has not seen. Whatever was sent or installed took the marks before it along."""
+        kinds = [row[0] for row in self._rows]
+        written = max([place for place, kind in enumerate(kinds) if kind in (SEND, INSTALL)], default=-1)
+        del self._rows[written + 1 :]
+        self.settle()
+
+
+class Store:
+    """What is left of a node while it is down: its disk, its trace, and what its application has taken."""
+
+    def __init__(self, node: int, names: list[str], rows: Rows, settings: OverlaySettings, eco: bool) -> None:
+        self.node = node
+        self.rows = rows
+        self.random = Random(f"{settings.seed}/store/{node}")
+        self.taken = 0
+        self.boots = 0
+        self.eco = eco
+        ttl_us = max(4, round(settings.ttl_ms * 1000))
+        self.ttl_us = ttl_us
+        self.collect_every_us = ttl_us // 4 if eco else 1 << 60
+        self._names = names
+        self._disk = Disk(Random(f"{settings.seed}/disk/{node}"))
+        self._full_at = 1 << 62
+        self.was_full = False
+        if self.random.random() < 0.3:
+            self._full_at = self.random.randrange(settings.sending_us, settings.until_us + 1)
+        small = self.random.choice((300, 2000, 1 << 14))
+        if eco:
+            self._settings = LogSettings(
+                sync="always", segment_bytes=small, keep_us=ttl_us, segment_age_us=ttl_us // 4
+            )
+        else:
+            self._settings = LogSettings(sync="always", segment_bytes=small)
+
+    @property
+    def vector(self) -> tuple[int, ...]:
+        return self.log.vector
+
+    def open(self, now: int) -> OpLog:
+        if self.boots:
+            self.rows.lose() if self.eco else self.rows.forget()
+            if self.random.random() < 0.5:
+                self._disk.crash(holes=True)
+        self.boots += 1
+        self.heal()
+        self.log = OpLog.open(self._disk, self._settings, now, power_lost=True)
+        self.log.boot(1, b"simulated", now)
+        for name in self._names:
+            self.log.member(name)
+        self.log.sync(now)
+        if self.eco:
+            self.taken = self.log.taken
+        if self.boots > 1:
+            self.rows.complete(self.log, now)
+        return self.log
+
+    def sync(self, effects: list[Sync | Wake], now: int) -> None:
+        """What is asked for, and what is asked for when that is done."""
+        asked = deque(effects)
+        while asked:
+            effect = asked.popleft()
+            if isinstance(effect, Sync):
+                self._disk.sync(effect.file)
+                asked += self.log.synced(effect, now)
+
+    def fill(self, now: int) -> None:
+        """Its hour has come: almost nothing fits any more."""
+        if now >= self._full_at:
+            self._full_at = 1 << 62
+            self.was_full = True
+            room = sum(map(self._disk.size, self._disk.names()))
+            self._disk.capacity = room + self.random.randrange(200)
+
+    def heal(self) -> None:
+        self._disk.capacity = None
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(map(self._disk.size, self._disk.names()))
+
+
+class _Kept:
+    """A store as the run measures it."""
+
+    def __init__(self, store: Store, size: int) -> None:
+        self.store = store
+        self.keeper = RegisterKeeper(size)
+        self.before = 0
+        self.replica: EcoReplica | None = None
+
+    @property
+    def app(self) -> Registers:
+        return self.keeper.app
+
+    @property
+    def size_bytes(self) -> int:
+        return self.store.size_bytes
+
+    @property
+    def installs(self) -> int:
+        return self.before + (self.replica.installs if self.replica else 0)
+
+
+class DurableOverlayRun(OverlayRun):
+    """A run whose nodes are made like live ones. `replica`, `eco_replica`: classes in the place of ours."""
+
+    def __init__(
+        self,
+        settings: OverlaySettings,
+        trace: BinaryIO | None = None,
+        run: str = "",
+        kind: OverlayKind | None = None,
+        views: type[HyParView] = HyParView,
+        replica: type[TreeReplica] = TreeReplica,
+        eco_replica: type[EcoReplica] = EcoReplica,
+    ) -> None:
+        super().__init__(settings, trace, run, kind, views)
+        if not self.kind.tree:
+            raise UsageError(f"live nodes spread by trees, not by {self.kind.name}")
+        self._replica, self._eco_replica = replica, eco_replica
+        size = self.plan.size
+        self._order: Engine = tree_engine(settings.order)
+        names = [f"n{node}" for node in range(size)]
+        self.kept = [
+            _Kept(Store(node, names, Rows(node, size, self._order, columns), settings, self.kind.eco), size)
+            for node, columns in enumerate(self._columns)
+        ]
+        self._keepers = self.kept  # type: ignore[assignment]  # what is asked of it is the same
+
+    def problems(self) -> str:
+        waiting = [f"n{node}" for node in self.world.nodes if self.kept[node].store.rows.waiting]
+        return super().problems() or (f"rows are not written at {', '.join(waiting)}" if waiting else "")
+
+    def _make(self, node: int, contacts: tuple[int, ...], now: int) -> OverlayNode:  # noqa: ARG002
+        def stream(purpose: str) -> Random:
+            return Random(f"{self.settings.seed}/{purpose}/{node}/{now}")
+
+        size, kept = self.plan.size, self.kept[node]
+        log = kept.store.open(now)
+        history = StepHistory(log, Codec(size, self._order.stamps_are_dots))
+        states = LogStates()
+        streams = self.kind.make(node, size, history, stream("spread"), states)
+        assert isinstance(streams, Streams)
+        others = [peer for peer in range(size) if peer != node]
+        overlay = Overlay(node, self._views(node, stream("members"), others), streams, stream("seek"))
+        rows, store = kept.store.rows, kept.store
+        if self.kind.eco:
+            kept.before, kept.keeper = kept.installs, RegisterKeeper(size)
+            kept.replica = replica = self._eco_replica(
+                node, size, overlay, rows, log, history, states, kept.keeper, store.ttl_us, now
+            )
+            return DurableNode(store, replica, overlay, self.meter)
+        made = self._replica(node, size, self._order, overlay, rows, log, history, store.taken, now)
+        return DurableNode(store, made, overlay, self.meter)

@@ -1,0 +1,80 @@
+"""Simulation: storms over trees whose nodes are made like live ones, on disks that forget and fill up.
+
+Nodes restart from what the disk has kept. Then calm comes, and all must come right: logs, trace, and the
+states of applications where logs forget."""
+
+from io import BytesIO
+
+import pytest
+from support.traces import read
+
+from thence.check.oracle import judge
+from thence.core.errors import UsageError
+from thence.sim.overlay import OverlayOutcome
+from thence.sim.overlay_durable import DurableOverlayRun
+from thence.sim.overlay_scenarios import configure
+from thence.trace.schema import Event
+
+
+def stormed(seed: int, spread: str, order: str) -> tuple[OverlayOutcome, list[Event], DurableOverlayRun]:
+    sink = BytesIO()
+    run = DurableOverlayRun(configure("tree-storm", spread=spread, seed=seed, order=order), sink)
+    outcome = run()
+    sink.seek(0)
+    events = read(sink)
+    assert outcome.complete, outcome.why
+    assert outcome.held == 0, "a stream is causal by itself"
+    [verdict] = judge(events)
+    assert not any(verdict.violations.values()), verdict
+    return outcome, events, run
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_after_the_storm_durable_nodes_have_delivered_everything(seed: int) -> None:
+    stormed(seed, "sync-tree", "graph")
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_after_the_storm_logs_that_forget_have_lost_nothing(seed: int) -> None:
+    stormed(seed, "eco-sync-tree", "none")
+
+
+@pytest.mark.parametrize("seed", range(100, 106))
+@pytest.mark.parametrize("order", ["none", "vector"])
+def test_after_the_storm_so_it_is_with_other_orders(seed: int, order: str) -> None:
+    stormed(seed, "sync-tree", order)
+
+
+@pytest.mark.parametrize("seed", [12, 17, 29, 42])
+def test_a_full_disk_in_the_middle_of_a_step_takes_nothing_back(seed: int) -> None:
+    """What was sent is sent, and a state that was taken over is, whatever happens to the rest of the step."""
+    stormed(seed, "eco-sync-tree", "none")
+
+
+def test_the_storms_are_what_they_are_meant_to_be() -> None:
+    """Nodes come back from disks, disks are full, states are needed, and messages become stable."""
+    kinds: set[str] = set()
+    installs = full = 0
+    for seed in range(12):
+        outcome, events, run = stormed(seed, "eco-sync-tree", "none")
+        kinds |= {event.kind for event in events}
+        installs += outcome.installs
+        full += sum(kept.store.was_full for kept in run.kept)
+    assert {"restart", "install", "eager", "lazy", "sync", "unlink"} <= kinds
+    assert installs > 20
+    assert full > 5
+    assert any(event.kind == "stable" for event in stormed(3, "sync-tree", "graph")[1])
+
+
+def test_a_storm_on_disks_is_the_same_to_the_byte_each_time() -> None:
+    traces = []
+    for _ in range(2):
+        sink = BytesIO()
+        DurableOverlayRun(configure("tree-storm", spread="eco-sync-tree", seed=5), sink)()
+        traces.append(sink.getvalue())
+    assert traces[0] == traces[1]
+
+
+def test_a_flood_is_no_tree() -> None:
+    with pytest.raises(UsageError, match="live nodes spread by trees"):
+        DurableOverlayRun(configure("tree-storm", spread="flood", seed=5))
