@@ -2,8 +2,8 @@
 
 `sim.overlay_node` puts the protocols together by hand and measures them. Here the same worlds and storms
 drive what runs over TCP: `TreeReplica` and `EcoReplica`, with their log on a simulated disk. A crash is one
-of the process or of the machine, which forgets what was not synced; a disk may be full for a while. Nodes know all
-members from the beginning, as those of a live group do.
+of the process or of the machine, which forgets what was not synced; a disk may be full for a while. Nodes
+know all members from the beginning, as those of a live group do.
 """
 
 from collections import deque
