@@ -32,15 +32,3 @@ def test_orphans_wait_for_the_first_that_is_not_ready() -> None:
 def test_an_orphan_that_came_after_all_is_none() -> None:
     operations = Operations(orphans=[ONE, TWO])
     assert operations.ready(lambda origin: origin == "b", lambda member: int(member == "x")) == [TWO]
-
-
-def test_what_was_applied_goes_before_orphans() -> None:
-    """They may follow from it."""
-    operations = Operations(retained=[ONE], orphans=[TWO])
-    assert operations.all() == [ONE, TWO]
-
-
-def test_what_everybody_has_is_forgotten() -> None:
-    operations = Operations(retained=[ONE, TWO])
-    operations.forget(lambda place: place == ("x", 1))
-    assert operations.all() == [TWO]

@@ -26,7 +26,7 @@ def trouble(seed: int) -> str:
 def trouble_in_a_glass(seed: int) -> str:
     """The same for a short storm with few messages and much trouble: many of these fit into a second."""
     random = Random(f"{seed}/glass")
-    weather = draw(Random(f"{seed}/weather"))
+    weather = draw(seed)
     storm = Storm(
         seed,
         replace(

@@ -25,6 +25,9 @@ LEDGER = "thence.replica.group_ledger"
 PEERS = "thence.replica.group_peers"
 NODE = "thence.replica.group"
 LIVES = "thence.replica.group_lives"
+LINKS = "thence.replica.group_links"
+WATCH = "thence.replica.group_watch"
+WANTS = "thence.replica.group_wants"
 VIEW = "thence.members.group"
 OPERATIONS = "thence.members.operations"
 ATTEMPT = "thence.members.attempt"
@@ -70,12 +73,12 @@ def of(name: str, found_by: int | str, *edits: tuple[str, str, str]) -> GroupMut
 
 STABILITY = [
     of("1: a receipt counts before its sender's messages came", 1,
-       (PEERS, "if peer and peer.held and self._ledger.count(member) >= peer.held.get(member, 0):",
-        "if peer and peer.held:")),
+       (PEERS, "if peer.held and came and", "if peer.held and")),
     of("2: receipts tell of what was received", 1,
-       (MEMBER, "return Receipt(self.me, self.ledger.vector(), tuple",
-        "counts = dict(zip(self.ledger.names, [dot >> 20 for dot in self.ledger.orderer._delivered]))\n"
-        "        return Receipt(self.me, counts, tuple")),
+       (WATCH, "        return Receipt(\n            self._ledger.me, self._ledger.vector(), tuple",
+        "        delivered = self._ledger.orderer._delivered\n"
+        "        counts = dict(zip(self._ledger.names, [dot >> 20 for dot in delivered]))\n"
+        "        return Receipt(\n            self._ledger.me, counts, tuple")),
     of("3: the row of a suspect is dropped at once", 22,
        (MEMBER, "        for member in changes.left + changes.evicted:\n",
         "        for member in changes.left + changes.evicted + changes.suspected:\n")),
@@ -93,15 +96,19 @@ STABILITY = [
         "        for member in self.view.view - {self.me}:\n"
         "            ledger.known(member, ledger.vector())\n")),
     of("8: a leaver's row is dropped when its leave is received", 3,
-       (MEMBER, "            released = ledger.orderer.receive(message, 0, now)\n",
-        "            released = ledger.orderer.receive(message, 0, now)\n"
-        "            if named.payload[0] == LEAVE:\n"
-        "                ledger.window.drop(ledger.number(named.origin))\n")),
+       (MEMBER, "        ledger.orderer.check(message)\n",
+        "        ledger.orderer.check(message)\n"
+        "        if message.payload[0] == LEAVE:\n"
+        "            ledger.window.drop(origin)\n")),
 ]  # fmt: skip
 
 CUT = [
     of("9: a suspect is still listened to", 40,
-       (MEMBER, "packet.source not in self.view.side:", "packet.source not in self.view.view:")),
+       (MEMBER, "packet.source not in self.view.side:", "packet.source not in self.view.view:"),
+       (MEMBER, "incoming.source not in self.view.side:", "incoming.source not in self.view.view:"),
+       (LINKS, "        if link is None or member not in self._view.side:\n",
+        "        if link is None or member not in self._view.view:\n"),
+       (LINKS, "receipt.source not in view.side and", "receipt.source not in view.view and")),
     of("10: an eviction waits for nobody", 5,
        (VIEW, "if not waiting or not all(self.flushed.get(q, set()) >= waiting for q in others):",
         "if not waiting:")),
@@ -110,31 +117,36 @@ CUT = [
         "        waiting = {x for x in waiting if all(x in self.flushed.get(q, set()) for q in others)}\n"
         "        if not waiting:\n")),
     of("12: a flush counts when it is received", 5,
-       (MEMBER, "            released = ledger.orderer.receive(message, 0, now)\n",
-        "            if named.payload[0] == FLUSH:\n"
-        "                names = payload_names(named.payload)\n"
-        "                changes = self.view.deliver(named.origin, named.seq, FLUSH, names, ledger.count)\n"
-        "                self._changed(changes, 0, now)\n"
-        "            released = ledger.orderer.receive(message, 0, now)\n")),
+       (MEMBER, "        ledger.orderer.check(message)\n",
+        "        ledger.orderer.check(message)\n"
+        "        if message.payload[0] == FLUSH:\n"
+        "            names = payload_names(message.payload)\n"
+        "            changes = self.view.deliver(ledger.names[origin], seq, FLUSH, names, ledger.count)\n"
+        "            self._changed(changes, 0, now)\n")),
     of("13: what is pending is kept", 8,
        (MEMBER, "        if changes.suspected or changes.evicted:\n", "        if False:\n")),
-    of("14: what was not delivered is passed on", 131,
+    of("14: what was not delivered is passed on", 567,
        (PEERS, "lacking = [name for name, count in names if count > receipt.counts.get(name, 0)]",
         "lacking = [name for name, _ in names]"),
-       (PEERS, "        for named in self._ledger.kept.values() if due else ():\n",
-        "        waiting = self._ledger.orderer._successors.values()\n"
-        "        early = {m.dot: m for held in waiting for m in held}.values()\n"
-        "        everything = [*self._ledger.kept.values(), *map(self._ledger.named, early)]\n"
-        "        for named in everything if due else ():\n"),
-       (PEERS, "if index < len(limits) and named.seq <= limits[index]:", "if index >= 0:")),
+       (PEERS, "        good = (\n",
+        "        waiting = ledger.orderer._successors.values()\n"
+        "        early = {m.dot: m for held in waiting for m in held}\n"
+        "        from thence.replica.group_ledger import CODEC\n"
+        "        held = [(d, CODEC.encode(m)) for d, m in early.items()]\n"
+        "        held = [(d, data) for d, data in held if ledger.names[d & ORIGIN_MASK] in due]\n"
+        "        good = (\n"),
+       (PEERS, "in (ledger.written(had) if due", "in ([*ledger.written(had), *held] if due"),
+       (PEERS, "if dot & ORIGIN_MASK < len(limits) and dot >> ORIGIN_BITS <= limits[dot & ORIGIN_MASK]",
+        "if dot")),
     of("15: a leaver passes on what came after its leave", "leaver_and_suspect",
        (PEERS, "limits = self._ledger.counts if self.upto is None else self.upto",
-        "limits = self._ledger.counts")),
+        "limits = self._ledger.counts"),
+       (LINKS, "limits = ledger.counts if self.upto is None else self.upto", "limits = ledger.counts")),
     of("16: a restart forgets suspects", "restart_while_evicting",
-       (LIVES, "            member.recovered(log.stable, log.notes, now)\n",
-        "            member.recovered(log.stable, log.notes, now)\n"
+       (LIVES, "            member.recovered(seen, log.stable, log.notes, now)\n",
+        "            member.recovered(seen, log.stable, log.notes, now)\n"
         "            member.view.suspects.intersection_update(member.view.gone)\n")),
-    of("18: a joiner is not bound to its contact", 4,
+    of("18: a joiner is not bound to its contact", 41,
        (NODE, "        self._attempt = None\n        self._tries -= 1\n",
         "        old, self._attempt = self._attempt, None\n        self._tries -= 1\n"),
        (NODE, "        if self.member is None or self._tries > 0:\n            self._try(now)\n",
@@ -149,11 +161,16 @@ CUT = [
 PROGRESS = [
     of("19: only own messages are sent again", 1,
        (PEERS, "lacking = [name for name, count in names if count > receipt.counts.get(name, 0)]",
-        "lacking = [n for n, count in names if count > receipt.counts.get(n, 0) and n == me]")),
+        "lacking = [n for n, count in names if count > receipt.counts.get(n, 0) and n == me]"),
+       (LINKS, "        for origin in receipt.wants:\n", "        for origin in ():\n")),
     of("20: messages are taken from their origin only", 1,
-       (MEMBER, "            if named.seq <= ledger.count(named.origin):\n",
-        "            if named.origin != packet.source:\n                continue\n"
-        "            if named.seq <= ledger.count(named.origin):\n")),
+       (MEMBER, "            self._accept(self.ledger.message(named), now)\n",
+        "            if named.origin == packet.source:\n"
+        "                self._accept(self.ledger.message(named), now)\n"),
+       (MEMBER, "            self._accept(incoming.read(body), now)\n",
+        "            message = incoming.read(body)\n"
+        "            if self.ledger.place(message.dot)[0] == incoming.source:\n"
+        "                self._accept(message, now)\n")),
     of("21: a flush is not joined", 108,
        (VIEW, "            self._suspect(set(named), changes)\n", "")),
     of("22: a joiner sends no flush", 0,
@@ -172,14 +189,19 @@ PROGRESS = [
        (PEERS, "        messages = self._missing(due, receipt.counts, limits)\n",
         "        first = FIRST.setdefault((id(self), receipt.source), self._ledger.vector())\n"
         "        had = {name: max(count, receipt.counts.get(name, 0)) for name, count in first.items()}\n"
-        "        messages = self._missing(due, {**receipt.counts, **had}, limits)\n")),
+        "        messages = self._missing(due, {**receipt.counts, **had}, limits)\n"),
+       (LINKS, "Outgoing(receipt.stream, receipt.source, has)",
+        "Outgoing(receipt.stream, receipt.source, self._ledger.sent)")),
     of("27: a joiner gets no messages that are not stable", 4,
-       (LEDGER, "            self.window.see(message)\n            self.kept[message.dot] = named\n",
-        "            self.window.see(message)\n")),
+       (LIVES, "            log.append(message.dot, CODEC.encode(message))\n", "            pass\n")),
     of("28: a restart loses what others may lack", 28,
-       (LIVES, "            member.recovered(log.stable, log.notes, now)\n",
-        "            member.recovered(log.stable, log.notes, now)\n"
-        "            member.ledger.kept.clear()\n")),
+       (LEDGER, "class Ledger:\n", "class Ledger:\n    lost: dict = {}\n"),
+       (LEDGER, "            yield stored.dot, stored.data\n",
+        "            if stored.position > self.lost.get(id(self), 0):\n"
+        "                yield stored.dot, stored.data\n"),
+       (LIVES, "            member.recovered(seen, log.stable, log.notes, now)\n",
+        "            member.recovered(seen, log.stable, log.notes, now)\n"
+        "            member.ledger.lost[id(member.ledger)] = log.tail\n")),
     of("30: a leaver is let in once more", "late_request",
        (MEMBER, "if not self.view.knows_later(joiner):", "if joiner not in self.view.view:")),
     of("31: nobody is looked for", 19,
@@ -195,20 +217,20 @@ PROGRESS = [
 
 HISTORY = [
     of("35: dots are used again after a restart", 0,
-       (MEMBER, "        self._log.append(message.dot, CODEC.encode(message))\n        for member",
-        "        for member")),
+       (MEMBER, "        data = ledger.write(message)\n        if self.links.used:\n",
+        "        from thence.replica.group_ledger import CODEC\n"
+        "        data = CODEC.encode(message)\n        if self.links.used:\n")),
     of("36: a member returns as the same incarnation", 0,
        (LIVES, "        number = max(self._shelf.highest, self._floor) + 1\n",
         "        number = max(self._shelf.highest, self._floor) + (self.log is None)\n")),
     of("37: a joiner follows from nothing", 0,
-       (LEDGER, "self.tagger.resume(self.counts[0], self.dots(state.context))",
-        "self.tagger.resume(self.counts[0], ())")),
+       (LEDGER, "self.tagger.resume(self.counts[self.mine], self.dots(state.context))",
+        "self.tagger.resume(self.counts[self.mine], ())")),
     of("38: nothing is sent again after a return", 0,
        (NODE, "state.orphans = list(unknown.values())", "state.orphans = []")),
     of("39: only own operations are sent again", 13,
-       (NODE, "                for op in old.operations.all()\n                if op.seq",
-        "                for op in old.operations.all()\n                if op.origin == old.me and op.seq")),
-    of("40: an operation takes effect as often as it comes", 49,
+       (NODE, "if op.seq > counts", "if op.origin == old.me and op.seq > counts")),
+    of("40: an operation takes effect as often as it comes", 50,
        (OPERATIONS, "        if self.applied(operation, count):\n            return False\n", "")),
     of("41: operations that are not ready are skipped", "orphans_in_order",
        (OPERATIONS, "                if not may_go(first.origin):\n                    break\n"
@@ -218,8 +240,34 @@ HISTORY = [
         "                    found = [op for op in found if not self.applied(op, count)]\n"
         "                    self.orphans = deque([op for op in self.orphans if op not in found])\n"
         "                    break\n                found.append(first)\n")),
-    of("42: a joiner does not learn what may have to be sent again", 50,
-       (MEMBER, "for place, payload in self.operations.retained.items()],", "for place, payload in ()],")),
+    of("42: a joiner does not learn what may have to be sent again", 253,
+       (MEMBER, "retained=stable_operations(ledger, self.operations) if joiner", "retained=[] if joiner")),
 ]  # fmt: skip
 
-MUTANTS = STABILITY + CUT + PROGRESS + HISTORY
+SESSIONS = [
+    of("s1: what was dropped does not come again", 1,
+       (LINKS, "        self._incoming.clear()\n        for link in self._links.values():\n"
+        "            link.incoming = None\n", "        pass\n")),
+    of("s2: a receipt frees nothing", 1,
+       (LINKS, "            outgoing.acknowledged(has)\n", "            pass\n")),
+    of("s3: all names have the same places everywhere", "names_in_another_order",
+       (LINKS, "            self._same = self._same and mine == index\n", "")),
+    of("s4: a new link goes on where the old one was", 0,
+       (LINKS, "        self.down(process)\n        self._links[process] = Link()\n",
+        "        self._links.setdefault(process, Link())\n"),
+       (LINKS, "        link = self._links.pop(process, None)\n        if link is not None and",
+        "        link = None\n        if link is not None and")),
+    of("s5: what lies further back than a window is not sent", 1,
+       (LINKS, "        older = self._ledger.written(self._ledger.above({me: seq - 1}))\n",
+        "        older = iter(())\n")),
+    of("s6: names that come later are not told", 0,
+       (LINKS, "names = tuple(self._ledger.names[outgoing.told :])",
+        "names = () if outgoing.told else tuple(self._ledger.names)")),
+    of("s7: what the log has not written yet is not read", 0,
+       (LEDGER, "        for dot, data in self.fresh:\n", "        for dot, data in ():\n")),
+    of("s8: nothing is asked of others", 1,
+       (WANTS, "                if asked is not None:\n", "                if False:\n")),
+]  # fmt: skip
+"""Bugs of what flows over session links."""
+
+MUTANTS = STABILITY + CUT + PROGRESS + HISTORY + SESSIONS

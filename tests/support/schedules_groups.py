@@ -5,6 +5,7 @@ schedule says; nobody evicts anybody unless the schedule does.
 """
 
 from collections.abc import Callable
+from typing import Self
 
 from support.groups import judged
 from thence.core.groups import FLUSH, LEAVE, OPERATION, Data, GroupPacket, JoinRequest, Notice, Piece
@@ -16,12 +17,14 @@ from thence.sim.groups_storm import SECOND, events_of
 class Play(GroupWorld):
     """A world for one schedule."""
 
-    def __init__(self, names: str, settings: GroupSettings | None = None, take_us: int = 0) -> None:
-        super().__init__(1, list(names), Air(jitter_us=0), settings or GroupSettings(), take_us)
+    def __init__(
+        self, names: str, settings: GroupSettings | None = None, take_us: int = 0, air: Air | None = None
+    ) -> None:
+        super().__init__(1, list(names), air or Air(jitter_us=0), settings or GroupSettings(), take_us)
         for name in names:
             self.boot(name)
 
-    def together(self, names: str) -> "Play":
+    def together(self, names: str) -> Self:
         """These are members from the start: the first founds, the others join one after another."""
         self.call(names[0], lambda node: node.found(self.now))
         for name in names[1:]:
@@ -403,6 +406,21 @@ def joiner_dies() -> str:
     return play.ends_well()
 
 
+def names_in_another_order() -> str:
+    """c joins through a and d through b, which cannot see each other: over session links what one calls its
+    third member is the other's fourth."""
+    play = Play("abcd", air=Air(jitter_us=0, links=True)).together("ab")
+    play.cuts("ad", "bc", "ab", "cd")
+    play.join("c")
+    play.join("d")
+    play.passes(8)
+    play.heals()
+    play.passes(3)
+    for name in "abcd":
+        play.send(name)
+    return play.ends_well()
+
+
 SCHEDULES: dict[str, Callable[[], str]] = {
     schedule.__name__: schedule
     for schedule in (
@@ -410,5 +428,6 @@ SCHEDULES: dict[str, Callable[[], str]] = {
         stranger, circle, two_joiners_at_once, contact_dies, state_is_lost, silent_leaver, all_leave,
         waits_for_the_leaver, leaves_and_comes_back, crash_and_eviction, last_words,
         cut_off_from_each_other, split_brain, large_state, slow_joiner, joiner_dies,
+        names_in_another_order,
     )
 }  # fmt: skip

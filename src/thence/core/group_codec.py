@@ -1,4 +1,4 @@
-"""Packets of a changing group as bytes, and the building blocks of the state that a joiner gets.
+"""Packets of a changing group as bytes.
 
     packet = version (1 byte) kind (1 byte) names body crc32 (4 bytes, little endian, of all before it)
     names  = count, then each: length, bytes           every name of the packet, once
@@ -7,6 +7,12 @@
 Names travel because indices differ; spelling each once per packet keeps a dot at two or three bytes. Kinds go
 on from those of `core.codec`, with room between them. As there, nothing is believed before it is checked, and
 whatever no correct peer sends is a `PeerError`.
+
+What flows over a session link names nobody twice, and is not copied more often than it must be:
+
+    flow   = version kind stream first names crc32 (of all before it), then each message with its length
+
+A message is a packet of `core.codec`, as it was written to the sender's log; it brings its own checksum.
 """
 
 from collections.abc import Callable
@@ -14,170 +20,23 @@ from typing import Final
 from zlib import crc32
 
 from thence.core.errors import PeerError
+from thence.core.group_words import Parser, Writer, take_name
 from thence.core.groups import (
-    CARRY,
     Data,
     Farewell,
+    Flow,
     GroupPacket,
     JoinRequest,
-    Named,
     Notice,
     Offer,
     Piece,
-    Place,
     Receipt,
     Running,
 )
 from thence.core.varint import Reader, put
 
 VERSION: Final = 1
-DATA, RECEIPT, JOIN_REQUEST, OFFER, PIECE, NOTICE, FAREWELL = range(32, 39)
-MAX_NAME: Final = 255
-MAX_ADDRESS: Final = 1024
-MAX_SEQ: Final = 1 << 43
-
-
-class Writer:
-    """Gathers names and body."""
-
-    __slots__ = ("_names", "body")
-
-    def __init__(self) -> None:
-        self._names: dict[str, int] = {}
-        self.body = bytearray()
-
-    def number(self, value: int) -> None:
-        put(self.body, value)
-
-    def name(self, name: str) -> None:
-        put(self.body, self._names.setdefault(name, len(self._names)))
-
-    def names(self, names: tuple[str, ...] | list[str]) -> None:
-        put(self.body, len(names))
-        for name in names:
-            self.name(name)
-
-    def data(self, data: bytes) -> None:
-        put(self.body, len(data))
-        self.body += data
-
-    def text(self, text: str) -> None:
-        self.data(text.encode())
-
-    def texts(self, texts: dict[str, str]) -> None:
-        put(self.body, len(texts))
-        for name, text in texts.items():
-            self.name(name)
-            self.text(text)
-
-    def counts(self, counts: dict[str, int]) -> None:
-        put(self.body, len(counts))
-        for name, count in counts.items():
-            self.name(name)
-            put(self.body, count)
-
-    def places(self, places: tuple[Place, ...] | list[Place]) -> None:
-        put(self.body, len(places))
-        for name, seq in places:
-            self.name(name)
-            put(self.body, seq)
-
-    def message(self, message: Named) -> None:
-        self.name(message.origin)
-        put(self.body, message.seq)
-        self.places(message.context)
-        self.data(message.payload)
-
-    def bytes(self) -> bytes:
-        head = bytearray()
-        put(head, len(self._names))
-        for name in self._names:
-            encoded = name.encode()
-            put(head, len(encoded))
-            head += encoded
-        return bytes(head + self.body)
-
-
-class Parser:
-    """The other direction, believing nothing."""
-
-    __slots__ = ("_names", "_reader")
-
-    def __init__(self, data: bytes, at: int, end: int) -> None:
-        self._reader = Reader(data, at, end)
-        self._names = [self._take_name() for _ in range(self.count())]
-
-    def _take_name(self) -> str:
-        size = self._reader.take()
-        if not 0 < size <= MAX_NAME:
-            raise PeerError(f"a name of {size} bytes")
-        try:
-            name = self._reader.take_bytes(size).decode()
-        except UnicodeDecodeError:
-            raise PeerError("a name that is no text") from None
-        if any(letter.isspace() for letter in name):
-            raise PeerError("a name with white space")
-        process, mark, number = name.partition("~")
-        if not process or (mark and not (number.isascii() and number.isdigit() and len(number) < 20)):
-            raise PeerError(f"no incarnation is called {name!r}")
-        return name
-
-    def number(self) -> int:
-        return self._reader.take()
-
-    def count(self) -> int:
-        count = self._reader.take()
-        if count > self._reader.end - self._reader.at:
-            raise PeerError(f"{count} things in {self._reader.end - self._reader.at} bytes")
-        return count
-
-    def name(self) -> str:
-        place = self._reader.take()
-        if place >= len(self._names):
-            raise PeerError(f"name {place} of {len(self._names)}")
-        return self._names[place]
-
-    def names(self) -> tuple[str, ...]:
-        return tuple([self.name() for _ in range(self.count())])
-
-    def data(self) -> bytes:
-        return self._reader.take_bytes(self._reader.take())
-
-    def text(self) -> str:
-        data = self.data()
-        if len(data) > MAX_ADDRESS:
-            raise PeerError(f"an address of {len(data)} bytes")
-        try:
-            return data.decode()
-        except UnicodeDecodeError:
-            raise PeerError("an address that is no text") from None
-
-    def texts(self) -> dict[str, str]:
-        return {self.name(): self.text() for _ in range(self.count())}
-
-    def seq(self) -> int:
-        seq = self._reader.take()
-        if not 0 < seq < MAX_SEQ:
-            raise PeerError(f"a counter of {seq}")
-        return seq
-
-    def counts(self) -> dict[str, int]:
-        return {self.name(): self._reader.take() for _ in range(self.count())}
-
-    def places(self) -> tuple[Place, ...]:
-        return tuple([(self.name(), self.seq()) for _ in range(self.count())])
-
-    def message(self) -> Named:
-        message = Named(self.name(), self.seq(), self.places(), self.data())
-        if not message.payload or message.payload[0] > CARRY:
-            raise PeerError("a message of an unknown kind")
-        if any(name == message.origin and seq >= message.seq for name, seq in message.context):
-            raise PeerError("a message that follows from itself")
-        return message
-
-    def end(self) -> None:
-        if self._reader.at != self._reader.end:
-            raise PeerError(f"{self._reader.end - self._reader.at} bytes too many")
+DATA, RECEIPT, JOIN_REQUEST, OFFER, PIECE, NOTICE, FAREWELL, FLOW = range(32, 40)
 
 
 def _put_running(writer: Writer, running: Running) -> None:
@@ -206,7 +65,39 @@ def _take_optional(parser: Parser) -> str:
     return names[0] if names else ""
 
 
+def _put_flow(flow: Flow) -> bytes:
+    out = bytearray((VERSION, FLOW))
+    put(out, flow.stream)
+    put(out, flow.first)
+    put(out, len(flow.names))
+    for name in flow.names:
+        encoded = name.encode()
+        put(out, len(encoded))
+        out += encoded
+    out += crc32(out).to_bytes(4, "little")
+    for body in flow.bodies:
+        put(out, len(body))
+        out += body
+    return bytes(out)
+
+
+def _take_flow(data: bytes) -> Flow:
+    reader = Reader(data, 2, len(data))
+    stream, first, count = reader.take(), reader.take(), reader.take()
+    if count > reader.end - reader.at:
+        raise PeerError(f"{count} names in {reader.end - reader.at} bytes")
+    names = tuple([take_name(reader) for _ in range(count)])
+    if crc32(data[: reader.at]) != int.from_bytes(reader.take_bytes(4), "little"):
+        raise PeerError("a packet whose checksum does not match")
+    bodies = []
+    while reader.at < reader.end:
+        bodies.append(reader.take_bytes(reader.take()))
+    return Flow(stream, first, names, tuple(bodies))
+
+
 def encode(packet: GroupPacket) -> bytes:
+    if isinstance(packet, Flow):
+        return _put_flow(packet)
     writer = Writer()
     if isinstance(packet, Data):
         kind = DATA
@@ -221,6 +112,9 @@ def encode(packet: GroupPacket) -> bytes:
         writer.names(packet.suspects)
         writer.names(packet.unheard)
         _put_running(writer, packet.running)
+        _optional(writer, packet.target)
+        writer.number(packet.stream)
+        writer.names(packet.wants)
     elif isinstance(packet, JoinRequest):
         kind = JOIN_REQUEST
         writer.name(packet.joiner)
@@ -283,7 +177,9 @@ def _piece(parser: Parser) -> Piece:
 
 def _receipt(parser: Parser) -> Receipt:
     source, counts = parser.name(), parser.counts()
-    return Receipt(source, counts, parser.names(), parser.names(), _take_running(parser))
+    suspects, unheard, running = parser.names(), parser.names(), _take_running(parser)
+    target, stream = _take_optional(parser), parser.number()
+    return Receipt(source, counts, suspects, unheard, running, target, stream, parser.names())
 
 
 def _notice(parser: Parser) -> Notice:
@@ -308,6 +204,8 @@ def decode(data: bytes) -> GroupPacket:
     end = len(data) - 4
     if end < 2:
         raise PeerError(f"a packet of {len(data)} bytes")
+    if data[0] == VERSION and data[1] == FLOW:
+        return _take_flow(data)
     if crc32(memoryview(data)[:end]) != int.from_bytes(data[end:], "little"):
         raise PeerError("a packet whose checksum does not match")
     if data[0] != VERSION:

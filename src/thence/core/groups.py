@@ -65,14 +65,32 @@ class Data(NamedTuple):
     messages: tuple[Named, ...]
 
 
+class Flow(NamedTuple):
+    """Over a session link: messages under a number that the receiver has given out, so that it knows from
+    whom they are and for whom. They are as they stand in the sender's log, with its indices; `names` are
+    those that the indices from `first` on stand for."""
+
+    stream: int
+    first: int
+    names: tuple[str, ...]
+    bodies: tuple[bytes, ...]
+
+
 class Receipt(NamedTuple):
-    """What an incarnation has delivered, whom it suspects, and whom it has not heard for a while."""
+    """What an incarnation has delivered, whom it suspects, and whom it has not heard for a while.
+
+    Over a session link it is for one `target`, says under which number (`stream`, 0: none) the source wants
+    to have the target's messages, and whose messages it wants passed on. A new number means: begin anew,
+    after what is counted here."""
 
     source: str
     counts: dict[str, int]
     suspects: tuple[str, ...]
     unheard: tuple[str, ...]
     running: Running
+    target: str = ""
+    stream: int = 0
+    wants: tuple[str, ...] = ()
 
 
 Rank = tuple[int, int, str, str]
@@ -130,7 +148,7 @@ class Farewell(NamedTuple):
     final: int
 
 
-GroupPacket = Data | Receipt | JoinRequest | Offer | Piece | Notice | Farewell
+GroupPacket = Data | Flow | Receipt | JoinRequest | Offer | Piece | Notice | Farewell
 
 
 class Post(NamedTuple):

@@ -5,9 +5,10 @@ incarnation had applied and the contact had not would be lost: those operations 
 again inside CARRY messages. An operation is known by the dot of the message that it was first sent in, for
 good: it is applied once, whether it comes as itself or is carried, by one member or by several.
 
-`retained`: operations applied here that somebody who may come back, or whose side this member may have to
-join, could lack. `carried`: those of them that came inside a CARRY. `orphans`: what this incarnation must
-carry, in the order in which the old one had applied it.
+`inherited`: operations that took effect before this incarnation began, and that somebody who may come back,
+or whose side this member may have to join, could lack; those that it applied itself are in its log.
+`carried`: what came inside a CARRY. `orphans`: what this incarnation must carry, in the order in which the old
+one had applied it.
 
 Invariant: orphans go out from the front only. One that is not ready holds back those behind it, which may
 follow from it.
@@ -29,43 +30,31 @@ class Operation(NamedTuple):
 
 
 class Operations:
-    __slots__ = ("carried", "orphans", "retained")
+    __slots__ = ("carried", "inherited", "orphans")
 
     def __init__(
         self,
-        retained: Iterable[Operation] = (),
+        inherited: Iterable[Operation] = (),
         carried: Iterable[Place] = (),
         orphans: Iterable[Operation] = (),
     ) -> None:
-        self.retained: dict[Place, bytes] = {(op.origin, op.seq): op.payload for op in retained}
+        self.inherited = list(inherited)
         self.carried: set[Place] = set(carried)
         self.orphans: deque[Operation] = deque(orphans)
 
     def came(self, operation: Operation) -> bool:
         """An operation comes in the message that it was sent in: is it to be applied?"""
-        place = (operation.origin, operation.seq)
-        if place in self.carried:
-            return False
-        self.retained[place] = operation.payload
-        return True
+        return not self.carried or (operation.origin, operation.seq) not in self.carried
 
     def was_carried(self, operation: Operation, count: Count) -> bool:
         """An operation comes inside a CARRY: is it to be applied?"""
-        place = (operation.origin, operation.seq)
         if self.applied(operation, count):
             return False
-        self.carried.add(place)
-        self.retained[place] = operation.payload
+        self.carried.add((operation.origin, operation.seq))
         return True
 
     def applied(self, operation: Operation, count: Count) -> bool:
         return operation.seq <= count(operation.origin) or (operation.origin, operation.seq) in self.carried
-
-    def all(self) -> list[Operation]:
-        """Everything that a next incarnation may have to carry, causes first: an orphan may follow from what
-        was applied here, but nothing that was applied here follows from an orphan."""
-        kept = [Operation(origin, seq, payload) for (origin, seq), payload in self.retained.items()]
-        return [*kept, *self.orphans]
 
     def ready(self, may_go: Callable[[str], bool], count: Count) -> list[Operation]:
         """The orphans that can be carried now; they are not orphans any more."""
@@ -78,8 +67,3 @@ class Operations:
                 found.append(first)
             self.orphans.popleft()
         return found
-
-    def forget(self, settled: Callable[[Place], bool]) -> None:
-        """Nobody who could come back lacks these."""
-        for place in [place for place in self.retained if settled(place)]:
-            del self.retained[place]

@@ -13,8 +13,6 @@ Departure from algorithm 13 of the tagged causal broadcast document: no bit stri
 goes, and no recursion; a row is not looked at any more, that is all.
 """
 
-from collections.abc import Sequence
-
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
 from thence.order.window import Past, Window
 
@@ -54,18 +52,10 @@ class Roster(Window):
         self._aside.add(member)
         self._pending.pop(member, None)
 
-    def known(self, member: int, counters: Sequence[int]) -> None:
-        """`member` has seen everything up to these counters, and its messages up to then were seen here."""
-        vector = tuple([seq << ORIGIN_BITS | origin for origin, seq in enumerate(counters)])
-        if self._spelled is not None:
-            self._spelled[member] = tuple(map(max, self._spelled[member], self._padded(vector)))
-            return
-        floor, bits = self._floors[member], self._bits[member]
-        base, more = self._as_places(vector)
-        if base > floor:
-            self._floors[member], self._bits[member] = base, bits >> (base - floor) | more
-        else:
-            self._bits[member] = bits | more >> (floor - base)
+    def known(self, member: int, newest: tuple[int, ...]) -> None:
+        """`member` has seen everything up to these dots, at most one of an origin, and so was all of it here;
+        its own messages up to then among them."""
+        self._count(member, newest)
 
     def row(self, member: int) -> list[int]:
         """The counters that `member` is known to have seen."""

@@ -23,6 +23,7 @@ from thence.core.groups import (
     OPERATION,
     Data,
     Farewell,
+    Flow,
     GroupPacket,
     JoinRequest,
     Notice,
@@ -41,9 +42,12 @@ from thence.members.attempt import Attempt
 from thence.members.sides import Course, course
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
+from thence.order.tags import Attic
+from thence.replica.group_links import Wires
 from thence.replica.group_lives import Lives
 from thence.replica.group_member import Member
 from thence.replica.group_parts import Application, Diary, Shelf
+from thence.replica.group_retained import all_operations
 from thence.replica.group_settings import GroupSettings
 from thence.replica.group_state import GroupState, decode_state
 
@@ -52,8 +56,8 @@ NEVER = 1 << 62
 
 class GroupNode:
     __slots__ = (
-        "_against", "_attempt", "_contacts", "_leave_until", "_leaves", "_links", "_lives", "_probe_at",
-        "_seeds", "_settings", "_tries", "address", "application", "member", "name", "posts", "unclean",
+        "_against", "_attempt", "_contacts", "_leave_until", "_leaves", "_lives", "_probe_at", "_seeds",
+        "_settings", "_tries", "_wires", "address", "application", "member", "name", "posts", "unclean",
     )  # fmt: skip
 
     def __init__(
@@ -67,7 +71,9 @@ class GroupNode:
         now: int,
         floor: int = 0,
         address: str = "",
+        attics: Callable[[], Attic] | None = None,
     ) -> None:
+        """`attics`: where tags of unstable messages go when there are many; one for each incarnation."""
         self.name = name
         self.address = address
         """Where others reach this process; opaque here."""
@@ -76,11 +82,12 @@ class GroupNode:
         self.posts: list[Post] = []
         self.unclean = False
         """The last leave was not in good order: nobody may have got what was sent last."""
-        self._lives = Lives(name, shelf, application, diaries, settings, self.posts, floor)
+        self._wires = Wires()
+        self._lives = Lives(
+            name, shelf, application, diaries, settings, self.posts, self._wires, floor, attics
+        )
         self._seeds = tuple([seed for seed in seeds if seed != name])
         self._settings = settings
-        self._links: set[str] = set()
-        """Processes to which there is a session link."""
         self._attempt: Attempt | None = None
         self._contacts: deque[str] = deque(self._seeds)
         self._against: set[str] = set()
@@ -136,15 +143,19 @@ class GroupNode:
 
     def up(self, process: str, now: int) -> None:
         """A session link to a process came up: it keeps the order, and loses nothing until it breaks."""
-        self._links.add(process)
+        self._wires.used = True
+        self._wires.up.add(process)
         if self.member is not None:
-            self.posts.append(Post(process, self.member.about(self._running(), now)))
+            self.member.up(process, now)
+            self.member.tick(self._running(), now)
         if self._attempt is not None and self._attempt.contact == process:
             self._ask(now)
 
-    def down(self, process: str, now: int) -> None:  # noqa: ARG002
+    def down(self, process: str, now: int) -> None:
         """The link broke: whatever was under way may be lost."""
-        self._links.discard(process)
+        self._wires.up.discard(process)
+        if self.member is not None:
+            self.member.down(process, now)
 
     def join(self, now: int) -> None:
         """Become a member through one of the seeds, and keep trying."""
@@ -213,7 +224,13 @@ class GroupNode:
     def commit(self, now: int) -> list[Sync | Wake]:
         """Write down what must not be forgotten; what is to be synced before the posts leave, and when
         the log wants to be woken."""
-        return [] if self.log is None else self.log.commit(now)
+        log = self.log
+        if log is None or self.member is None:
+            return []
+        self.member.links.gather()
+        effects = log.commit(now)
+        self.member.committed()
+        return effects
 
     def synced(self, sync: Sync, now: int) -> None:
         if self._lives.log is not None:
@@ -226,6 +243,9 @@ class GroupNode:
         if isinstance(packet, Data):
             if member:
                 member.data(packet, now)
+        elif isinstance(packet, Flow):
+            if member:
+                member.flow(packet, now)
         elif isinstance(packet, Receipt):
             if member:
                 member.ghosts(packet.running, now)
@@ -367,7 +387,7 @@ class GroupNode:
             counts, carried = state.counts, state.carried
             unknown = {
                 (op.origin, op.seq): op
-                for op in old.operations.all()
+                for op in all_operations(old.ledger, old.operations)
                 if op.seq > counts.get(op.origin, 0) and (op.origin, op.seq) not in carried
             }
             state.orphans = list(unknown.values())

@@ -1,47 +1,75 @@
 """What an incarnation has delivered: names and counters, order and window, and what somebody may still lack.
 
 Engines count members by index and messages by dot; everybody else in a changing group speaks of names. Here
-one becomes the other. Indices are the log's: handed out once, when a name is first heard of, this
-incarnation's own first.
+one becomes the other. Indices are the log's: handed out once, when a name is first heard of. A joiner takes
+over those of its contact, so that most members of a group have the same ones for the same names, and what one
+has encoded the others need not encode again.
 
-Invariant: `kept` holds, in the order of delivery, exactly the messages that were delivered and not
-announced as stable.
+Invariant: every message that was delivered and is not stable is in the log, whether it was delivered by this
+incarnation or came with the state that it began with; so nothing but its tag is kept in memory. `fresh` holds
+what the log was given and has not written yet.
 """
 
+from collections.abc import Iterator
+
+from thence.core.codec import Codec
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
 from thence.core.errors import InvariantError
 from thence.core.groups import Named, Place
 from thence.core.message import Message
 from thence.oplog.log import OpLog
+from thence.oplog.record import Stored
 from thence.order.graph import GraphOrderer, GraphTagger
 from thence.order.roster import Roster
+from thence.order.tags import TAGS_MAX, Attic
 from thence.order.window import GraphTag
 from thence.replica.group_state import GroupState
+from thence.replica.history import understood
+
+CODEC = Codec(ORIGIN_MASK + 1, stamps_are_dots=True)
+"""The form of messages in the log: indices are the log's own."""
 
 
 class Ledger:
-    __slots__ = ("_index", "counts", "kept", "log", "names", "orderer", "tagger", "window")
+    __slots__ = (
+        "_index", "counts", "delivered", "floor", "fresh", "log", "me", "mine", "names", "orderer",
+        "tagger", "window",
+    )  # fmt: skip
 
-    def __init__(self, me: str, log: OpLog, state: GroupState) -> None:
+    def __init__(
+        self,
+        me: str,
+        log: OpLog,
+        state: GroupState,
+        unstable: list[Message],
+        attic: Attic | None = None,
+        tags_max: int = TAGS_MAX,
+    ) -> None:
         self.log = log
+        self.me = me
         self.names = list(log.names)
-        if not self.names or self.names[0] != me:
-            raise InvariantError(f"the log of {me} belongs to somebody else")
         self._index = {name: index for index, name in enumerate(self.names)}
+        if me not in self._index:
+            raise InvariantError(f"the log of {me} belongs to somebody else")
+        self.mine = self._index[me]
         size = len(self.names)
-        self.kept: dict[int, Named] = {}
+        self.delivered = 0
+        """Messages since this incarnation, or its process, was started."""
+        self.fresh: list[tuple[int, bytes]] = []
         self.counts = [state.counts.get(name, 0) for name in self.names]
-        self.tagger = GraphTagger(0, size)
-        self.tagger.resume(self.counts[0], self.dots(state.context))
-        self.orderer = GraphOrderer(0, size)
+        self.floor = [state.floor.get(name, state.stable.get(name, 0)) for name in self.names]
+        """Operations above these counters may have to be carried one day."""
+        self.tagger = GraphTagger(self.mine, size)
+        self.tagger.resume(self.counts[self.mine], self.dots(state.context))
+        self.orderer = GraphOrderer(self.mine, size)
         self.orderer.resume(tuple(self.counts))
-        self.window = Roster(0, size)
+        self.window = Roster(self.mine, size)
+        if attic is not None:
+            self.window.stow_in(attic, tags_max)
         self.window.resume(tuple([state.stable.get(name, 0) for name in self.names]))
-        for named in state.log:
-            message = self.message(named)
+        for message in unstable:
             self.window.see(message)
-            self.kept[message.dot] = named
-        for index in range(1, size):
+        for index in range(size):
             self.window.drop(index)
         for member in sorted(state.view - {me}):
             self.window.enter(self.number(member))
@@ -54,9 +82,13 @@ class Ledger:
             index = self._index[name] = self.log.member(name)
             self.names.append(name)
             self.counts.append(0)
+            self.floor.append(0)
             self.orderer.admit(index)
             self.window.admit(index)
         return index
+
+    def knows(self, name: str) -> bool:
+        return name in self._index
 
     def dots(self, places: tuple[Place, ...]) -> tuple[int, ...]:
         return tuple(sorted([pack(self.number(name), seq) for name, seq in places]))
@@ -64,38 +96,100 @@ class Ledger:
     def place(self, dot: int) -> Place:
         return self.names[dot & ORIGIN_MASK], dot >> ORIGIN_BITS
 
+    def places(self, dots: tuple[int, ...]) -> tuple[Place, ...]:
+        names = self.names
+        return tuple([(names[dot & ORIGIN_MASK], dot >> ORIGIN_BITS) for dot in dots])
+
     def message(self, named: Named) -> Message:
         return Message(pack(self.number(named.origin), named.seq), self.dots(named.context), named.payload)
 
     def named(self, message: Message) -> Named:
-        context = tuple([self.place(dot) for dot in message.context])
-        return Named(*self.place(message.dot), context, message.payload)
+        return Named(*self.place(message.dot), self.places(message.context), message.payload)
 
     def count(self, name: str) -> int:
         """How many messages of an incarnation were delivered here."""
         index = self._index.get(name)
         return 0 if index is None else self.counts[index]
 
+    @property
+    def sent(self) -> int:
+        """How many messages this incarnation has sent."""
+        return self.counts[self.mine]
+
     def stable(self, name: str) -> int:
-        """How many of them are stable."""
+        """How many of an incarnation's messages are stable."""
         index = self._index.get(name)
         return 0 if index is None else self.window.stable_up_to(index)
+
+    def is_stable(self, dot: int) -> bool:
+        return dot >> ORIGIN_BITS <= self.window.stable_up_to(dot & ORIGIN_MASK)
+
+    def stables(self) -> list[int]:
+        return [self.window.stable_up_to(index) for index in range(len(self.names))]
 
     def vector(self) -> dict[str, int]:
         return {name: count for name, count in zip(self.names, self.counts, strict=True) if count}
 
     def frontier(self) -> tuple[Place, ...]:
-        return tuple([self.place(dot) for dot in self.tagger.frontier()])
+        return self.places(self.tagger.frontier())
 
-    def known(self, member: str, counts: dict[str, int]) -> None:
-        """A member has delivered this much, and what it had sent by then was delivered here."""
-        self.window.known(self.number(member), [counts.get(name, 0) for name in self.names])
+    def known(self, member: str, counts: dict[str, int]) -> bool:
+        """A member has delivered this much, and what it had sent by then was delivered here. Returns whether
+        all of it was delivered here: what was not can only count later."""
+        dots, whole = [], True
+        for name, count in counts.items():
+            index = self._index.get(name)
+            here = 0 if index is None else self.counts[index]
+            whole = whole and count <= here
+            if index is not None and (count := min(count, here)):
+                dots.append(pack(index, count))
+        self.window.known(self.number(member), tuple(dots))
+        return whole
 
     def row(self, member: str) -> dict[str, int]:
         row = self.window.row(self.number(member))
         return {name: count for name, count in zip(self.names, row, strict=True) if count}
 
-    def delivered(self, message: Message, named: Named) -> GraphTag:
-        self.counts[message.dot & ORIGIN_MASK] = named.seq
-        self.kept[message.dot] = named
+    # Messages
+
+    def write(self, message: Message) -> bytes:
+        """Into the log, as it will be sent to others."""
+        data = message.wire or CODEC.encode(message)
+        self.log.append(message.dot, data)
+        self.fresh.append((message.dot, data))
+        return data
+
+    def see(self, message: Message) -> GraphTag:
+        """A message was delivered."""
+        dot = message.dot
+        self.counts[dot & ORIGIN_MASK] = dot >> ORIGIN_BITS
+        self.delivered += 1
         return self.window.see(message)
+
+    def written(self, had: list[int]) -> Iterator[tuple[int, bytes]]:
+        """Dots and bytes of what was delivered above these counters, causes first. Nobody may ask for what
+        the log does not hold any more."""
+        for stored in self.log.missing(had):
+            yield stored.dot, stored.data
+        committed = self.log.vector
+        for dot, data in self.fresh:
+            origin = dot & ORIGIN_MASK
+            if dot >> ORIGIN_BITS > max(had[origin], committed[origin] if origin < len(committed) else 0):
+                yield dot, data
+
+    def unstable(self) -> list[Message]:
+        """What was delivered and is not stable, in the order of delivery."""
+        return [self.read(dot, data) for dot, data in self.written(self.stables())]
+
+    def above(self, origins: dict[str, int]) -> list[int]:
+        """The counters of one who lacks nothing but what these have sent above these counts; and what is
+        stable nobody lacks."""
+        had = list(self.counts)
+        for name, count in origins.items():
+            index = self._index.get(name)
+            if index is not None:
+                had[index] = max(count, self.window.stable_up_to(index))
+        return had
+
+    def read(self, dot: int, data: bytes) -> Message:
+        return understood(CODEC, Stored(0, dot, data))

@@ -7,10 +7,16 @@ Later snapshots of the member's own state take its place.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from thence.core.groups import Post, incarnation, number_of
+from thence.core.dots import pack
+from thence.core.groups import Named, Post, incarnation, number_of
+from thence.core.message import Message
 from thence.oplog.log import OpLog
-from thence.replica.group_member import CODEC, Member
+from thence.order.tags import Attic
+from thence.replica.group_ledger import CODEC, Ledger
+from thence.replica.group_links import Wires
+from thence.replica.group_member import Member
 from thence.replica.group_parts import Application, Diary, Shelf
 from thence.replica.group_settings import GroupSettings
 from thence.replica.group_state import GroupState, decode_state, encode_state
@@ -19,7 +25,10 @@ from thence.trace.recorder import CRASH, EVICT, INSTALL, RESTART, START
 
 
 class Lives:
-    __slots__ = ("_application", "_diaries", "_floor", "_posts", "_process", "_settings", "_shelf", "log")
+    __slots__ = (
+        "_application", "_attics", "_diaries", "_floor", "_posts", "_process", "_settings", "_shelf",
+        "_wires", "log",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -29,7 +38,9 @@ class Lives:
         diaries: Callable[[str], Diary],
         settings: GroupSettings,
         posts: list[Post],
+        wires: Wires,
         floor: int,
+        attics: Callable[[], Attic] | None,
     ) -> None:
         self._process = process
         self._shelf = shelf
@@ -37,7 +48,9 @@ class Lives:
         self._diaries = diaries
         self._settings = settings
         self._posts = posts
+        self._wires = wires
         self._floor = floor
+        self._attics = attics
         self.log: OpLog | None = None
         """Of the incarnation that runs."""
 
@@ -54,12 +67,17 @@ class Lives:
     def install(self, me: str, state: GroupState, now: int) -> Member:
         """Begin a life; durable when it returns."""
         log = self._shelf.open(number_of(me), now)
-        for name in (me, *state.names()):
-            log.member(name)
+        index = {name: log.member(name) for name in (*state.table, me, *state.names())}
+        unstable = [_indexed(named, index) for named in state.log]
+        for message in unstable:  # others may lack it: it must be where it can be read again
+            log.append(message.dot, CODEC.encode(message))
         log.sync(now)
+        self._write_down(log, state, now)
+        return self._begin(me, log, state, unstable, now)
+
+    def _write_down(self, log: OpLog, state: GroupState, now: int) -> None:
         clock = [state.counts.get(name, 0) for name in log.names]
-        log.snapshot(log.tail, clock, encode_state(state), now)
-        return self._begin(me, log, state, now)
+        log.snapshot(log.tail, clock, encode_state(replace(state, log=[], table=[])), now)
 
     def checkpoint(self, member: Member, leaves: bool, now: int) -> None:
         """Write down what the member is, so that a restart need not go back further, and the log may forget
@@ -69,9 +87,10 @@ class Lives:
         state.orphans = list(member.operations.orphans)
         state.leaves, state.goes_on = leaves, True
         self.log.sync(now)
-        clock = [state.counts.get(name, 0) for name in self.log.names]
-        self.log.snapshot(self.log.tail, clock, encode_state(state), now)
-        self.log.collect(now)
+        self._write_down(self.log, state, now)
+        oldest = next(self.log.missing(member.ledger.floor), None)  # operations that may have to be carried
+        self.log.collect(now, oldest.position - 1 if oldest else None)
+        member.committed()
 
     def recover(self, now: int) -> tuple[Member, GroupState] | None:
         """Restart: the newest incarnation whose state had come in whole, and that state."""
@@ -84,10 +103,13 @@ class Lives:
                 continue
             state = decode_state(snapshot.data)
             self._application.install(state.application)
-            member = self._begin(incarnation(self._process, number), log, state, now)
+            unstable = _before(snapshot.covers, log, state)
+            member = self._begin(incarnation(self._process, number), log, state, unstable, now)
+            seen = [message.dot for message in unstable]
             for stored in log.since(snapshot.covers):
                 member.replay(understood(CODEC, stored), now)
-            member.recovered(log.stable, log.notes, now)
+                seen.append(stored.dot)
+            member.recovered(seen, log.stable, log.notes, now)
             if not member.view.leaving:
                 self._diaries(member.me).row(RESTART, None, member.ledger.frontier(), now)
             found = member, state
@@ -99,10 +121,14 @@ class Lives:
             self._diaries(member.me).row(CRASH, None, None, now)
         self._shelf.drop(number_of(member.me))
 
-    def _begin(self, me: str, log: OpLog, state: GroupState, now: int) -> Member:
+    def _begin(self, me: str, log: OpLog, state: GroupState, unstable: list[Message], now: int) -> Member:
         diary = self._diaries(me)
         self.log = log
-        member = Member(me, log, state, self._application, diary, self._settings, self._posts, now)
+        attic = self._attics() if self._attics else None
+        ledger = Ledger(me, log, state, unstable, attic, self._settings.tags_max)
+        member = Member(
+            me, log, state, ledger, self._application, diary, self._settings, self._posts, self._wires, now
+        )
         if state.goes_on:
             return member
         if not state.counts:
@@ -113,3 +139,14 @@ class Lives:
             if final.evicted:
                 diary.row(EVICT, (name, final.last), None, now)
         return member
+
+
+def _indexed(named: Named, index: dict[str, int]) -> Message:
+    context = tuple(sorted([pack(index[name], seq) for name, seq in named.context]))
+    return Message(pack(index[named.origin], named.seq), context, named.payload)
+
+
+def _before(position: int, log: OpLog, state: GroupState) -> list[Message]:
+    """What was delivered up to a position, and was not stable in the state that was written down there."""
+    stable = [state.stable.get(name, 0) for name in log.names]
+    return [understood(CODEC, stored) for stored in log.missing(stable) if stored.position <= position]

@@ -5,15 +5,14 @@ application: what was released and not taken waits in the inbox, is not in the l
 and is dropped with everything else that is pending when somebody is suspected. It comes again: whoever sent
 it keeps it until it is stable, which it cannot be before it was taken here.
 
-Invariants. Whatever leaves this member is in its log by then (the driver commits first). A message is kept,
-and sent to whoever lacks it, from its delivery to its stability. Replaying the log gives the same member, but
-for rows, which fall back to what the messages tell.
+Invariants. Whatever leaves this member is in its log by then (the driver commits first). A message stays in
+the log, for whoever lacks it, from its delivery to its stability. Replaying the log gives the same member,
+but for rows, which fall back to what the messages tell.
 """
 
 from collections import deque
 from collections.abc import Mapping
 
-from thence.core.codec import Codec
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
 from thence.core.errors import InvariantError
 from thence.core.groups import (
@@ -23,8 +22,8 @@ from thence.core.groups import (
     LEAVE,
     OPERATION,
     Data,
+    Flow,
     JoinRequest,
-    Named,
     Piece,
     Place,
     Post,
@@ -37,10 +36,13 @@ from thence.core.message import Message
 from thence.members.group import Changes, GroupView
 from thence.members.operations import Operation, Operations
 from thence.oplog.log import OpLog
+from thence.order.tags import SWEEP_MAX
 from thence.replica.group_gate import Gate
 from thence.replica.group_ledger import Ledger
+from thence.replica.group_links import Links, Wires
 from thence.replica.group_parts import Application, Closed, Diary
 from thence.replica.group_peers import Peers
+from thence.replica.group_retained import stable_operations
 from thence.replica.group_settings import GroupSettings
 from thence.replica.group_state import (
     GroupState,
@@ -52,17 +54,22 @@ from thence.replica.group_state import (
     payload_names,
     payload_operations,
 )
+from thence.replica.group_watch import Watch
 from thence.trace.recorder import DELIVER, EVICT, SEND, STABLE
 from thence.trace.recorder import LEAVE as LEAVE_ROW
 
-CODEC = Codec(ORIGIN_MASK + 1, stamps_are_dots=True)
-"""The form of messages in the log: indices are the log's own."""
+SWEEP_EVERY = 64
+"""Messages after which to look for what has become stable, if nothing else is a reason before: looking costs
+about as much as delivering one."""
+
+MUCH = 1 << 30
+"""The last look did not find everything: look again at once."""
 
 
 class Member:
     __slots__ = (
-        "_application", "_coming", "_diary", "_gate", "_log", "_peers", "_posts", "_receipt_at",
-        "_receipt_wait", "_settings", "companions", "inbox", "ledger", "me", "operations", "view",
+        "_application", "_diary", "_freed", "_gate", "_log", "_peers", "_posts", "_settings", "_unswept",
+        "_watch", "companions", "inbox", "ledger", "links", "me", "operations", "view",
     )  # fmt: skip
 
     def __init__(
@@ -70,15 +77,17 @@ class Member:
         me: str,
         log: OpLog,
         state: GroupState,
+        ledger: Ledger,
         application: Application,
         diary: Diary,
         settings: GroupSettings,
         posts: list[Post],
+        wires: Wires,
         now: int,
     ) -> None:
         self.me = me
         self.inbox: deque[Message] = deque()
-        self.ledger = Ledger(me, log, state)
+        self.ledger = ledger
         self.view = GroupView(
             me,
             set(state.view),
@@ -98,79 +107,90 @@ class Member:
         self._posts = posts
         self._peers = Peers(self.ledger, self.view, settings)
         self._gate = Gate(log, settings)
-        self._coming: dict[str, str] = {}
-        """Joiners that were not heard here yet, and who let them in."""
-        self._receipt_at = now
-        self._receipt_wait = settings.receipt_every_us
+        self.links = Links(self.ledger, self.view, settings, posts, wires)
+        self._watch = Watch(self.ledger, self.view, self._peers, self.links, self._gate, settings, posts, now)
+        self._unswept = 1
+        """What was delivered or heard since somebody last looked for what is stable."""
+        self._freed = 0
+        """Bytes that were delivered since the last receipts."""
 
     # Sending and delivering
 
     def broadcast(self, kind: int, body: bytes, now: int) -> Place:
         """Rule 1: tagged with everything that was delivered here, delivered here, sent to all."""
         message = self.ledger.tagger.tag(bytes((kind,)) + body)
-        self.ledger.orderer.sent(message, now)
-        named = self.ledger.named(message)
-        self._diary.row(SEND, (named.origin, named.seq), named.context, now)
-        self._log.append(message.dot, CODEC.encode(message))
-        for member in sorted((self.view.side - {self.me}) | self.view.departing.keys()):
-            self._post(member, Data(self.me, member, (named,)))
-        self._delivered(message, named, now)
+        ledger, seq = self.ledger, message.dot >> ORIGIN_BITS
+        ledger.orderer.sent(message, now)
+        self._diary.row(SEND, (self.me, seq), ledger.places(message.context), now)
+        data = ledger.write(message)
+        if self.links.used:
+            self.links.send(seq, data)
+        else:
+            named = ledger.named(message)
+            for member in sorted((self.view.side - {self.me}) | self.view.departing.keys()):
+                self._post(member, Data(self.me, member, (named,)))
+        self._delivered(message, now)
         self.flush(now)
-        return named.origin, named.seq
+        return self.me, seq
 
     def take(self, now: int) -> None:
         """Rule 3: the application takes the next message."""
-        message = self.inbox.popleft()
-        self.ledger.tagger.took(message)
-        named = self.ledger.named(message)
-        self._diary.row(DELIVER, (named.origin, named.seq), None, now)
-        self._log.append(message.dot, CODEC.encode(message))
-        self._delivered(message, named, now)
+        message, ledger = self.inbox.popleft(), self.ledger
+        ledger.tagger.took(message)
+        self._diary.row(DELIVER, ledger.place(message.dot), None, now)
+        data = ledger.write(message)
+        self._delivered(message, now)
         self.flush(now)
-        self.news(now)
+        self._freed += len(data)
+        if self._freed < self._settings.window_bytes // 4:
+            self._watch.news(now)
+        else:  # whoever sent it should not have to wait for the clock
+            self._watch.urgent(now)
 
     def replay(self, message: Message, now: int) -> None:
         """Rule 3 again, from the log, after a restart."""
-        named = self.ledger.named(message)
-        own = named.origin == self.me
-        about = (named.origin, named.seq)
-        self._diary.row(SEND if own else DELIVER, about, named.context if own else None, now)
-        self.ledger.tagger.recall(message)
-        self.ledger.orderer.sent(message, now)
-        self._delivered(message, named, now)
+        ledger = self.ledger
+        about, own = ledger.place(message.dot), message.dot & ORIGIN_MASK == ledger.mine
+        self._diary.row(SEND if own else DELIVER, about, ledger.places(message.context) if own else None, now)
+        ledger.tagger.recall(message)
+        ledger.orderer.sent(message, now)
+        self._delivered(message, now)
 
-    def _delivered(self, message: Message, named: Named, now: int) -> None:
+    def _delivered(self, message: Message, now: int) -> None:
         """What a delivery does, whoever sent the message and whether or not it is for the first time."""
-        tag = self.ledger.delivered(message, named)
-        self._peers.use(named.origin)
-        kind = named.payload[0]
+        ledger, payload = self.ledger, message.payload
+        tag = ledger.see(message)
+        self._unswept += 1
+        kind = payload[0]
         if kind == OPERATION:
-            operation = Operation(named.origin, named.seq, named.payload[1:])
+            origin = message.dot & ORIGIN_MASK
+            operation = Operation(ledger.names[origin], message.dot >> ORIGIN_BITS, payload[1:])
             if self.operations.came(operation):
-                self._application.apply(operation, named.origin == self.me, tag)
+                self._application.apply(operation, origin == ledger.mine, tag)
         elif kind == CARRY:
-            for operation in payload_operations(named.payload):
-                if self.operations.was_carried(operation, self.ledger.count):
+            for operation in payload_operations(payload):
+                if self.operations.was_carried(operation, ledger.count):
                     self._application.apply(operation, False, tag)
         else:
-            self._membership(kind, message, named, now)
+            self._membership(kind, message, now)
 
-    def _membership(self, kind: int, message: Message, named: Named, now: int) -> None:
-        own = named.origin == self.me
+    def _membership(self, kind: int, message: Message, now: int) -> None:
+        origin, seq = self.ledger.place(message.dot)
+        own = origin == self.me
         names: tuple[str, ...] = ()
         if kind == FLUSH:
-            names = payload_names(named.payload)
+            names = payload_names(message.payload)
         elif kind == JOIN:
-            names, addresses = payload_join(named.payload)
+            names, addresses = payload_join(message.payload)
             self.view.addresses.update(addresses)
-            self._coming.update(dict.fromkeys(names, named.origin))
+            self._watch.coming.update(dict.fromkeys(names, origin))
             for joiner in names if own else ():
-                self._gate.opened(joiner, named.seq, now)
-        changes = self.view.deliver(named.origin, named.seq, kind, names, self.ledger.count)
+                self._gate.opened(joiner, seq, now)
+        changes = self.view.deliver(origin, seq, kind, names, self.ledger.count)
         if kind == LEAVE and self.view.leaving:
             self.companions.update(self.view.departing)
         if kind == LEAVE and own:
-            self._peers.upto = list(self.ledger.counts)
+            self._peers.upto = self.links.upto = list(self.ledger.counts)
             self._diary.row(LEAVE_ROW, None, None, now)
             self._diary = Closed()  # what it still takes part in concerns nobody's application
         self._changed(changes, message.dot, now)
@@ -183,20 +203,25 @@ class Member:
             ledger.window.enter(ledger.number(member), dot)
         for member in changes.left + changes.evicted:
             ledger.window.drop(ledger.number(member))
-        for member in changes.left + changes.suspected + changes.evicted:
+        for member in changes.left + changes.suspected:
             self._peers.forget(member)
+        for member in changes.evicted:
+            self._peers.gone(member)
         if changes.suspected or changes.evicted:
             self._drop_pending()
         for member in changes.evicted:
             self._diary.row(EVICT, (member, view.gone[member].last), None, now)
         self._application.view_changed(tuple(sorted(view.view)))
-        self.news(now)
+        self._unswept += 1
+        self.links.reconsider()
+        self._watch.urgent(now) if self.links.used else self._watch.news(now)
 
     def _drop_pending(self) -> None:
         """What was received and not delivered may have come from, or through, somebody who is not believed
         any more; if it is good, it comes again from somebody who is."""
         self.inbox.clear()
         self.ledger.orderer.forget(tuple(self.ledger.counts))
+        self.links.dropped()
 
     def flush(self, now: int) -> None:
         """Rule 17: say whom this member suspects, before it accepts anything else."""
@@ -234,54 +259,69 @@ class Member:
         """Rule 2."""
         if packet.target != self.me or packet.source not in self.view.side:
             return
-        self._heard(packet.source, now)
-        ledger = self.ledger
+        self._watch.heard(packet.source, now)
         for named in packet.messages:
-            if len(self.inbox) + ledger.orderer.waiting >= self._settings.pending_max:
+            if len(self.inbox) + self.ledger.orderer.waiting >= self._settings.pending_max:
                 break
-            if named.seq <= ledger.count(named.origin):
-                self.news(now)  # its sender does not know that it is here
-                continue
-            if named.origin in self.view.gone:
-                raise InvariantError(f"{named.origin}:{named.seq} comes after its last message was agreed on")
-            message = ledger.message(named)
-            ledger.orderer.check(message)
-            released = ledger.orderer.receive(message, 0, now)
-            self.inbox.extend([ready for ready in released if isinstance(ready, Message)])
+            self._accept(self.ledger.message(named), now)
+
+    def flow(self, packet: Flow, now: int) -> None:
+        """Rule 2, over a session link: the number says that it is meant for this incarnation, and by whom it
+        was sent. What may come under it is bounded by the window that it has."""
+        incoming = self.links.incoming(packet.stream)
+        if incoming is None or incoming.source not in self.view.side:
+            return
+        self._watch.heard(incoming.source, now)
+        if packet.names:
+            incoming.learn(packet.first, packet.names)
+        for body in packet.bodies:
+            self._accept(incoming.read(body), now)
+
+    def _accept(self, message: Message, now: int) -> None:
+        ledger, origin, seq = self.ledger, message.dot & ORIGIN_MASK, message.dot >> ORIGIN_BITS
+        if seq <= ledger.counts[origin]:
+            self._watch.news(now)  # its sender does not know that it is here
+            return
+        if ledger.names[origin] in self.view.gone:
+            raise InvariantError(f"{ledger.place(message.dot)} comes after its last message was agreed on")
+        ledger.orderer.check(message)
+        self.inbox.extend(ledger.orderer.receive(message, 0, now))  # type: ignore[arg-type]  # messages all
 
     def receipt(self, packet: Receipt, now: int) -> None:
         """Rule 5."""
         source, inside = packet.source, packet.source in self.view.side
         if inside:
-            self._heard(source, now)
+            self._watch.heard(source, now)
             self._peers.hold(packet, now)
-        if (inside or source in self.view.departing) and (data := self._peers.serve(self.me, packet, now)):
+            self._unswept = SWEEP_EVERY
+        if self.links.used:
+            self.links.receipt(packet)
+        elif (inside or source in self.view.departing) and (data := self._peers.serve(self.me, packet, now)):
             self._post(source, data)
         for member in packet.unheard if inside else ():
             if member in self.view.side and (last := self._peers.last_word(member, source)):
                 self._post(source, last)
 
-    def _heard(self, member: str, now: int) -> None:
-        self._peers.heard(member, now)
-        self._coming.pop(member, None)
-        self._gate.arrived(member, self.ledger.counts[0])
-
     # Stability
 
-    def sweep(self, now: int) -> None:
-        """Rule 7: announce what has become stable."""
+    def sweep(self, now: int, least: int = SWEEP_EVERY) -> None:
+        """Rule 7: announce what has become stable, if so much has happened that it is worth looking."""
+        if self._unswept < least:
+            return
         ledger = self.ledger
+        self._peers.settle()
         found = ledger.window.sweep()
+        self._unswept = MUCH if len(found) >= SWEEP_MAX else 0
         for tag in found:
             place = ledger.place(tag.dot)
             self._diary.row(STABLE, place, None, now)
             self._application.stable(place, tag)
-            ledger.kept.pop(tag.dot, None)
         if found:
-            self._log.mark_stable([ledger.window.stable_up_to(index) for index in range(len(ledger.names))])
+            self._log.mark_stable(ledger.stables())
             if not self.view.suspects:
                 # Whoever may come back, or be come back to, has what all members have.
-                self.operations.forget(lambda place: place[1] <= ledger.stable(place[0]))
+                ledger.floor = ledger.stables()
+                self.operations.inherited.clear()
         self._settle(now)
 
     def _settle(self, now: int) -> None:
@@ -290,15 +330,17 @@ class Member:
             if self.ledger.stable(member) >= seq:
                 self._changed(self.view.leave_is_stable(member, self.ledger.count), 0, now)
 
-    def recovered(self, stable: tuple[int, ...], notes: Mapping[int, bytes], now: int) -> None:
-        """The log was replayed: this had been announced, and these joiners had been heard of."""
+    def recovered(
+        self, seen: list[int], stable: tuple[int, ...], notes: Mapping[int, bytes], now: int
+    ) -> None:
+        """The log was replayed: of what was seen so much had been announced, and these joiners had been heard
+        of."""
         ledger = self.ledger
         self._gate.recall(notes)
         ledger.window.recall_stable(stable)
-        for dot in list(ledger.kept):
+        for dot in seen:
             if dot >> ORIGIN_BITS <= ledger.window.stable_up_to(dot & ORIGIN_MASK):
                 self._diary.row(STABLE, ledger.place(dot), None, now)
-                del ledger.kept[dot]
         self._settle(now)
 
     @property
@@ -352,7 +394,8 @@ class Member:
             counts=ledger.vector(),
             stable={name: stable for name in ledger.names if (stable := ledger.stable(name))},
             context=ledger.frontier(),
-            log=list(ledger.kept.values()),
+            table=list(ledger.names),
+            log=[ledger.named(message) for message in ledger.unstable()] if joiner else [],
             view=view.view,
             suspects=view.suspects,
             gone=view.gone,
@@ -360,7 +403,8 @@ class Member:
             flushed=view.flushed,
             addresses=view.addresses,
             rows=rows,
-            retained=[Operation(*place, payload) for place, payload in self.operations.retained.items()],
+            retained=stable_operations(ledger, self.operations) if joiner else self.operations.inherited,
+            floor={} if joiner else dict(zip(ledger.names, ledger.floor, strict=True)),
             carried=self.operations.carried,
         )
 
@@ -368,47 +412,39 @@ class Member:
 
     def news(self, now: int) -> None:
         """Something happened that others should hear of soon."""
-        self._receipt_wait = self._settings.receipt_every_us
-        self._receipt_at = min(self._receipt_at, now + self._receipt_wait)
+        self._watch.news(now)
 
     @property
     def wake_at(self) -> int:
-        return self._receipt_at
+        return 0 if self._unswept >= MUCH else self._watch.at
 
     def tick(self, running: Running, now: int) -> None:
         """Rules 4 and 16: tell what was delivered; notice who is silent."""
-        self.sweep(now)
-        if now < self._receipt_at:
+        self.sweep(now, 1)
+        if now < self._watch.at:
             return
-        receipt = self.about(running, now)
-        for member in sorted((self.view.view - {self.me}) | self.view.departing.keys()):
-            self._post(member, receipt)
-        settings = self._settings
-        longest = settings.receipt_idle_us if self.drained else settings.receipt_busy_us
-        self._receipt_at = now + self._receipt_wait
-        self._receipt_wait = min(2 * self._receipt_wait, longest)
-        self._look_out(now)
+        self._freed = 0
+        self._watch.tell(running, self.drained, now)
+        if missed := self._watch.missed(now):
+            self.suspect(missed, now)
 
     def about(self, running: Running, now: int) -> Receipt:
-        view = self.view
-        others = sorted(view.side - {self.me} - self._coming.keys())
-        unheard = [] if self.drained else self._peers.silent(others, now - self._settings.unheard_us, now)
-        return Receipt(self.me, self.ledger.vector(), tuple(sorted(view.suspects)), tuple(unheard), running)
+        return self._watch.about(running, self.drained, now)
 
-    def _look_out(self, now: int) -> None:
-        stuck = [joiner for joiner in self._gate.overdue(now) if joiner in self.view.side]
-        if stuck:
-            self.suspect(stuck, now)
-        silence = self._settings.silence_us
-        if silence is None or self.view.leaving:
-            return
-        # A joiner says nothing while its state is on the way, however long that takes.
-        coming = {joiner for joiner, contact in self._coming.items() if contact in self.view.side}
-        others = sorted(self.view.side - {self.me} - coming)
-        silent = self._peers.silent(others, now - silence, now)
-        # A majority, so that two sides of a partition do not evict each other by themselves.
-        if silent and 2 * (len(others) + 1 - len(silent)) > len(self.view.view - coming):
-            self.suspect(silent, now)
+    # Links
+
+    def up(self, process: str, now: int) -> None:
+        """A session link came up: its other end is told what is here, and says the same."""
+        self.links.up(process)
+        self._watch.urgent(now)
+
+    def down(self, process: str, now: int) -> None:
+        self.links.down(process)
+        self._watch.news(now)
+
+    def committed(self) -> None:
+        """The log was written: nothing has to be remembered for it."""
+        self.ledger.fresh.clear()
 
     def _post(self, member: str, packet: Data | Receipt | Piece) -> None:
         self._posts.append(Post(process_of(member), packet))

@@ -1,12 +1,17 @@
 """What the others have, as they say: whose rows may grow, and who needs what again.
 
 Rule 5 of docs/protocols/membership.md. A receipt counts for stability once everything that its sender had
-sent by then was delivered here; until then the newest is held. Whatever its sender lacks is sent again, by
-its origin and by anyone who has it: of suspects and leavers soon, since they may not be there to do it; of
-others later, when their origin has had its chance. So two members that cannot see each other hear of each
-other through the rest.
+sent by then was delivered here; until then the newest is held, and what it counts beyond what was delivered
+here counts when that was.
+
+Where links are no sessions, whatever the sender of a receipt lacks is sent again, by its origin and by anyone
+who has it: of suspects and leavers soon, since they may not be there to do it; of others later, when their
+origin has had its chance. So two members that cannot see each other hear of each other through the rest.
 """
 
+from itertools import islice
+
+from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
 from thence.core.groups import Data, Named, Receipt
 from thence.members.group import GroupView
 from thence.replica.group_ledger import Ledger
@@ -24,6 +29,7 @@ class Peer:
         self.told: dict[str, Receipt] = {}
         """Of each other member, the last receipt that this one was told of."""
         self.held: dict[str, int] = {}
+        """What it said that it has, as long as not all of that is in its row."""
         self.served: dict[str, tuple[int, int]] = {}
         """Per origin: what it had, and when that was last found, or something sent for it."""
 
@@ -54,19 +60,31 @@ class Peers:
             self._peers[member].held.clear()
             self._peers[member].last = None
 
+    def gone(self, member: str) -> None:
+        """Nobody will ask about this one again."""
+        self._peers.pop(member, None)
+        for peer in self._peers.values():
+            peer.told.pop(member, None)
+            peer.served.pop(member, None)
+
     def hold(self, receipt: Receipt, now: int) -> None:
         peer = self.of(receipt.source, now)
         peer.last, held = receipt, peer.held
         for name, count in receipt.counts.items():
             if count > held.get(name, 0):
                 held[name] = count
-        self.use(receipt.source)
 
-    def use(self, member: str) -> None:
-        """Something of `member` came: does what it said count by now?"""
+    def settle(self) -> None:
+        """Before anybody asks what is stable: what the others said, as far as it counts by now."""
+        for member, peer in self._peers.items():
+            came = self._ledger.count(member) >= peer.held.get(member, 0)
+            if peer.held and came and self._ledger.known(member, peer.held):
+                peer.held = {}
+
+    def counted(self, member: str, origin: str) -> int:
+        """How many messages of `origin` a member said that it has."""
         peer = self._peers.get(member)
-        if peer and peer.held and self._ledger.count(member) >= peer.held.get(member, 0):
-            self._ledger.known(member, peer.held)
+        return peer.last.counts.get(origin, 0) if peer and peer.last else 0
 
     def last_word(self, member: str, to: str) -> Receipt | None:
         """What `member` said last, for one who does not hear it itself; once."""
@@ -74,7 +92,7 @@ class Peers:
         if said is None or said.last is None or asker is None or asker.told.get(member) is said.last:
             return None
         asker.told[member] = said.last
-        return said.last
+        return said.last._replace(target="", stream=0, wants=())
 
     def silent(self, members: list[str], since: int, now: int) -> list[str]:
         return [member for member in members if self.of(member, now).heard_at < since]
@@ -102,12 +120,11 @@ class Peers:
         return Data(me, receipt.source, tuple(messages)) if messages else None
 
     def _missing(self, due: set[str], counts: dict[str, int], limits: list[int]) -> list[Named]:
-        messages: list[Named] = []
-        for named in self._ledger.kept.values() if due else ():
-            if named.origin in due and counts.get(named.origin, 0) < named.seq:
-                index = self._ledger.number(named.origin)
-                if index < len(limits) and named.seq <= limits[index]:
-                    messages.append(named)
-                    if len(messages) == self._settings.burst:
-                        break
-        return messages
+        ledger = self._ledger
+        had = ledger.above({name: counts.get(name, 0) for name in due})
+        good = (
+            (dot, data)
+            for dot, data in (ledger.written(had) if due else ())
+            if dot & ORIGIN_MASK < len(limits) and dot >> ORIGIN_BITS <= limits[dot & ORIGIN_MASK]
+        )
+        return [ledger.named(ledger.read(dot, data)) for dot, data in islice(good, self._settings.burst)]

@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 
 from thence.core.errors import UsageError
+from thence.order.tags import TAGS_MAX
 
 POSITIVE = (
     "repeat_us", "relay_us", "unheard_us", "burst", "pending_max", "probe_every_us", "join_retry_us",
-    "join_timeout_us", "piece_bytes", "pieces", "leave_timeout_us",
+    "join_timeout_us", "piece_bytes", "pieces", "leave_timeout_us", "window", "window_bytes",
+    "tags_max",
 )  # fmt: skip
 
 
@@ -29,6 +31,13 @@ class GroupSettings:
     """Messages in one packet, when something is sent again."""
     pending_max: int = 4096
     """Messages that wait for their causes or for the application; more are dropped, and come again."""
+    window: int = 8192
+    """Over a session link: messages under way to one member. More than a fast link carries between two
+    receipts."""
+    window_bytes: int = 4 << 20
+    """The same in bytes, for large messages: what one member may cost in memory."""
+    tags_max: int = TAGS_MAX
+    """Tags of unstable messages in memory; older ones go to the attic, if there is one."""
     probe_every_us: int = 1_000_000
     """How often those who are thought dead, and the configured seeds, are looked for."""
     join_retry_us: int = 300_000

@@ -8,7 +8,7 @@ it delivered since follows; both together are the member.
 from dataclasses import dataclass, field
 
 from thence.core.errors import PeerError
-from thence.core.group_codec import Parser, Writer
+from thence.core.group_words import Parser, Writer
 from thence.core.groups import Named, Place
 from thence.members.group import Final
 from thence.members.operations import Operation
@@ -23,8 +23,11 @@ class GroupState:
     """Delivered messages per incarnation, departed ones included."""
     stable: dict[str, int] = field(default_factory=dict)
     context: tuple[Place, ...] = ()
+    table: list[str] = field(default_factory=list)
+    """Names by the index that they have in the log of whoever wrote this."""
     log: list[Named] = field(default_factory=list)
-    """Delivered and not stable, in the order of delivery."""
+    """Delivered and not stable, in the order of delivery. A member that writes itself down has them in its
+    log and leaves them out."""
     view: set[str] = field(default_factory=set)
     suspects: set[str] = field(default_factory=set)
     gone: dict[str, Final] = field(default_factory=dict)
@@ -33,6 +36,10 @@ class GroupState:
     addresses: dict[str, str] = field(default_factory=dict)
     rows: dict[str, dict[str, int]] = field(default_factory=dict)
     retained: list[Operation] = field(default_factory=list)
+    """Operations that somebody may lack although their messages are stable. A member that writes itself down
+    leaves out those that are in its log."""
+    floor: dict[str, int] = field(default_factory=dict)
+    """Of the member itself: up to where its log need not be kept for that."""
     carried: set[Place] = field(default_factory=set)
     orphans: list[Operation] = field(default_factory=list)
     """Of the member itself: what its former incarnation had applied and this state lacks."""
@@ -58,6 +65,7 @@ def encode_state(state: GroupState) -> bytes:
     for counts in (state.counts, state.stable, state.departing):
         writer.counts(counts)
     writer.places(state.context)
+    writer.names(state.table)
     writer.number(len(state.log))
     for message in state.log:
         writer.message(message)
@@ -77,6 +85,7 @@ def encode_state(state: GroupState) -> bytes:
         writer.name(name)
         writer.counts(row)
     put_operations(writer, state.retained)
+    writer.counts(state.floor)
     writer.places(sorted(state.carried))
     put_operations(writer, state.orphans)
     writer.number(state.leaves | state.goes_on << 1)
@@ -90,6 +99,7 @@ def decode_state(data: bytes) -> GroupState:
     state = GroupState(parser.data(), parser.counts(), parser.counts())
     state.departing = parser.counts()
     state.context = parser.places()
+    state.table = list(parser.names())
     state.log = [parser.message() for _ in range(parser.count())]
     state.view, state.suspects = set(parser.names()), set(parser.names())
     for _ in range(parser.count()):
@@ -99,6 +109,7 @@ def decode_state(data: bytes) -> GroupState:
     state.addresses = parser.texts()
     state.rows = {parser.name(): parser.counts() for _ in range(parser.count())}
     state.retained = take_operations(parser)
+    state.floor = parser.counts()
     state.carried = set(parser.places())
     state.orphans = take_operations(parser)
     flags = parser.number()

@@ -20,6 +20,8 @@ from thence.core.groups import GroupPacket, Place, process_of
 from thence.core.machine import Wake
 from thence.replica.group import NEVER, GroupNode
 from thence.replica.group_settings import GroupSettings
+from thence.sim.attic import MemoryAttic
+from thence.sim.groups_links import SimLinks
 from thence.sim.groups_parts import SimApplication, SimDiary, SimShelf
 from thence.trace.recorder import CRASH, LEAVE
 
@@ -44,6 +46,9 @@ class Air:
     """Share of packets that are held up for up to eight latencies."""
     sessions: bool = False
     """Links keep their order and lose nothing while they are up."""
+    links: bool = False
+    """The same, and the ends are told when links come up and break. They break sometimes, the more often the
+    larger the loss."""
     wire: bool = True
     """Packets travel as bytes; else as they are, which is faster."""
 
@@ -94,6 +99,7 @@ class GroupWorld:
         self._planned = 0
         self._order: dict[tuple[str, str], int] = {}
         self.processes = {name: Process(self._shelf(), SimApplication(self.operations)) for name in names}
+        self._links = SimLinks(self, names, Random(f"{seed}/links")) if air.links else None
 
     def _shelf(self) -> SimShelf:
         return SimShelf(Random(self._disks.random()), 1 << 14)
@@ -138,7 +144,7 @@ class GroupWorld:
         process.waking = NEVER
         process.node = GroupNode(
             name, process.shelf, process.application, self.diary, tuple(self.names), self.settings,
-            self.now, floor, f"at {name}",
+            self.now, floor, f"at {name}", MemoryAttic,
         )  # fmt: skip
         self._step(name, lambda node: None)  # noqa: ARG005
 
@@ -271,6 +277,12 @@ class GroupWorld:
         if (sender, receiver) in self.cut:
             self.packets["cut off"] += 1
             return
+        if self._links is not None:
+            self._links.breaks = air.loss / 20
+            delay = air.latency_us + int(chance() * air.jitter_us)
+            if not self._links.transmit(sender, receiver, packet, data, delay):
+                self.packets["unlinked"] += 1
+            return
         for _ in range(2 if chance() < air.duplicate and not air.sessions else 1):
             if chance() < air.loss and not air.sessions:
                 self.packets["lost"] += 1
@@ -281,21 +293,38 @@ class GroupWorld:
             when = self.now + delay
             if air.sessions:
                 when = self._order[sender, receiver] = max(when, self._order.get((sender, receiver), 0))
-            self.at(when, lambda: self._arrive(sender, receiver, packet, data))
+            self.at(when, lambda: self._bring(sender, receiver, packet, data))
 
-    def _arrive(self, sender: str, receiver: str, packet: GroupPacket, data: bytes | None) -> None:
+    def _bring(self, sender: str, receiver: str, packet: GroupPacket, data: bytes | None) -> None:
         if self.processes[receiver].node is None or (self.air.sessions and (sender, receiver) in self.cut):
             return
+        self.arrive(sender, receiver, packet, data)
+
+    def arrive(self, sender: str, receiver: str, packet: GroupPacket, data: bytes | None) -> bool:  # noqa: ARG002
         if data is not None:
             packet = decode(data)
+        good = True
 
         def receive(node: GroupNode) -> None:
+            nonlocal good
             try:
                 node.receive(packet, self.now)
             except PeerError:
                 self.packets["garbage"] += 1
+                good = False
 
         self._step(receiver, receive)
+        return good
+
+    def life(self, name: str) -> int:
+        process = self.processes[name]
+        return process.life if process.node is not None else -1
+
+    def is_cut(self, one: str, other: str) -> bool:
+        return (one, other) in self.cut
+
+    def told(self, name: str, other: str, up: bool) -> None:
+        self._step(name, lambda node: node.up(other, self.now) if up else node.down(other, self.now))
 
     # Is all well?
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from random import Random
 from typing import BinaryIO
 
 from thence.core.dots import pack
@@ -63,7 +62,7 @@ def weather(given: Mapping[str, object]) -> tuple[int, Weather]:
             raise UsageError(f"scenario {MEMBERSHIP} has no --{key.replace('_', '-')} {value}")
     seed = chosen.get("seed", 1)
     assert isinstance(seed, int)
-    drawn = draw(Random(f"{seed}/weather"))
+    drawn = draw(seed)
     numbers = {key: value for key, value in chosen.items() if isinstance(value, int | float)}
     if not all(math.isfinite(number) for number in numbers.values()):
         raise UsageError("a number that is none")

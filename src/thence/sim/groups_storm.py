@@ -6,7 +6,7 @@ same view, have delivered and applied the same, with everything stable and nothi
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from thence.core.groups import process_of
@@ -36,7 +36,20 @@ class Weather:
     settings: GroupSettings
 
 
-def draw(random: Random) -> Weather:
+def draw(seed: int) -> Weather:
+    """The storm of a seed. Two in five have session links whose ends hear when they come and go."""
+    weather, random = _draw(Random(f"{seed}/weather")), Random(f"{seed}/sessions")
+    settings = replace(
+        weather.settings,
+        window=random.choice((1, 3, 8192)),
+        window_bytes=random.choice((900, 4 << 20)),
+        tags_max=random.choice((4, 32_768)),
+    )
+    air = replace(weather.air, links=random.random() < 0.4)
+    return replace(weather, settings=settings, air=air)
+
+
+def _draw(random: Random) -> Weather:
     latency = random.choice((1_000, 10_000, 60_000))
     silence = random.choice((None, None, None, None, 2_500_000))
     return Weather(
@@ -71,7 +84,7 @@ class Storm:
     def __init__(self, seed: int, weather: Weather | None = None) -> None:
         self._random = Random(f"{seed}/plan")
         self.seed = seed
-        self.weather = weather or draw(Random(f"{seed}/weather"))
+        self.weather = weather or draw(seed)
         names = [f"p{number}" for number in range(self.weather.processes)]
         self.world = GroupWorld(seed, names, self.weather.air, self.weather.settings, self.weather.take_us)
         self._sending = Random(f"{seed}/sending")
@@ -205,6 +218,8 @@ class Storm:
             return world.problem
         if not settled:
             return f"never came to rest: {world.unsettled()}"
+        if world.packets["garbage"]:
+            return f"{world.packets['garbage']} packets that made no sense to whoever got them"
         if lost := world.lost_operations():
             return f"lost operations: {sorted(lost)[:5]}"
         return ""
@@ -213,7 +228,11 @@ class Storm:
         world, air = self.world, self.weather.air
         world.cut.clear()
         world.air = Air(
-            latency_us=air.latency_us, jitter_us=air.jitter_us, sessions=air.sessions, wire=air.wire
+            latency_us=air.latency_us,
+            jitter_us=air.jitter_us,
+            sessions=air.sessions,
+            links=air.links,
+            wire=air.wire,
         )
         for name, process in world.processes.items():
             process.torn = False

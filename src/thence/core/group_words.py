@@ -1,0 +1,161 @@
+"""Building blocks of what members of a changing group write down and send: names first, then the rest.
+
+    names = count, then each: length, bytes      every name that is spoken of, once
+    a name further on is its place among them
+
+Whatever is read may come from anybody: what no correct peer writes is a `PeerError`.
+"""
+
+from typing import Final
+
+from thence.core.errors import PeerError
+from thence.core.groups import CARRY, Named, Place
+from thence.core.varint import Reader, put
+
+MAX_NAME: Final = 255
+MAX_ADDRESS: Final = 1024
+MAX_SEQ: Final = 1 << 43
+
+
+class Writer:
+    """Gathers names and body."""
+
+    __slots__ = ("_names", "body")
+
+    def __init__(self) -> None:
+        self._names: dict[str, int] = {}
+        self.body = bytearray()
+
+    def number(self, value: int) -> None:
+        put(self.body, value)
+
+    def name(self, name: str) -> None:
+        put(self.body, self._names.setdefault(name, len(self._names)))
+
+    def names(self, names: tuple[str, ...] | list[str]) -> None:
+        put(self.body, len(names))
+        for name in names:
+            self.name(name)
+
+    def data(self, data: bytes) -> None:
+        put(self.body, len(data))
+        self.body += data
+
+    def text(self, text: str) -> None:
+        self.data(text.encode())
+
+    def texts(self, texts: dict[str, str]) -> None:
+        put(self.body, len(texts))
+        for name, text in texts.items():
+            self.name(name)
+            self.text(text)
+
+    def counts(self, counts: dict[str, int]) -> None:
+        put(self.body, len(counts))
+        for name, count in counts.items():
+            self.name(name)
+            put(self.body, count)
+
+    def places(self, places: tuple[Place, ...] | list[Place]) -> None:
+        put(self.body, len(places))
+        for name, seq in places:
+            self.name(name)
+            put(self.body, seq)
+
+    def message(self, message: Named) -> None:
+        self.name(message.origin)
+        put(self.body, message.seq)
+        self.places(message.context)
+        self.data(message.payload)
+
+    def bytes(self) -> bytes:
+        head = bytearray()
+        put(head, len(self._names))
+        for name in self._names:
+            encoded = name.encode()
+            put(head, len(encoded))
+            head += encoded
+        return bytes(head + self.body)
+
+
+def take_name(reader: Reader) -> str:
+    size = reader.take()
+    if not 0 < size <= MAX_NAME:
+        raise PeerError(f"a name of {size} bytes")
+    try:
+        name = reader.take_bytes(size).decode()
+    except UnicodeDecodeError:
+        raise PeerError("a name that is no text") from None
+    if any(letter.isspace() for letter in name):
+        raise PeerError("a name with white space")
+    process, mark, number = name.partition("~")
+    if not process or (mark and not (number.isascii() and number.isdigit() and len(number) < 20)):
+        raise PeerError(f"no incarnation is called {name!r}")
+    return name
+
+
+class Parser:
+    """The other direction, believing nothing."""
+
+    __slots__ = ("_names", "_reader")
+
+    def __init__(self, data: bytes, at: int, end: int) -> None:
+        self._reader = Reader(data, at, end)
+        self._names = [take_name(self._reader) for _ in range(self.count())]
+
+    def number(self) -> int:
+        return self._reader.take()
+
+    def count(self) -> int:
+        count = self._reader.take()
+        if count > self._reader.end - self._reader.at:
+            raise PeerError(f"{count} things in {self._reader.end - self._reader.at} bytes")
+        return count
+
+    def name(self) -> str:
+        place = self._reader.take()
+        if place >= len(self._names):
+            raise PeerError(f"name {place} of {len(self._names)}")
+        return self._names[place]
+
+    def names(self) -> tuple[str, ...]:
+        return tuple([self.name() for _ in range(self.count())])
+
+    def data(self) -> bytes:
+        return self._reader.take_bytes(self._reader.take())
+
+    def text(self) -> str:
+        data = self.data()
+        if len(data) > MAX_ADDRESS:
+            raise PeerError(f"an address of {len(data)} bytes")
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            raise PeerError("an address that is no text") from None
+
+    def texts(self) -> dict[str, str]:
+        return {self.name(): self.text() for _ in range(self.count())}
+
+    def seq(self) -> int:
+        seq = self._reader.take()
+        if not 0 < seq < MAX_SEQ:
+            raise PeerError(f"a counter of {seq}")
+        return seq
+
+    def counts(self) -> dict[str, int]:
+        return {self.name(): self._reader.take() for _ in range(self.count())}
+
+    def places(self) -> tuple[Place, ...]:
+        return tuple([(self.name(), self.seq()) for _ in range(self.count())])
+
+    def message(self) -> Named:
+        message = Named(self.name(), self.seq(), self.places(), self.data())
+        if not message.payload or message.payload[0] > CARRY:
+            raise PeerError("a message of an unknown kind")
+        if any(name == message.origin and seq >= message.seq for name, seq in message.context):
+            raise PeerError("a message that follows from itself")
+        return message
+
+    def end(self) -> None:
+        if self._reader.at != self._reader.end:
+            raise PeerError(f"{self._reader.end - self._reader.at} bytes too many")

@@ -1,0 +1,47 @@
+"""Operations that somebody who may come back, or whose side this member may have to join, could lack.
+
+They are in the log, in the messages that they came in; only those that a state brought, and whose messages
+everybody had by then, are kept by themselves (`members.operations`). The ledger's `floor` says from where on
+they count: it follows what is stable for as long as nobody is missed, and stands still from then on.
+"""
+
+from collections.abc import Iterator
+
+from thence.core.groups import CARRY, OPERATION, Place
+from thence.members.operations import Operation, Operations
+from thence.replica.group_ledger import Ledger
+from thence.replica.group_state import payload_operations
+
+
+def _came_in(ledger: Ledger, carried: set[Place]) -> Iterator[tuple[int, Operation]]:
+    """Operations that took effect here, with the dots of the messages that they came in."""
+    for dot, data in ledger.written(ledger.floor):
+        payload = ledger.read(dot, data).payload
+        if payload[0] == OPERATION:
+            yield dot, Operation(*ledger.place(dot), payload[1:])
+        elif payload[0] == CARRY:
+            for operation in payload_operations(payload):
+                if (operation.origin, operation.seq) in carried:
+                    yield dot, operation
+
+
+def _each_once(operations: Iterator[Operation]) -> list[Operation]:
+    """One that was carried may have come as itself, too."""
+    found: dict[Place, Operation] = {}
+    for operation in operations:
+        found.setdefault((operation.origin, operation.seq), operation)
+    return list(found.values())
+
+
+def all_operations(ledger: Ledger, operations: Operations) -> list[Operation]:
+    """Everything that a next incarnation may have to carry, causes first: an orphan may follow from what was
+    applied here, but nothing that was applied here follows from an orphan; and nothing that everybody has
+    follows from what somebody lacks."""
+    applied = [operation for _, operation in _came_in(ledger, operations.carried)]
+    return _each_once(iter([*operations.inherited, *applied, *operations.orphans]))
+
+
+def stable_operations(ledger: Ledger, operations: Operations) -> list[Operation]:
+    """What a joiner needs to be told besides the messages that are not stable."""
+    applied = [operation for dot, operation in _came_in(ledger, operations.carried) if ledger.is_stable(dot)]
+    return _each_once(iter([*operations.inherited, *applied]))

@@ -1,0 +1,116 @@
+"""What a member tells by the clock, and whom it misses: rules 4 and 16 of docs/protocols/membership.md.
+
+Receipts follow soon after something was delivered, and more rarely the longer nothing happens. Over session
+links one that would say nothing new is left out, but for a rare sign of life.
+"""
+
+from thence.core.groups import Post, Receipt, Running, number_of, process_of
+from thence.members.group import GroupView
+from thence.replica.group_gate import Gate
+from thence.replica.group_ledger import Ledger
+from thence.replica.group_links import Links
+from thence.replica.group_peers import Peers
+from thence.replica.group_settings import GroupSettings
+from thence.replica.group_wants import Wants
+
+
+class Watch:
+    __slots__ = (
+        "_gate", "_ledger", "_links", "_peers", "_posts", "_settings", "_view", "_wait", "_wants", "at",
+        "coming",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        view: GroupView,
+        peers: Peers,
+        links: Links,
+        gate: Gate,
+        settings: GroupSettings,
+        posts: list[Post],
+        now: int,
+    ) -> None:
+        self._ledger = ledger
+        self._view = view
+        self._peers = peers
+        self._links = links
+        self._gate = gate
+        self._settings = settings
+        self._posts = posts
+        self._wants = Wants(ledger, view, links, peers, settings)
+        self._wait = settings.receipt_every_us
+        self.at = now
+        """When the next receipts are due."""
+        self.coming: dict[str, str] = {}
+        """Joiners that were not heard here yet, and who let them in."""
+
+    def news(self, now: int) -> None:
+        """Something happened that others should hear of soon."""
+        self._wait = self._settings.receipt_every_us
+        self.at = min(self.at, now + self._wait)
+
+    def urgent(self, now: int) -> None:
+        """Something happened that others must hear of, or they wait for nothing."""
+        self.news(now)
+        self.at = now
+
+    def heard(self, member: str, now: int) -> None:
+        self._peers.heard(member, now)
+        self.coming.pop(member, None)
+        self._gate.arrived(member, self._ledger.sent)
+
+    def tell(self, running: Running, drained: bool, now: int) -> None:
+        """Rule 4: receipts for everybody who should have one."""
+        receipt = self.about(running, drained, now)
+        if self._links.used:
+            self._links.reconsider()
+            self._over_links(receipt, now)
+        else:
+            for member in sorted((self._view.view - {self._ledger.me}) | self._view.departing.keys()):
+                self._posts.append(Post(process_of(member), receipt))
+        settings = self._settings
+        longest = settings.receipt_idle_us if drained else settings.receipt_busy_us
+        self.at = now + self._wait
+        self._wait = min(2 * self._wait, longest)
+
+    def _over_links(self, receipt: Receipt, now: int) -> None:
+        view = self._view
+        members = (view.view - {self._ledger.me}) | view.departing.keys()
+        newest = {process_of(member): member for member in sorted(members, key=number_of)}
+        wants = self._wants.of_each(now)
+        for process, member in sorted(newest.items()):
+            link = self._links.to(member)
+            if link is None:
+                continue
+            stream, wanted = self._links.opened(member), tuple(wants.get(member, ()))
+            said = (self._ledger.delivered, receipt.suspects, receipt.unheard, member, stream, wanted)
+            if said != link.said or now - link.said_at >= self._settings.receipt_idle_us:
+                link.said, link.said_at = said, now
+                self._posts.append(
+                    Post(process, receipt._replace(target=member, stream=stream, wants=wanted))
+                )
+
+    def about(self, running: Running, drained: bool, now: int) -> Receipt:
+        view = self._view
+        others = sorted(view.side - {self._ledger.me} - self.coming.keys())
+        unheard = [] if drained else self._peers.silent(others, now - self._settings.unheard_us, now)
+        return Receipt(
+            self._ledger.me, self._ledger.vector(), tuple(sorted(view.suspects)), tuple(unheard), running
+        )
+
+    def missed(self, now: int) -> list[str]:
+        """Rule 16: members that should have been heard by now, and were not."""
+        view = self._view
+        stuck = [joiner for joiner in self._gate.overdue(now) if joiner in view.side]
+        silence = self._settings.silence_us
+        if silence is None or view.leaving:
+            return stuck
+        # A joiner says nothing while its state is on the way, however long that takes.
+        coming = {joiner for joiner, contact in self.coming.items() if contact in view.side - set(stuck)}
+        others = sorted(view.side - {self._ledger.me, *stuck} - coming)
+        silent = self._peers.silent(others, now - silence, now)
+        # A majority, so that two sides of a partition do not evict each other by themselves.
+        if silent and 2 * (len(others) + 1 - len(silent)) > len(view.view - coming):
+            stuck += silent
+        return stuck

@@ -1,0 +1,221 @@
+"""Changing groups over session links: messages travel once, a window at a time, as they stand in the log."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from support.schedules_groups import Play
+
+from thence.core.errors import PeerError
+from thence.core.groups import Data, Flow, GroupPacket, Receipt
+from thence.replica.group_ledger import CODEC
+from thence.replica.group_links import Incoming
+from thence.replica.group_member import Member
+from thence.replica.group_settings import GroupSettings
+from thence.sim.groups import Air
+
+
+class Linked(Play):
+    """A world whose links tell when they come and go, and which counts what travels over them."""
+
+    def __init__(self, names: str, settings: GroupSettings | None = None, take_us: int = 0) -> None:
+        self.seen: list[tuple[str, str, GroupPacket]] = []
+        super().__init__(names, settings, take_us, Air(jitter_us=0, links=True, wire=True))
+        self.filter = self._watch
+
+    def _watch(self, sender: str, receiver: str, packet: GroupPacket) -> GroupPacket:
+        self.seen.append((sender, receiver, packet))
+        return packet
+
+    def heals(self) -> None:
+        super().heals()
+        self.filter = self._watch
+
+    def bodies(self) -> Counter[tuple[str, str, bytes]]:
+        flows = [(s, r, packet) for s, r, packet in self.seen if isinstance(packet, Flow)]
+        return Counter([(s, r, body) for s, r, flow in flows for body in flow.bodies])
+
+    def member(self, name: str) -> Member:
+        node = self.processes[name].node
+        assert node is not None
+        assert node.member is not None
+        return node.member
+
+
+def test_each_message_travels_once_to_each_and_nothing_is_repeated() -> None:
+    play = Linked("abc").together("abc")
+    play.seen.clear()
+    for _ in range(20):
+        for name in "abc":
+            play.send(name)
+        play.passes(0.01)
+    play.passes(30)
+    assert play.unsettled() == ""
+    assert len(play.bodies()) == 3 * 2 * 20
+    assert set(play.bodies().values()) == {1}
+    assert not [packet for _, _, packet in play.seen if isinstance(packet, Data)]
+
+
+def test_while_nothing_happens_there_are_only_rare_signs_of_life() -> None:
+    play = Linked("abc").together("abc")
+    play.send("a")
+    play.passes(10)
+    play.seen.clear()
+    play.passes(60)
+    idle = GroupSettings().receipt_idle_us / 1_000_000
+    assert {type(packet) for _, _, packet in play.seen} == {Receipt}
+    assert len(play.seen) <= 6 * 60 / idle
+
+
+def test_a_member_that_takes_nothing_costs_a_window_and_loses_nothing() -> None:
+    settings = GroupSettings(window=5)
+    play = Linked("abc", settings).together("abc")
+    play._take_us = 3_600_000_000
+    play.seen.clear()
+    for _ in range(50):
+        play.send("a")
+    play.passes(20)
+    sent = [body for sender, receiver, body in play.bodies() if (sender, receiver) == ("a", "b")]
+    assert len(sent) == 5
+    assert len(play.member("b").inbox) == 5
+    play._take_us = 0
+    for name in "bc":
+        while (node := play.processes[name].node) and node.waiting:
+            play._step(name, lambda node: node.take(play.now))
+    play.passes(20)
+    assert play.unsettled() == ""
+    assert play.member("b").ledger.count("a") == 50 + 2  # two joins
+
+
+def test_a_window_is_one_of_bytes_too() -> None:
+    play = Linked("ab", GroupSettings(window_bytes=10_000)).together("ab")
+    play._take_us = 3_600_000_000
+    play.seen.clear()
+    for _ in range(50):
+        play.send("a", bytes(1000))
+    play.passes(5)
+    assert 10 <= len(play.bodies()) <= 11
+
+
+def held(member: Member) -> int:
+    """How many messages are kept in memory, wherever; tags are another matter."""
+    links, ledger = member.links, member.ledger
+    ready = sum([len(link.outgoing.ready) for link in links._links.values() if link.outgoing])
+    operations = len(member.operations.inherited) + len(member.operations.carried)
+    return len(links._recent) + len(ledger.fresh) + len(member.inbox) + ready + operations
+
+
+def test_whoever_is_away_costs_no_memory_for_what_is_said_meanwhile() -> None:
+    play = Linked("abc", GroupSettings(window=16)).together("abc")
+    play.crash("c")
+    play.passes(1)
+    for _ in range(100):
+        play.send("a")
+        play.send("b")
+        play.passes(0.01)
+    few = held(play.member("a"))
+    for _ in range(300):
+        play.send("a")
+        play.send("b")
+        play.passes(0.01)
+    assert held(play.member("a")) == few <= 16
+    assert len(play.member("a").ledger.window) == 800
+    play.boot("c")
+    assert play.ends_well() == ""
+    assert play.member("c").ledger.count("a") == 400 + 2  # two joins
+
+
+def test_bytes_are_taken_as_they_are_where_names_have_the_same_places() -> None:
+    play = Linked("abc").together("abc")
+    for name in "abc":
+        play.send(name)
+    play.passes(2)
+    written = [dict(play.member(name).ledger.written([0, 0, 0])) for name in "abc"]
+    assert [play.member(name).ledger.names for name in "abc"] == [["a", "b", "c"]] * 3
+    assert written[0] == written[1]
+    assert written[2].items() <= written[0].items()
+
+
+def test_names_at_other_places_are_translated() -> None:
+    """Two join at once through different contacts, which hear of them in different orders."""
+    play = Linked("abcd").together("ab")
+    play.cuts("ad", "bc", "ab", "cd")
+    play.join("c")
+    play.join("d")
+    play.passes(8)
+    play.heals()
+    play.passes(3)
+    tables = {tuple(play.member(name).ledger.names) for name in "abcd"}
+    assert len(tables) > 1
+    for name in "abcd":
+        play.send(name)
+    assert play.ends_well() == ""
+
+
+def test_what_comes_under_an_old_number_is_passed_over() -> None:
+    play = Linked("ab").together("ab")
+    member = play.member("b")
+    number = member.links.opened("a")
+    flow = Flow(number + 7, 0, ("a",), (b"whatever",))
+    member.flow(flow, play.now)
+    member.links.dropped()
+    member.flow(flow._replace(stream=number), play.now)
+    assert not member.inbox
+
+
+def test_names_come_in_turn_and_messages_use_no_others() -> None:
+    ledger = Linked("ab").together("ab").member("a").ledger
+    incoming = Incoming(1, "b", ledger)
+    incoming.learn(0, ("a", "b"))
+    with pytest.raises(PeerError, match="where 2 is due"):
+        incoming.learn(1, ("b",))
+    message = ledger.tagger.tag(b"\x00")
+    ledger.number("z")
+    stranger = CODEC.encode(type(message)((1 << 20) | 2, (), b"\x00"))
+    with pytest.raises(PeerError):
+        incoming.read(stranger)
+    with pytest.raises(PeerError, match="something else"):
+        incoming.read(CODEC.encode(type(message)((1 << 20) | 1, (), b"")))
+
+
+def test_a_receipt_for_messages_that_were_never_sent_is_refused() -> None:
+    play = Linked("ab").together("ab")
+    receipt = play.member("b")._watch.about(play.processes["b"].node._running(), True, play.now)  # type: ignore[union-attr]
+    lie = replace_counts(receipt, "a", 99)
+    with pytest.raises(PeerError, match="never sent"):
+        play.member("a").links.receipt(lie)
+
+
+def replace_counts(receipt: Receipt, name: str, count: int) -> Receipt:
+    return receipt._replace(counts={**receipt.counts, name: count}, target=name)
+
+
+def test_a_link_that_breaks_and_comes_back_goes_on_where_it_was() -> None:
+    play = Linked("ab").together("ab")
+    for _ in range(5):
+        play.send("a")
+    play.passes(1)
+    play.cuts("ab")
+    for _ in range(5):
+        play.send("a")
+    play.passes(2)
+    play.seen.clear()
+    assert play.ends_well() == ""
+    assert len(play.bodies()) == 5
+    assert play.packets["garbage"] == 0
+
+
+def test_two_who_have_no_link_hear_of_each_other_through_a_third() -> None:
+    play = Linked("abc").together("abc")
+    play.cuts("ab")
+    for _ in range(30):
+        play.send("a")
+        play.send("b")
+        play.passes(0.1)
+    play.passes(15)
+    assert play.unsettled() == ""
+
+
+def test_settings_of_windows_are_checked() -> None:
+    with pytest.raises(Exception, match="window"):
+        replace(GroupSettings(), window=0)
