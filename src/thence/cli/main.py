@@ -198,7 +198,7 @@ def chaos(
 
 @app.command()
 def bench(
-    name: Annotated[str, typer.Argument(help="Which: order, tags, metadata, sim, verify, or all.")],
+    name: Annotated[str, typer.Argument(help="Which: order, tags, metadata, sim, trees, verify, … or all.")],
     as_json: Json = False,
     quick: Annotated[bool, typer.Option(help="Smaller sizes: a look, not a result.")] = False,
 ) -> None:

@@ -9,6 +9,7 @@ time is counted from the moment that something happens.
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
+from types import MappingProxyType
 from typing import Any
 
 from thence.sim.overlay import OverlayOutcome, OverlayRun
@@ -19,6 +20,11 @@ SIZES = (50, 100, 200)
 QUICK_SIZES = (16, 32)
 HEADER_BYTES = 13
 """What a message has on the wire besides its payload, at most of these sizes."""
+
+LIMITS = MappingProxyType({"bandwidth_mbit": 500.0, "handling_us": 80.0})
+"""What a node can carry: its share of the document's machines (section 5.2), the same for every spread. The
+work per message is an assumption, since the document does not tell: with it a newcomer needs about as long
+for its past as the published latencies under churn let one guess."""
 
 ALL = ("sync-tree", "sync-tree-centre", "eco-sync-tree", "flood", "pull", "pull-1s")
 TREES = ("sync-tree", "eco-sync-tree")

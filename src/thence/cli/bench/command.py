@@ -46,6 +46,12 @@ def _cluster(quick: bool) -> Iterator[Record | str]:
     return bench(quick)
 
 
+def _trees(quick: bool) -> Iterator[Record | str]:
+    from thence.cli.bench.trees import bench
+
+    return bench(quick)
+
+
 def _verify(quick: bool) -> Iterator[Record]:
     from thence.cli.bench.verify import bench
 
@@ -59,6 +65,7 @@ BENCHES: dict[str, Callable[[bool], Iterator[Record | str]]] = {
     "sim": _sim,
     "oplog": _oplog,
     "cluster": _cluster,
+    "trees": _trees,
     "verify": _verify,
 }
 """Each yields figures; one that takes long also yields words about what it does next."""
