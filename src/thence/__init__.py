@@ -11,10 +11,14 @@ from thence.core.errors import PeerError, StorageError, ThenceError, UsageError
 
 if TYPE_CHECKING:
     from thence.runtime.application import Delivered, OpenNode, Stable
+    from thence.runtime.group_program import Orphaned, Replicated, ViewChanged
 
 __version__ = "0.1.0"
 
-__all__ = ["Delivered", "PeerError", "Stable", "StorageError", "ThenceError", "UsageError", "open"]
+__all__ = [
+    "Delivered", "Orphaned", "PeerError", "Replicated", "Stable", "StorageError", "ThenceError", "UsageError",
+    "ViewChanged", "open",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> object:
@@ -23,6 +27,10 @@ def __getattr__(name: str) -> object:
         from thence.runtime import application
 
         return getattr(application, name)
+    if name in ("Orphaned", "Replicated", "ViewChanged"):
+        from thence.runtime import group_program
+
+        return getattr(group_program, name)
     raise AttributeError(f"module 'thence' has no attribute {name!r}")
 
 
@@ -40,14 +48,16 @@ def open(
     secret: str | None = None,
     config: str | Path | None = None,
     settings: Mapping[str, object] | None = None,
+    application: "Replicated | None" = None,
 ) -> "OpenNode":
     """A live node of a group, for `async with`. `members` names the whole group with its addresses, its own
-    (where it listens unless `listen` says otherwise) among them; `join` asks these addresses for one; with
-    neither it founds a group, or goes on with what is in `data`. `settings` takes anything else by its key
+    (where it listens unless `listen` says otherwise) among them, and it stays so. Else members come and go:
+    `join` asks these addresses for a group; without it the node founds one, or goes on with what is in
+    `data`. `application` is the state that joiners begin from. `settings` takes anything else by its key
     (docs/SETTINGS.md)."""
     from thence.runtime.application import open_node  # only now, for the same reason
 
     return open_node(
         name, data=data, listen=listen, join=join, members=members, spread=spread, order=order, sync=sync,
-        trace=trace, secret=secret, config=config, settings=settings,
+        trace=trace, secret=secret, config=config, settings=settings, application=application,
     )  # fmt: skip

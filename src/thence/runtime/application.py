@@ -18,13 +18,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from thence.core.dots import ORIGIN_MASK, seq_of
 from thence.core.errors import StorageError, UsageError
 from thence.core.tag import Tag
 from thence.oplog.record import Stored
 from thence.replica.history import understood
+from thence.runtime.folder import is_fixed
 from thence.runtime.logs import StructuredLog
 from thence.runtime.node import Node
 from thence.runtime.running import wall_clock
@@ -32,11 +33,17 @@ from thence.runtime.settings import ANY_PORT, NodeSettings
 from thence.runtime.sources import compose
 from thence.runtime.status import Status
 
+if TYPE_CHECKING:
+    from thence.runtime.group_program import Replicated
+
 STABLE_MAX: Final = 65_536
 """Announcements that wait for a program which does not read them; older ones are dropped."""
 
 GIVE_WAY: Final = 64
 """Events handed out in a row before the node gets its turn."""
+
+
+FIXED: Final = "the group is fixed: its members were named at its start, and nobody joins or leaves"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +198,18 @@ class OpenNode:
         self._waiting.append((tag, at, future))
         await future
 
+    async def leave(self) -> bool:
+        """Leave the group for good: only where the members were not named at the start."""
+        raise UsageError(FIXED)
+
+    def evict(self, who: str) -> str:  # noqa: ARG002
+        """Let the group go on without a member, under the same condition."""
+        raise UsageError(FIXED)
+
+    @property
+    def me(self) -> str:
+        return self.settings.name
+
     @property
     def members(self) -> tuple[str, ...]:
         return tuple(self._running.names)
@@ -299,6 +318,7 @@ def open_node(
     secret: str | None = None,
     config: str | Path | None = None,
     settings: Mapping[str, object] | None = None,
+    application: "Replicated | None" = None,
 ) -> OpenNode:
     """See `thence.open`. What is not given comes from the environment, the configuration file, the profile,
     the defaults."""
@@ -319,4 +339,11 @@ def open_node(
     if secret is not None:  # given by a program, it is not seen in a list of processes
         environment.pop("THENCE_SECRET_FILE", None)
         environment["THENCE_SECRET"] = secret
-    return OpenNode(compose(given, environment, None if config is None else Path(config)))
+    composed = compose(given, environment, None if config is None else Path(config))
+    if not composed.members and not is_fixed(composed.data):
+        from thence.runtime.group_application import OpenGroupNode  # it is made of what is above
+
+        return OpenGroupNode(composed, application)
+    if application is not None:
+        raise UsageError("nobody joins a fixed group, so nobody needs a state: take what `events()` brings")
+    return OpenNode(composed)

@@ -11,7 +11,7 @@ from it leaves: a process that has forgotten everything else still knows whom to
 import asyncio
 import os
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from random import Random
@@ -51,6 +51,10 @@ STAMP_BYTES: Final = 32 << 10
 class GroupApplication(Application, Protocol):
     """What takes a node's messages, and is its state."""
 
+    def recovering(self, begins: bool) -> None:
+        """From here on, until it is called again, the machine tells what it finds on the disk."""
+        ...
+
     def taking(self, node: "ChangingNode", now: int) -> None:
         """A step is about to be committed: take what is wanted."""
         ...
@@ -80,6 +84,9 @@ class GroupDrain:
 
     def orphaned(self, operation: Operation) -> None:
         """Nothing: it is sent again."""
+
+    def recovering(self, begins: bool) -> None:
+        """Nothing."""
 
     def taking(self, node: "ChangingNode", now: int) -> None:
         if node.driver is not None:
@@ -127,6 +134,8 @@ class ChangingNode:
         self.stopping: Final = asyncio.Event()
         self.failed: StorageError | None = None
         """Why it had to stop, if it did."""
+        self.on_step: Callable[[], None] = lambda: None
+        self._is_in: Final = asyncio.Event()
         self.unclean = False
         """It has left, and nobody may have got what it sent last."""
         self.instruments: Final = Instruments(self.status)
@@ -223,17 +232,23 @@ class ChangingNode:
         """The process, from what is on its disk."""
         assert self._shelf
         assert self._diaries
-        node = GroupNode(
-            self.settings.name, self._shelf, self._application, self._diaries, tuple(self._contacts),
-            self._machine_settings(), now, self._floor, self.address,
-        )  # fmt: skip
+        self._application.recovering(True)
+        try:
+            node = GroupNode(
+                self.settings.name, self._shelf, self._application, self._diaries, tuple(self._contacts),
+                self._machine_settings(), now, self._floor, self.address,
+            )  # fmt: skip
+        finally:
+            self._application.recovering(False)
         if node.member is None and self._joins:
             node.join(now)
         return node
 
     def _machine_settings(self) -> GroupSettings:
-        group = self.settings.group
+        group, mesh = self.settings.group, self.settings.mesh
         return GroupSettings(
+            window=mesh.window,
+            window_bytes=mesh.window_bytes,
             receipt_every_us=group.receipt_every_us,
             receipt_busy_us=group.receipt_busy_us,
             receipt_idle_us=group.receipt_idle_us,
@@ -244,6 +259,17 @@ class ChangingNode:
             silence_us=group.silence_us,
         )
 
+    async def entered(self) -> None:
+        """Until it is a member, or must stop."""
+        waits = [asyncio.ensure_future(event.wait()) for event in (self._is_in, self.stopping)]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        if self.failed is not None:
+            raise StorageError(str(self.failed))
+
     def _broken(self, broken: "asyncio.Future[StorageError]") -> None:
         self.failed = broken.result()
         self._says.error("this node must stop", why=str(self.failed))
@@ -252,6 +278,7 @@ class ChangingNode:
             for line in traceback.format_exception(bug):
                 self._says.error("bug", trace=line.rstrip())
         self.stopping.set()
+        self.on_step()
 
     # To the end
 
@@ -375,6 +402,7 @@ class ChangingNode:
         self._unstable = unstable
         self._tell()
         self._application.stepped(self, now)
+        self.on_step()
 
     def _look_around(self) -> None:
         """Before a step is committed: whom it has made known must be on disk when it is."""
@@ -409,6 +437,7 @@ class ChangingNode:
         self._inside = self._inside or node.member is not None
         if node.member is not None:
             self._joins = False
+            self._is_in.set()
         elif self._inside and node.status == "outside":
             self._has_left(node.unclean)
 
@@ -422,6 +451,7 @@ class ChangingNode:
             if self._shelf is not None:
                 self._shelf.left(unclean)
         self.stopping.set()
+        self.on_step()
 
     # What people see and ask for (`control.Controlled`)
 

@@ -1,0 +1,266 @@
+"""A node of a changing group inside a program: what `thence.open` gives where the members are not named.
+
+The same as `application.OpenNode`, and more: events tell of the view and of orphans, the node can leave, and
+the program may be a state that joiners begin from (`group_program`).
+"""
+
+import asyncio
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Final
+
+from thence.core.errors import StorageError, UsageError
+from thence.core.groups import CARRY, OPERATION, Place
+from thence.core.message import Message
+from thence.core.tag import Tag
+from thence.replica.group_ledger import CODEC
+from thence.replica.group_member import Member
+from thence.replica.group_state import payload_operations
+from thence.replica.history import understood
+from thence.runtime.application import Delivered, Event, Events, OpenNode
+from thence.runtime.group_driver import GroupDriver
+from thence.runtime.group_node import ChangingNode
+from thence.runtime.group_program import LIFE_BITS, GroupEvent, LifeTag, Program, Replicated
+from thence.runtime.running import wall_clock
+from thence.runtime.settings import NodeSettings
+from thence.runtime.status import Status
+
+
+class GroupEvents(Events):
+    """As `Events`; what is repeated was found beforehand."""
+
+    def __init__(self, node: "OpenGroupNode", repeated: Iterator[Delivered]) -> None:
+        super().__init__(node, iter(()), 0)
+        self._again: Final = repeated
+
+    async def __anext__(self) -> GroupEvent:  # type: ignore[override]  # more can happen in a changing group
+        for event in self._again:
+            return event
+        return await super().__anext__()
+
+
+class OpenGroupNode(OpenNode):
+    """A live node of a changing group, from `async with` to its end."""
+
+    def __init__(self, settings: NodeSettings, program: Replicated | None = None) -> None:
+        super().__init__(settings)
+        self._is_state: Final = program is not None
+        self._program: Final = Program(program)
+        self._until: list[tuple[LifeTag, int | None, asyncio.Future[None]]] = []
+
+    async def __aenter__(self) -> "OpenGroupNode":
+        if self._program.node is not None:
+            raise UsageError("a node is opened once")
+        node = self._program.node = ChangingNode(self.settings, self._program, self._log, wall_clock())
+        node.on_step = self._look
+        try:
+            await node.start()
+            try:
+                await node.entered()
+            except BaseException:
+                await node.close()
+                raise
+        except BaseException:
+            self._closed = True
+            self._log.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closed = True
+        self._wake()
+        self._fail_waiting(UsageError("the node was closed"))
+        try:
+            await self._host.close()
+        finally:
+            self._log.close()
+        if kind is None and self._host.failed is not None:
+            raise self._host.failed
+
+    @property
+    def _host(self) -> ChangingNode:
+        if self._program.node is None:
+            raise UsageError("this node is not open: `async with thence.open(…) as node`")
+        return self._program.node
+
+    def _must_be_open(self) -> None:
+        if self._host.driver is None:
+            raise UsageError("this node is not open yet")
+
+    @property
+    def _driver(self) -> GroupDriver:
+        driver = self._host.driver
+        assert driver is not None
+        return driver
+
+    @property
+    def _member(self) -> Member:
+        member = self._driver.node.member
+        if member is None:
+            raise UsageError(f"{self.settings.name} is in no group any more")
+        return member
+
+    # What a program does
+
+    async def broadcast(self, payload: bytes) -> Tag:
+        if self._closed:
+            raise UsageError("this node is closed")
+        if not isinstance(payload, bytes):
+            raise UsageError(f"a payload is bytes, not {type(payload).__name__}")
+        [place] = await self._host.publish([payload])
+        return self._program.own.pop(place)
+
+    def events(self, after: int | None = None) -> GroupEvents:
+        if self._closed:
+            raise UsageError("this node is closed")
+        self._must_be_open()
+        self._reader = reader = GroupEvents(self, self._since(after))
+        self._program.listens = True
+        self._wake()
+        return reader
+
+    async def until_stable(self, tag: Tag, at: int | None = None) -> None:
+        if self._closed:
+            raise UsageError("this node is closed")
+        named, members = _own_tag(tag), len(self._member.view.view)
+        if at is not None and not 1 <= at <= members:
+            raise UsageError(f"a message reaches 1 to {members} members, not {at}")
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if not self._is_answered(named, at, future):
+            if self._driver.broken.done():
+                raise StorageError(str(self._driver.broken.result()))
+            self._until.append((named, at, future))
+        await future
+
+    async def leave(self) -> bool:
+        """Leave the group for good. Returns whether everybody has what was sent."""
+        self._host.leave()
+        await self._host.stopping.wait()
+        if self._host.failed is not None:
+            raise StorageError(str(self._host.failed))
+        self._fail_waiting(UsageError("the node has left its group"))
+        return not self._host.unclean
+
+    def evict(self, who: str) -> str:
+        """Let the group go on without a member, a process or an incarnation; which incarnation that is."""
+        return self._host.evict(who, force=True)
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """By incarnation."""
+        return tuple(sorted(self._member.view.view))
+
+    @property
+    def me(self) -> str:
+        """As whom this node is a member."""
+        return self._member.me
+
+    @property
+    def position(self) -> int:
+        return self._program.position
+
+    def name_of(self, tag: Tag) -> Place:
+        named = _own_tag(tag)
+        return named.origin, named.seq
+
+    def status(self) -> Status:
+        return self._host.status()
+
+    # Between the node and its readers
+
+    async def next_event(self, reader: Events) -> Event | None:
+        driver = self._driver
+        while self.reads(reader):
+            event = self._program.next()
+            if event is not None:
+                return event  # type: ignore[return-value]  # `GroupEvents` says what else there is
+            if driver.trouble is None and driver.node.waiting:
+                driver.take()
+                continue
+            if driver.broken.done():
+                raise StorageError(str(driver.broken.result()))
+            if self._host.stopping.is_set():
+                return None
+            if self._wanted is not None and not self._wanted.done():
+                raise UsageError("this reader waits for its next event already")
+            self._wanted = asyncio.get_running_loop().create_future()
+            await self._wanted
+        return None
+
+    def _look(self) -> None:
+        """A step is over."""
+        host, driver = self._host, self._host.driver
+        if driver is None:
+            return
+        if host.failed is not None:
+            self._fail_waiting(StorageError(str(host.failed)))
+        if self._until and driver.node.member is not None:
+            self._until = [waiting for waiting in self._until if not self._is_answered(*waiting)]
+        if self._wanted is not None and (
+            self._program.happened or driver.node.waiting or host.stopping.is_set()
+        ):
+            self._wake()
+
+    def _is_answered(self, tag: LifeTag, at: int | None, future: "asyncio.Future[None]") -> bool:
+        ledger, me = self._member.ledger, self._member.me
+        if future.done():
+            return True
+        reached = ledger.stable(tag.origin) >= tag.seq
+        if at is not None and tag.life == me:
+            reached = reached or ledger.window.reached(tag.dot) >= at
+        if reached:
+            future.set_result(None)
+        elif tag.life != me and tag.seq > ledger.count(tag.origin):
+            why = f"{tag.origin}:{tag.seq} is an orphan: the group never had it, and it is sent again"
+            future.set_exception(UsageError(why))
+        return future.done()
+
+    def _since(self, after: int | None) -> Iterator[Delivered]:
+        """What the program had taken and does not know of."""
+        if after is None:
+            return iter(())
+        if self._is_state:
+            raise UsageError("a program that is a state goes on from its state: it needs no position")
+        life, number, now = after >> LIFE_BITS, self._driver.node.number, self.position
+        if after > now:
+            raise UsageError(f"position {after} is ahead of this log, which ends at {now}")
+        if life != number:
+            me = self._member.me
+            raise UsageError(f"position {after} is of an earlier incarnation, and this is {me}: begin anew")
+        return self._repeated(after, now) if after < now else iter(())
+
+    def _repeated(self, after: int, now: int) -> Iterator[Delivered]:
+        log = self._driver.log
+        assert log is not None
+        stored = list(log.since(log.head))
+        first = now - len(stored)
+        if after < first:
+            raise UsageError(f"what follows position {after} is not in the log, which begins after {first}")
+        messages = [understood(CODEC, one) for one in stored[after - first :]]
+        return self._as_events(enumerate(messages, after + 1))
+
+    def _as_events(self, messages: Iterator[tuple[int, Message]]) -> Iterator[Delivered]:
+        member = self._member
+        for position, message in messages:
+            named, inner = member.ledger.place(message.dot), member.ledger.window.tag_of(message.dot)
+            tag = None if inner is None else LifeTag(inner, member.me, named)
+            kind = message.payload[0]
+            if kind == OPERATION and named[0] != member.me:
+                yield Delivered(tag, message.payload[1:], *named, position)
+            elif kind == CARRY:
+                for operation in payload_operations(message.payload):
+                    yield Delivered(tag, operation.payload, operation.origin, operation.seq, position)
+
+    def _fail_waiting(self, error: Exception) -> None:
+        for _, _, future in self._until:
+            if not future.done():
+                future.set_exception(error)
+        self._until.clear()
+
+
+def _own_tag(tag: Tag) -> LifeTag:
+    if not isinstance(tag, LifeTag):
+        raise UsageError("this is no tag of this node")
+    return tag

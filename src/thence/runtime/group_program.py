@@ -1,0 +1,213 @@
+"""A program of a changing group, as its node sees it: what happens to it, and its state if it has one.
+
+Two ways to be a program of such a group:
+
+*   **With events alone.** It takes messages when it likes, as in a fixed group. One that joins begins with
+    nothing: what was delivered before it came is not its business.
+*   **As a state** (`Replicated`): every operation is applied to it, its own included, in causal order and
+    each once. A joiner begins from the state of whoever lets it in, a restart from the last one that was
+    written down and what came after it, a node that returns from the state of the group that it returns to.
+
+Invariant: what a program was given and the log could not take comes again from others, and is not news then.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from thence.core.errors import UsageError
+from thence.core.groups import CARRY, OPERATION, Place
+from thence.core.tag import Tag
+from thence.replica.group import GroupNode
+from thence.replica.group_parts import Operation
+from thence.runtime.application import STABLE_MAX, Delivered, Stable
+from thence.runtime.group_node import ChangingNode
+
+LIFE_BITS: Final = 48
+"""A position is the number of the incarnation above, and how many messages it had delivered below."""
+
+ORPHANS_MAX: Final = 65_536
+"""That wait for a program which does not read them. They are sent again all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewChanged:
+    """Who is in from now on, by incarnation, and as whom this node is."""
+
+    members: tuple[str, ...]
+    me: str
+
+
+@dataclass(frozen=True, slots=True)
+class Orphaned:
+    """The group went on without this node and never had this operation. It is sent again, as part of another
+    message: nothing needs to be done."""
+
+    tag: Tag | None
+    payload: bytes
+    origin: str
+    seq: int
+
+
+GroupEvent = Delivered | Stable | ViewChanged | Orphaned
+
+
+class Replicated(Protocol):
+    """A program that is a state."""
+
+    def apply(self, event: Delivered) -> None: ...
+
+    def state(self) -> bytes: ...
+
+    def install(self, state: bytes) -> None:
+        """Begin anew from this; nothing at all is `b""`."""
+        ...
+
+
+class LifeTag:
+    """A tag, and whose: the incarnation that has seen the message. Tags of two incarnations do not compare:
+    between them the node has begun anew from somebody else's state."""
+
+    __slots__ = ("inner", "life", "origin", "seq")
+
+    def __init__(self, inner: Tag, life: str, place: Place) -> None:
+        self.inner: Final = inner
+        self.life: Final = life
+        self.origin, self.seq = place
+
+    @property
+    def dot(self) -> int:
+        return self.inner.dot
+
+    @property
+    def context(self) -> tuple[int, ...]:
+        return self.inner.context
+
+    def before(self, other: "LifeTag") -> bool:
+        return self.inner.before(self._comparable(other))
+
+    def after(self, other: "LifeTag") -> bool:
+        return self.inner.after(self._comparable(other))
+
+    def concurrent(self, other: "LifeTag") -> bool:
+        return self.inner.concurrent(self._comparable(other))
+
+    def _comparable(self, other: "LifeTag") -> Tag:
+        if self.life != other.life:
+            raise UsageError(
+                f"tags of {self.life} and {other.life} do not compare: the node returned in between"
+            )
+        return other.inner
+
+
+class Program:
+    """`group_node.GroupApplication` for a program that runs in the same process."""
+
+    def __init__(self, state: Replicated | None) -> None:
+        self._state: Final = state
+        self.node: ChangingNode | None = None
+        self.happened: deque[GroupEvent] = deque()
+        self.own: dict[Place, LifeTag] = {}
+        """Tags of broadcasts that were not answered yet."""
+        self.listens = False
+        """Somebody reads what happens."""
+        self._stables = 0
+        self._view: tuple[str, ...] = ()
+        self._replays = False
+        self._given: list[Place] = []
+        """Since the last commit."""
+        self._known: set[Place] = set()
+        """Given before a commit failed."""
+
+    def next(self) -> GroupEvent | None:
+        if not self.happened:
+            return None
+        event = self.happened.popleft()
+        self._stables -= isinstance(event, Stable)
+        return event
+
+    @property
+    def machine(self) -> GroupNode:
+        assert self.node is not None
+        assert self.node.driver is not None
+        return self.node.driver.node
+
+    @property
+    def position(self) -> int:
+        member = self.machine.member
+        return self.machine.number << LIFE_BITS | (sum(member.ledger.counts) if member else 0)
+
+    # What the machine says
+
+    def apply(self, operation: Operation, own: bool, tag: Tag) -> None:
+        place = (operation.origin, operation.seq)
+        if self._replays:
+            if self._state is not None:
+                self._state.apply(Delivered(None, operation.payload, *place, 0))
+            return
+        member = self.machine.member
+        named = LifeTag(tag, member.me if member else "", place)
+        if own:
+            if len(self.own) >= STABLE_MAX:  # nobody asked for these
+                del self.own[next(iter(self.own))]
+            self.own[place] = named
+        if self._state is not None:
+            self._state.apply(Delivered(named, operation.payload, *place, self.position))
+        elif own:
+            return
+        elif place in self._known:
+            self._known.discard(place)
+        else:
+            self._given.append(place)
+            self.happened.append(Delivered(named, operation.payload, *place, self.position))
+
+    def stable(self, place: Place, tag: Tag) -> None:
+        if self._replays or not self.listens or self._stables >= STABLE_MAX:
+            return
+        member = self.machine.member
+        self._stables += 1
+        self.happened.append(Stable(LifeTag(tag, member.me if member else "", place), *place))
+
+    def state(self) -> bytes:
+        return b"" if self._state is None else self._state.state()
+
+    def install(self, state: bytes) -> None:
+        if self._state is not None:
+            self._state.install(state)
+
+    def view_changed(self, members: tuple[str, ...]) -> None:
+        """Looked at when the step is over: several changes may follow each other in one."""
+
+    def orphaned(self, operation: Operation) -> None:
+        if len(self.happened) < ORPHANS_MAX:
+            self.happened.append(Orphaned(None, operation.payload, operation.origin, operation.seq))
+
+    # What the node says
+
+    def recovering(self, begins: bool) -> None:
+        self._replays = begins
+        if begins:
+            self._known.update(self._given)
+            self._given.clear()
+            self.own.clear()
+
+    def taking(self, node: ChangingNode, now: int) -> None:
+        if node.driver is None:
+            return
+        if self._state is not None:
+            node.driver.drain(now)
+            return
+        machine = node.driver.node
+        # Joins and leaves are nothing that a program could take: they must not wait for it.
+        while (member := machine.member) is not None and member.inbox:
+            if member.inbox[0].payload[0] in (OPERATION, CARRY):
+                return
+            machine.take(now)
+
+    def stepped(self, node: ChangingNode, now: int) -> None:
+        del now
+        self._given.clear()
+        member = node.driver.node.member if node.driver is not None else None
+        if member is not None and (view := tuple(sorted(member.view.view))) != self._view:
+            self._view = view
+            self.happened.append(ViewChanged(view, member.me))

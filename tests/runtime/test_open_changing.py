@@ -1,0 +1,152 @@
+"""`thence.open` where members come and go: what a program sees of joins, leaves, evictions and returns."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from support.changing import Changing, agree, happens
+from support.open_nodes import run
+
+from thence import Delivered, Orphaned, Stable, UsageError, ViewChanged
+
+
+@pytest.fixture
+def group(tmp_path: Path) -> Changing:
+    return Changing(tmp_path, "abc")
+
+
+class Journal:
+    """A program that is a state: everything that was ever applied, in order."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def apply(self, event: Delivered) -> None:
+        self.lines.append(event.payload.decode())
+
+    def state(self) -> bytes:
+        return "\n".join(self.lines).encode()
+
+    def install(self, state: bytes) -> None:
+        self.lines = state.decode().split("\n") if state else []
+
+
+def test_one_that_joins_gets_what_is_sent_from_then_on(group: Changing) -> None:
+    async def story() -> None:
+        async with group.open("a") as a:
+            await a.broadcast(b"before")
+            async with group.open("b", join="a") as b:
+                assert b.members == ("a", "b")
+                events = b.events()
+                tag = await a.broadcast(b"after")
+                came = await happens(events, lambda event: isinstance(event, Delivered))
+                assert isinstance(came, Delivered)
+                assert (came.payload, came.origin) == (b"after", "a")
+                await a.until_stable(tag)
+                await happens(events, lambda event: isinstance(event, Stable) and event.origin == "a")
+                answer = await b.broadcast(b"answer")
+                assert came.tag is not None
+                assert came.tag.before(answer)
+
+    run(story)
+
+
+def test_a_joiner_begins_from_the_state_and_a_restart_from_its_own(group: Changing) -> None:
+    async def story() -> None:
+        first = Journal()
+        async with group.open("a", application=first) as a:
+            for number in range(3):
+                await a.broadcast(b"a%d" % number)
+            second = Journal()
+            async with group.open("b", join="a", application=second) as b:
+                assert second.lines == ["a0", "a1", "a2"]
+                await b.broadcast(b"b0")
+                await agree(a, b)
+                assert first.lines == second.lines == ["a0", "a1", "a2", "b0"]
+            await a.broadcast(b"a3")
+            again = Journal()
+            async with group.open("b", application=again) as b:
+                await agree(a, b)
+                assert b.me == "b"
+                assert again.lines == ["a0", "a1", "a2", "b0", "a3"]
+
+    run(story)
+
+
+def test_a_program_that_names_its_position_sees_each_message_once(group: Changing) -> None:
+    async def story() -> None:
+        async with group.open("a") as a:
+            async with group.open("b", join="a") as b:
+                for number in range(4):
+                    await a.broadcast(b"%d" % number)
+                events = b.events()
+                got = [await happens(events, lambda event: isinstance(event, Delivered)) for _ in range(4)]
+                kept = got[1]
+                assert isinstance(kept, Delivered)
+            await a.broadcast(b"4")
+            async with group.open("b") as b:
+                events = b.events(after=kept.position)
+                got = [await happens(events, lambda event: isinstance(event, Delivered)) for _ in range(3)]
+                assert [event.payload for event in got if isinstance(event, Delivered)] == [b"2", b"3", b"4"]
+                with pytest.raises(UsageError, match="ahead of this log"):
+                    b.events(after=b.position + 1)
+
+    run(story)
+
+
+def test_one_that_leaves_is_gone_for_the_others_and_can_send_no_more(group: Changing) -> None:
+    async def story() -> None:
+        async with group.open("a") as a, group.open("b", join="a") as b:
+            events = a.events()
+            await b.broadcast(b"last words")
+            leaving = asyncio.ensure_future(b.leave())
+            await happens(events, lambda event: isinstance(event, Delivered) and event.origin == "b")
+            await happens(events, lambda event: isinstance(event, ViewChanged) and event.members == ("a",))
+            assert await leaving
+            with pytest.raises(UsageError, match="it cannot send"):
+                await b.broadcast(b"more")
+
+    run(story)
+
+
+def test_one_that_was_evicted_alive_returns_and_its_operations_with_it(group: Changing) -> None:
+    async def story() -> None:
+        books = {name: Journal() for name in "abc"}
+        async with (
+            group.open("a", application=books["a"]) as a,
+            group.open("b", join="a", application=books["b"]) as b,
+            group.open("c", join="ab", application=books["c"]) as c,
+        ):
+            await agree(a, b, c)
+            for peer in ("a", "b"):
+                c._host.fault("cut", peer, 0)
+            await c.broadcast(b"nobody hears this")
+            assert a.evict("c") == "c"
+            while "c" in a.members or "c" in b.members:
+                await asyncio.sleep(0.002)
+            events = c.events()
+            c._host.fault("mend", None, 0)
+            orphan = await happens(events, lambda event: isinstance(event, Orphaned))
+            assert isinstance(orphan, Orphaned)
+            assert (orphan.payload, orphan.origin) == (b"nobody hears this", "c")
+            while "nobody hears this" not in books["b"].lines:
+                await asyncio.sleep(0.002)
+            await agree(a, b, c)
+            assert c.me == "c~2"
+            assert a.members == ("a", "b", "c~2")
+            assert books["a"].lines == books["b"].lines == books["c"].lines == ["nobody hears this"]
+
+    run(story)
+
+
+def test_what_makes_no_sense_is_refused_with_a_reason(group: Changing) -> None:
+    async def story() -> None:
+        async with group.open("a") as a:
+            with pytest.raises(UsageError, match="a is this node itself: let it leave instead"):
+                a.evict("a")
+            with pytest.raises(UsageError, match=r"z is not a member, .*: nobody else is a member"):
+                a.evict("z")
+            with pytest.raises(UsageError, match="no tag of this node"):
+                a.name_of(object())  # type: ignore[arg-type]
+
+    run(story)

@@ -1,0 +1,58 @@
+"""Nodes of a changing group in one process, over loopback, quick enough for tests."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import thence
+from support.live_links import free_addresses
+from support.open_nodes import QUICK
+from thence.runtime.application import OpenNode
+from thence.runtime.group_application import GroupEvents, OpenGroupNode
+from thence.runtime.group_program import GroupEvent
+
+SWIFT: dict[str, object] = {
+    **QUICK,
+    "group.receipt_every_us": 2_000,
+    "group.receipt_busy_us": 20_000,
+    "group.receipt_idle_us": 100_000,
+    "group.join_timeout_us": 2_000_000,
+    "drain_us": 500_000,
+}
+
+
+class Changing:
+    """Addresses and folders of processes that may come and go."""
+
+    def __init__(self, folder: Path, names: str) -> None:
+        self.folder = folder
+        where = free_addresses(len(names))
+        self.at = {name: str(address) for name, address in zip(names, where, strict=True)}
+
+    def open(self, name: str, join: str = "", **options: Any) -> OpenGroupNode:
+        settings = {**SWIFT, **options.pop("settings", {})}
+        node: OpenNode = thence.open(
+            name,
+            listen=self.at[name],
+            join=[self.at[other] for other in join],
+            data=self.folder / name,
+            settings=settings,
+            **options,
+        )
+        assert isinstance(node, OpenGroupNode)
+        return node
+
+
+async def happens(events: GroupEvents, which: Callable[[GroupEvent], object]) -> GroupEvent:
+    """The first event from here on of which that is true."""
+    async for event in events:
+        if which(event):
+            return event
+    raise AssertionError("the events ended")
+
+
+async def agree(*nodes: OpenGroupNode) -> None:
+    """Until all see the same members, and nothing is on its way."""
+    while len({node.members for node in nodes}) > 1 or any(node.status().unstable for node in nodes):
+        await asyncio.sleep(0.002)
