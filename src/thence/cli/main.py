@@ -181,6 +181,9 @@ def chaos(
         Path, typer.Option("--out", help="Folder for data, logs and traces.", metavar="DIR")
     ] = Path("chaos-out"),
     spread: Annotated[str, typer.Option(help="How messages travel: mesh or tree.")] = "mesh",
+    changing: Annotated[
+        bool, typer.Option("--changing", help="Members join, leave, are evicted and return as well.")
+    ] = False,
     netem: Annotated[
         bool, typer.Option("--netem", help="Packets are lost and late as well: needs root, `ip` and `tc`.")
     ] = False,
@@ -193,7 +196,7 @@ def chaos(
     """
     from thence.cli.chaos import command
 
-    raise typer.Exit(command.run(minutes, nodes, seed, folder, netem, keep, master, spread))
+    raise typer.Exit(command.run(minutes, nodes, seed, folder, netem, keep, master, spread, changing))
 
 
 @app.command()

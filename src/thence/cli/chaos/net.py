@@ -73,7 +73,9 @@ class FarLayout(Layout):
 
 
 def far(layout: Layout) -> FarLayout:
-    return FarLayout(layout.folder, layout.cluster, layout.base_port, layout.http_base, layout.names)
+    return FarLayout(
+        layout.folder, layout.cluster, layout.base_port, layout.http_base, layout.names, layout.changing
+    )
 
 
 class Net:

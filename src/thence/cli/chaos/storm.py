@@ -29,7 +29,8 @@ START_S: Final = 30.0
 STOP_S: Final = 20.0
 """The time that a node takes to drain, with room."""
 
-Phase = Literal["down", "starting", "up", "paused"]
+Phase = Literal["down", "starting", "up", "paused", "leaving", "out"]
+"""The last two in changing groups only: it leaves, or is not meant to run."""
 
 
 class StormError(ThenceError):
@@ -73,19 +74,24 @@ class Storm:
         self._begun = time.monotonic()
         for act in self._acts:
             self._at(act.at_s, lambda act=act: self._begin(act, seconds))  # type: ignore[misc]
+        self._carry_out(seconds)
+        self._wait_until_up()
+
+    def calm(self) -> None:
+        """No more load."""
+        for name, phase in self._phases.items():
+            if phase == "up":
+                self._ask(name, Control.load, Load(count=0))
+
+    # Plan
+
+    def _carry_out(self, seconds: float) -> None:
+        """Everything that is to be done, and at least for so long."""
         while self._todo or self.elapsed_s < seconds:
             while self._todo and self._todo[0][0] <= self.elapsed_s:
                 heappop(self._todo)[2]()
             self._look()
             time.sleep(TICK_S)
-        self._wait_until_up()
-
-    def calm(self) -> None:
-        """No more load."""
-        for name in self._cluster.names:
-            self._ask(name, Control.load, Load(count=0))
-
-    # Plan
 
     def _at(self, at_s: float, happens: Callable[[], None]) -> None:
         self._planned += 1

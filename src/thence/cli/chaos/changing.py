@@ -1,0 +1,145 @@
+"""A round of a trial with a changing group: everything of `rounds`, and members that come and go.
+
+In the end all who are members must have one view (themselves and nobody else), have delivered the same, with
+nothing unstable, nobody suspected and no operation left to be sent again; the tallies of their applications
+must be equal, and hold whatever was acknowledged by one who is a member still, or has left in order
+(`tally.py`).
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from msgspec.structs import replace
+
+from thence.cli.chaos.changes import draw_changes, draw_changing_setup
+from thence.cli.chaos.churn import Churn
+from thence.cli.chaos.rest import LOOK_EVERY_S, TELL_EVERY_S, RestlessError, account, grown, lacking, memories
+from thence.cli.chaos.rounds import GROWTH_BYTES, REST_S, Round, tell
+from thence.cli.chaos.tally import compare, program, read_acknowledged, read_tally
+from thence.core.errors import ThenceError
+from thence.runtime.diaries import Diaries, has_ended, traced
+from thence.runtime.shelf import read_written
+from thence.runtime.status import Status
+from thence.trace.recorder import CRASH
+
+
+class ChangingRound(Round):
+    def __init__(self, seed: int, nodes: int, seconds: float, folder: Path, netem: bool = False) -> None:
+        drawn = draw_changing_setup(seed, nodes)
+        flags, run = drawn.flags(), program(drawn.filler)
+        layout = self._make(seed, nodes, seconds, folder, netem, str(drawn), flags, run, changing=True)
+        self._drawn: Final = drawn
+        self._changes: Final = draw_changes(seed, layout.names, drawn.founders, seconds)
+
+    def _storm(self) -> None:
+        churn = self._churn = Churn(self._cluster, self._drawn, self._changes, tell)
+        churn.start()
+        before = memories(self._cluster)
+        churn.run(self._seconds)
+        churn.calm()
+        begun = time.monotonic()
+        self._known = await_one_view(churn.statuses, churn.tidy, REST_S, tell)
+        after = memories(self._cluster)
+        tell(f"done: {', '.join(f'{count} × {what}' for what, count in sorted(churn.done.items()))}")
+        tell(
+            f"{len(churn.members)} members have one view, all delivered and stable, "
+            f"{time.monotonic() - begun:.1f} s after the last trouble; "
+            f"up to {max(after.values(), default=0) >> 20} MiB per node"
+        )
+        if told := grown(before, after, GROWTH_BYTES):
+            raise ThenceError(told)
+
+    def _stop(self) -> None:
+        super()._stop()
+        self._compare()
+        self._close_traces()
+
+    def _compare(self) -> None:
+        folders, churn = self._cluster.folders, self._churn
+        tallies = {}
+        for name in churn.members:
+            tally = read_tally(folders[name])
+            if tally is None:
+                raise ThenceError(f"{name} has stopped and left no tally")
+            tallies[name] = tally
+        loyal = [*churn.members, *churn.left]
+        if wrong := compare(tallies, {name: read_acknowledged(folders[name]) for name in loyal}):
+            raise ThenceError(f"operations: {wrong}")
+        total = sum(count for count, _ in tallies[churn.members[0]].values())
+        tell(f"{total:,} operations took effect, each once, the same ones at every member")
+
+    def _close_traces(self) -> None:
+        """What a process that is out cannot write any more: that it is down. And who left a side that was
+        given up later left nobody behind who knows of it: what it held went with that side."""
+        for name in self._churn.gone:
+            written = read_written(self._cluster.folders[name])
+            if written is None:
+                continue  # it never came so far
+            now, diaries = time.time_ns() // 1000, Diaries(self._trace, written.boots + 1)
+            diaries.end_others(name, "", now)
+            for member in traced(self._trace, name):
+                if has_ended(self._trace, member) and member not in self._known:
+                    diaries(member).row(CRASH, None, None, now)
+            for trace, rows in diaries.take():
+                trace.write(rows)
+            diaries.close()
+
+
+def await_one_view(
+    look: Callable[[], Mapping[str, Status]],
+    tidy: Callable[[], None],
+    patience_s: float,
+    told: Callable[[str], None],
+) -> set[str]:
+    """Wait for it. Returns the incarnations that the members know of, gone ones among them."""
+    begun = time.monotonic()
+    tell_at = begun + TELL_EVERY_S
+    while True:
+        tidy()
+        statuses = look()
+        accounts = restless(statuses)
+        if not accounts:
+            return set().union(*[status.clock for status in statuses.values()])
+        now = time.monotonic()
+        words = "; ".join([f"{name}: {what}" for name, what in accounts.items()])
+        if now - begun > patience_s:
+            raise RestlessError(f"not at rest after {patience_s:.0f} s: {words}")
+        if now > tell_at:
+            told(f"waiting: {words}")
+            tell_at = now + TELL_EVERY_S
+        time.sleep(LOOK_EVERY_S)
+
+
+def restless(statuses: Mapping[str, Status]) -> dict[str, str]:
+    """By process, what keeps it from being at rest."""
+    accounts = {name: why for name, status in statuses.items() if (why := account_of_member(status))}
+    if accounts:
+        return accounts
+    incarnations = sorted([status.group.incarnation for status in statuses.values() if status.group])
+    for name, status in statuses.items():
+        assert status.group
+        if status.group.view != incarnations:
+            accounts[name] = f"sees {', '.join(status.group.view)}; members are {', '.join(incarnations)}"
+    inside = set(incarnations)
+    clocks = {n: {m: c for m, c in s.clock.items() if m in inside} for n, s in statuses.items()}
+    return accounts or lacking(clocks)
+
+
+def account_of_member(status: Status) -> str:
+    """What keeps a member of a changing group from being at rest; nothing if it is. Links to those who are no
+    members are nobody's business."""
+    inside = [member for member in status.members if member.role == "member"]
+    told = [words] if (words := account(replace(status, members=inside))) else []
+    group = status.group
+    if group is None:
+        return "it is in no changing group"
+    if group.phase != "member":
+        told.append(f"it is {group.phase}")
+    for names, what in ((group.suspects, "suspects"), (group.departing, "waits for the leave of")):
+        if names:
+            told.append(f"{what} {', '.join(names)}")
+    if group.orphans:
+        told.append(f"{group.orphans:,} operations are to be sent again")
+    return ", ".join(told)

@@ -1,0 +1,127 @@
+"""One round of a trial: a cluster from its start to the verdict on its trace.
+
+A round has a seed, from which settings, load and plan are drawn. It holds if nothing happened that the plan
+does not explain, if everything reached everyone and became stable once the trouble was over, if all nodes
+stopped in order and left no process behind, none of them grew out of bounds, and Spark finds nothing wrong
+with the trace.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from thence.cli.chaos.doomed import PROGRAM
+from thence.cli.chaos.net import Net, draw_weather, far
+from thence.cli.chaos.plan import draw_plan, draw_setup
+from thence.cli.chaos.rest import await_rest, complaints, grown, left_over, memories
+from thence.cli.chaos.storm import STOP_S, Storm
+from thence.cli.cluster import Cluster
+from thence.cli.console import out, working
+from thence.cli.layout import Layout, open_layout
+from thence.cli.node import as_arguments
+from thence.core.errors import ThenceError
+
+REST_S: Final = 90.0
+"""Most that a group may take to come to rest: the longest time between two questions about what is not
+stable, several times over, on a machine that has other things to do."""
+
+GROWTH_BYTES: Final = 64 << 20
+"""More than windows, inboxes and what is not stable can take with the loads that are drawn."""
+
+
+def tell(line: str) -> None:
+    out.print(f"  {line}", markup=False)
+
+
+class Round:
+    """With a fixed group."""
+
+    def __init__(
+        self,
+        seed: int,
+        nodes: int,
+        seconds: float,
+        folder: Path,
+        netem: bool = False,
+        spread: str = "mesh",
+    ) -> None:
+        setup = draw_setup(seed, nodes, spread)
+        layout = self._make(seed, nodes, seconds, folder, netem, str(setup), setup.flags(), PROGRAM)
+        self._setup: Final = setup
+        self._plan: Final = draw_plan(seed, layout.names, seconds)
+
+    def _make(
+        self, seed: int, nodes: int, seconds: float, folder: Path, netem: bool, words: str,
+        flags: Mapping[str, object], program: Sequence[str], changing: bool = False,
+    ) -> Layout:  # fmt: skip
+        """The cluster, not started yet."""
+        self._words, self._weather, self._seconds = words, draw_weather(seed), seconds
+        self._trace = folder / "trace"
+        folder.mkdir()
+        layout = open_layout(folder / "data", nodes, changing=changing)
+        self._net = Net(f"{os.getpid()}", layout.names) if netem else None
+        common = {"profile": "local", "allow_faults": True, "insecure": netem, "trace": self._trace}
+        arguments = as_arguments({**common, **flags})
+        self._cluster = Cluster(far(layout) if netem else layout, flags=arguments, program=program)
+        return layout
+
+    def run(self, master: str | None) -> None:
+        """Nothing if all held, else an error that says what did not."""
+        tell(self._words)
+        if self._net is None:
+            self._live()
+        else:
+            tell(f"between the nodes: {self._weather}")
+            self._net.move(self._cluster)
+            with self._net.up(self._weather):
+                self._live()
+        self._judge(master)
+
+    def _live(self) -> None:
+        with self._cluster:
+            self._storm()
+            self._stop()
+
+    def _storm(self) -> None:
+        storm = Storm(self._cluster, self._setup, self._plan, tell)
+        storm.start()
+        before = memories(self._cluster)
+        storm.run(self._seconds)
+        storm.calm()
+        took_s = await_rest(self._cluster, REST_S, tell)
+        after = memories(self._cluster)
+        tell(
+            f"all delivered and stable everywhere {took_s:.1f} s after the last trouble; "
+            f"up to {max(after.values(), default=0) >> 20} MiB per node"
+        )
+        if told := grown(before, after, GROWTH_BYTES):
+            raise ThenceError(told)
+
+    def _stop(self) -> None:
+        """Those that run, in order."""
+        running = [node.name for node in self._cluster.nodes.values() if node.process is not None]
+        codes = self._cluster.stop(*running, grace_s=STOP_S)
+        if bad := [f"{name} (exit code {code})" for name, code in codes.items() if code != 0]:
+            raise ThenceError(f"did not stop in order: {', '.join(bad)}")
+        if pids := left_over(self._cluster.layout.folder):
+            raise ThenceError(f"processes were left behind: {', '.join(map(str, pids))}")
+        if told := complaints(self._cluster):
+            raise ThenceError(f"{len(told)} complaints in the logs: {'; '.join(told[:5])}")
+
+    def _judge(self, master: str | None) -> None:
+        with working("Spark starts and judges"):
+            from thence.pipeline.session import session
+            from thence.pipeline.verify import verify
+
+            report = verify(session(master), self._trace)
+        [judged] = report.runs
+        counts = {verdict: count for verdict, count in judged.violations.items() if count}
+        tell(
+            f"Spark: {judged.sends:,} messages, {judged.deliveries:,} deliveries, {judged.stables:,} told "
+            f"as stable, {report.torn} torn lines: {counts or 'no violation of any kind'}"
+        )
+        if counts:
+            raise ThenceError(
+                "; ".join([", ".join(f"{k} {v}" for k, v in e.items()) for e in judged.examples[:5]])
+            )

@@ -1,0 +1,147 @@
+"""A program: `thence node` in a changing group, with an application whose state can be compared.
+
+The application of `thence node` keeps nothing, so that nobody could tell whether a state that was handed over
+was the right one, or whether an operation that a returned member sent again took effect twice or never. This
+one counts: per incarnation, how many of its operations took effect, and the sum of what they are. Equal
+tallies, equal histories.
+
+Beside the data folder a node keeps two files:
+
+    NAME.acknowledged   per incarnation of the node: how many of its operations it may say were accepted
+    NAME.tally          when it has stopped in order: what took effect here
+
+Invariant: an operation is acknowledged only after the step that wrote it down. So whatever is acknowledged by
+a process that lives on must be in everybody's tally in the end. Nodes die in the middle of a step here too
+(`doomed.py`).
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+from zlib import crc32
+
+import msgspec
+
+from thence.cli.chaos.doomed import Doom
+from thence.cli.main import main
+from thence.core.tag import Tag
+from thence.replica.group_parts import Operation
+from thence.runtime import running
+from thence.runtime.group_node import ChangingNode, GroupDrain
+
+FILLER: Final = "--filler"
+"""The state is so many bytes longer than it need be: a state takes many packets."""
+
+Tally = dict[str, tuple[int, int]]
+"""By incarnation: how many of its operations, and their sum."""
+
+
+def program(filler: int) -> tuple[str, ...]:
+    return (sys.executable, "-m", "thence.cli.chaos.tally", FILLER, str(filler))
+
+
+def acknowledged_file(data: Path) -> Path:
+    return data.with_name(f"{data.name}.acknowledged")
+
+
+def tally_file(data: Path) -> Path:
+    return data.with_name(f"{data.name}.tally")
+
+
+class Tallying(GroupDrain):
+    """It takes everything at once, and counts it."""
+
+    def __init__(self, data: Path, filler: int) -> None:
+        self._data: Final = data
+        self._filler: Final = bytes(filler)
+        self._tally: Tally = {}
+        self._acknowledged: dict[str, int] = {}
+        self._file = -1
+
+    def apply(self, operation: Operation, own: bool, tag: Tag) -> None:
+        del own, tag
+        count, total = self._tally.get(operation.origin, (0, 0))
+        what = crc32(operation.payload, operation.seq)
+        self._tally[operation.origin] = count + 1, (total + what) % (1 << 64)
+
+    def state(self) -> bytes:
+        return msgspec.msgpack.encode((self._tally, self._filler))
+
+    def install(self, state: bytes) -> None:
+        self._tally = {}
+        if state:  # whoever founds a group begins with nothing
+            self._tally, _ = msgspec.msgpack.decode(state, type=tuple[Tally, bytes])
+
+    def stepped(self, node: ChangingNode, now: int) -> None:
+        del now
+        member = node.driver.node.member if node.driver else None
+        if member is None:
+            return
+        count, _ = self._tally.get(member.me, (0, 0))
+        if count > self._acknowledged.get(member.me, 0):
+            self._acknowledge(member.me, count)
+
+    def _acknowledge(self, me: str, count: int) -> None:
+        path = acknowledged_file(self._data)
+        if self._file < 0:
+            self._acknowledged = {**read_acknowledged(self._data), **self._acknowledged}
+            self._file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+        self._acknowledged[me] = count
+        os.pwrite(self._file, msgspec.json.encode(self._acknowledged), 0)  # it never gets shorter
+
+    def write(self) -> None:
+        """Down, for those who compare."""
+        tally_file(self._data).write_bytes(msgspec.json.encode(self._tally))
+
+
+def read_acknowledged(data: Path) -> dict[str, int]:
+    try:
+        return msgspec.json.decode(acknowledged_file(data).read_bytes(), type=dict[str, int])
+    except FileNotFoundError:
+        return {}
+
+
+def read_tally(data: Path) -> Tally | None:
+    try:
+        return msgspec.json.decode(tally_file(data).read_bytes(), type=Tally)
+    except FileNotFoundError:
+        return None
+
+
+def compare(tallies: Mapping[str, Tally], acknowledged: Mapping[str, Mapping[str, int]]) -> str:
+    """What is wrong with the tallies of those who are members in the end, given what they, and those who left
+    in order, had acknowledged; nothing if they are right."""
+    told = []
+    [first, *others] = tallies
+    for name in others:
+        differ = sorted(_differing(tallies[first], tallies[name]))
+        if differ:
+            told.append(f"{first} and {name} have other operations of {', '.join(differ)}")
+    for name, tally in tallies.items():
+        for process, counts in acknowledged.items():
+            for member, count in counts.items():
+                there = tally.get(member, (0, 0))[0]
+                if there < count:
+                    told.append(f"{name} has {there} operations of {member}; {process} acknowledged {count}")
+    return "; ".join(told[:5])
+
+
+def _differing(one: Tally, other: Tally) -> set[str]:
+    return {member for member in one.keys() | other.keys() if one.get(member) != other.get(member)}
+
+
+def _run(arguments: list[str]) -> int:
+    filler, arguments = int(arguments[1]), arguments[2:]
+    data = Path(arguments[arguments.index("--data") + 1])
+    Doom(data).install()
+    application = Tallying(data, filler)
+    setattr(running, "GroupDrain", lambda: application)  # noqa: B010 - not exported, on purpose
+    code = main(["node", *arguments])
+    application.write()
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(_run(sys.argv[1:]))
