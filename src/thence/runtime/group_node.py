@@ -10,6 +10,7 @@ from it leaves: a process that has forgotten everything else still knows whom to
 
 import asyncio
 import os
+import shutil
 import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +25,7 @@ from thence.replica.group import GroupNode
 from thence.replica.group_parts import Application, Operation
 from thence.replica.group_settings import GroupSettings
 from thence.runtime.address import Address, parse_address
+from thence.runtime.attic import FileAttic
 from thence.runtime.control import ControlServer
 from thence.runtime.diaries import Diaries
 from thence.runtime.discovery import find_open_group
@@ -37,12 +39,15 @@ from thence.runtime.links import Identity, LinkStatus
 from thence.runtime.load import Load, Loader
 from thence.runtime.logs import StructuredLog
 from thence.runtime.open_links import OpenLinks
+from thence.runtime.oserrors import failed
 from thence.runtime.pacing import Clock
 from thence.runtime.settings import NodeSettings
 from thence.runtime.shelf import DiskShelf
 from thence.runtime.status import LoadStatus, Status
 
 SECOND: Final = 1_000_000
+SCRATCH: Final = "scratch"
+"""In the data folder: what a restart makes anew."""
 DRAIN_LOOK_S: Final = 0.02
 STAMP_BYTES: Final = 32 << 10
 """What a frame must have room for beside a payload."""
@@ -121,6 +126,7 @@ class ChangingNode:
         self._state = "starting"
         self._contacts: dict[str, Address] = {}
         """Through whom it joins."""
+        self._attics: list[FileAttic] = []
         self._floor = 0
         self._joins = False
         self._inside = False
@@ -236,7 +242,7 @@ class ChangingNode:
         try:
             node = GroupNode(
                 self.settings.name, self._shelf, self._application, self._diaries, tuple(self._contacts),
-                self._machine_settings(), now, self._floor, self.address,
+                self._machine_settings(), now, self._floor, self.address, self._attic,
             )  # fmt: skip
         finally:
             self._application.recovering(False)
@@ -244,9 +250,21 @@ class ChangingNode:
             node.join(now)
         return node
 
+    def _attic(self) -> FileAttic:
+        """For an incarnation's tags; the one before it may still have its own."""
+        assert self._folder
+        folder = self._folder.path / SCRATCH / str(len(self._attics))
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise failed(error, str(folder)) from error
+        self._attics.append(FileAttic(folder))
+        return self._attics[-1]
+
     def _machine_settings(self) -> GroupSettings:
         group, mesh = self.settings.group, self.settings.mesh
         return GroupSettings(
+            tags_max=self.settings.stability.tags_max,
             window=mesh.window,
             window_bytes=mesh.window_bytes,
             receipt_every_us=group.receipt_every_us,
@@ -324,6 +342,10 @@ class ChangingNode:
             self._says.error("the last records may not be on disk", why=str(error))
         finally:
             self._syncer.shutdown(wait=True)
+            for attic in self._attics:
+                attic.close()
+            if self._folder is not None:
+                shutil.rmtree(self._folder.path / SCRATCH, ignore_errors=True)
             if self._shelf is not None:
                 self._shelf.close(in_order and self.failed is None)
             if self._folder is not None:

@@ -15,6 +15,7 @@ from thence.core.errors import ThenceError, UsageError
 from thence.runtime import control_file
 from thence.runtime.control_file import ControlFile
 from thence.runtime.load import Load
+from thence.runtime.shelf import read_written
 from thence.runtime.status import Status
 
 TIMEOUT_S: Final = 3.0
@@ -138,6 +139,9 @@ class Control:
         return NoAnswer("silent", f"{who} does not answer at {self.file.address}: {error}")
 
     def _gone(self) -> NoAnswer:
+        written = read_written(self.folder)
+        if written is not None and written.left:
+            return NoAnswer("gone", f"no node runs in {self.folder}: {self.name} has left its group")
         return NoAnswer(
             "gone",
             f"no node runs in {self.folder}: process {self.file.pid} of node {self.name} ended without a "
