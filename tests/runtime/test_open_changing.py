@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from support.changing import Changing, agree, happens
+from support.changing import Changing, Journal, agree, happens
 from support.open_nodes import run
 
 from thence import Delivered, Orphaned, Stable, UsageError, ViewChanged
@@ -13,22 +13,6 @@ from thence import Delivered, Orphaned, Stable, UsageError, ViewChanged
 @pytest.fixture
 def group(tmp_path: Path) -> Changing:
     return Changing(tmp_path, "abc")
-
-
-class Journal:
-    """A program that is a state: everything that was ever applied, in order."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def apply(self, event: Delivered) -> None:
-        self.lines.append(event.payload.decode())
-
-    def state(self) -> bytes:
-        return "\n".join(self.lines).encode()
-
-    def install(self, state: bytes) -> None:
-        self.lines = state.decode().split("\n") if state else []
 
 
 def test_one_that_joins_gets_what_is_sent_from_then_on(group: Changing) -> None:

@@ -1,14 +1,14 @@
 """Nodes of a changing group in one process, over loopback, quick enough for tests."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import thence
 from support.live_links import free_addresses
 from support.open_nodes import QUICK
-from thence.runtime.application import OpenNode
+from thence.runtime.application import Delivered, OpenNode
 from thence.runtime.group_application import GroupEvents, OpenGroupNode
 from thence.runtime.group_program import GroupEvent
 
@@ -25,8 +25,8 @@ SWIFT: dict[str, object] = {
 class Changing:
     """Addresses and folders of processes that may come and go."""
 
-    def __init__(self, folder: Path, names: str) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, names: str, data: Mapping[str, Path] | None = None) -> None:
+        self.data = {name: folder / name for name in names} | dict(data or {})
         where = free_addresses(len(names))
         self.at = {name: str(address) for name, address in zip(names, where, strict=True)}
 
@@ -34,14 +34,30 @@ class Changing:
         settings = {**SWIFT, **options.pop("settings", {})}
         node: OpenNode = thence.open(
             name,
-            listen=self.at[name],
+            listen=options.pop("listen", self.at[name]),
             join=[self.at[other] for other in join],
-            data=self.folder / name,
+            data=options.pop("data", self.data[name]),
             settings=settings,
             **options,
         )
         assert isinstance(node, OpenGroupNode)
         return node
+
+
+class Journal:
+    """A program that is a state: everything that was ever applied, in order."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def apply(self, event: Delivered) -> None:
+        self.lines.append(event.payload.decode())
+
+    def state(self) -> bytes:
+        return "\n".join(self.lines).encode()
+
+    def install(self, state: bytes) -> None:
+        self.lines = state.decode().split("\n") if state else []
 
 
 async def happens(events: GroupEvents, which: Callable[[GroupEvent], object]) -> GroupEvent:

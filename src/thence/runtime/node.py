@@ -13,7 +13,7 @@ from contextlib import suppress
 from random import Random
 from typing import Final, Protocol
 
-from thence.core.dots import ORIGIN_MASK, seq_of
+from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, seq_of
 from thence.core.errors import StorageError, UsageError
 from thence.core.machine import Connect, LinkEffect
 from thence.core.states import Keeper, Nothing
@@ -38,6 +38,7 @@ from thence.runtime.pacing import Clock
 from thence.runtime.report import status_of
 from thence.runtime.roster import Roster
 from thence.runtime.settings import NodeSettings
+from thence.runtime.shelf import is_changing
 from thence.runtime.status import LoadStatus, Status
 from thence.runtime.tracing import LiveTrace, complete, earlier_rows, missing_rows
 from thence.trace.lines import Lines
@@ -114,6 +115,8 @@ class Node:
     async def _start(self) -> None:
         settings, now = self.settings, self._clock()
         self._folder = folder = DataFolder(settings.data)
+        if is_changing(settings.data):
+            raise UsageError(f"the data in {settings.data} is of a group whose members change: name none")
         self._attic = FileAttic(settings.data)
         try:
             self.log = log = folder.open_log(settings.log_settings, now)
@@ -254,9 +257,13 @@ class Node:
         self._says.info("stopped", node=self.settings.name)
 
     def _drained(self) -> bool:
-        """Everybody who can be reached has what this node sent."""
+        """Everybody who can be reached has what this node sent. Over a tree others pass it on: it has left
+        for good when it is stable, or at least when everybody is fed who is streamed to."""
         links = self._links.status() if self._links else {}
         reachable = [self.names.index(name) for name, link in links.items() if link.up]
+        if self.driver.tree is not None and self.settings.stability.enabled and self.settings.order != "none":
+            newest = self.log.vector[self.me] << ORIGIN_BITS | self.me
+            return self.driver.trouble is not None or not reachable or self.driver.replica.is_stable(newest)
         progress = [self.driver.mesh.progress(peer) for peer in reachable]
         return self.driver.trouble is not None or all(p.acked >= self.log.vector[self.me] for p in progress)
 
