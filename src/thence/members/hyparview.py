@@ -96,6 +96,18 @@ class HyParView:
         return self._active
 
     @property
+    def contacts(self) -> tuple[int, ...]:
+        return self._contacts
+
+    def waits_for(self, peer: int) -> bool:
+        """Something was asked of it, or is to be sent to it."""
+        return peer in self._asked or peer in self._replies
+
+    def forsake(self, peer: int) -> None:
+        """Its link, which somebody else had a use for, is about to be closed."""
+        self._links.pop(peer, None)
+
+    @property
     def known(self) -> tuple[int, ...]:
         """Everybody worth asking after a restart, the likeliest first."""
         return tuple(dict.fromkeys([*self._active, *self._passive, *self._lost, *self._contacts]))

@@ -140,8 +140,6 @@ def live(
 def _over_tree(
     me: int, size: int, settings: LiveSettings, recorder: Recorder, log: OpLog, taken: int, now: int
 ) -> Live:
-    if settings.recovering:
-        raise UsageError("this node may have forgotten what it sent, and can regain it over a mesh only")
     if TREES[settings.spread] == "eco-sync-tree":
         return _over_eco(me, size, settings, recorder, log, now)
     kind = tree_engine(settings.order)
@@ -162,7 +160,11 @@ def _over_tree(
         settings.inbox_max,
         settings.herald,
         SWEEP_EVERY,
+        settings.attic,
+        settings.tags_max,
     )
+    if settings.recovering:
+        replica.regain()
     return Live(replica, overlay, codec, kind.predecessors, overlay)
 
 
@@ -180,6 +182,8 @@ def _over_eco(me: int, size: int, settings: LiveSettings, recorder: Recorder, lo
     replica = EcoReplica(
         me, size, overlay, recorder, log, history, states, keeper, ttl_us, now, settings.inbox_max
     )
+    if settings.recovering:
+        replica.regain()
     return Live(replica, overlay, codec, STREAMED.predecessors, overlay, settings.ttl_us // 4)
 
 

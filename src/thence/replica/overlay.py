@@ -12,15 +12,21 @@ In a group whose members are all known, the root of a tree is the smallest node 
 can reach. So a root that is not the smallest member of all is cut off from the smaller ones, or they are
 down: it looks for them, by chance and for as long as it is the root, and asks urgently. Two parts of a group,
 however they came about and whatever their views remember, become one by that.
+
+A node that may have forgotten messages of its own (`regain`) must learn what others have of it before it
+counts on. It opens a link to every member in turn and asks for what its clock lacks (`Pull`), until each has
+answered that there is nothing more. A link that comes up ends the one from before the fall: so whoever got a
+message from this node directly has it written down by the time that it answers, and whoever got it from
+others got it from one of those.
 """
 
 from collections.abc import Sequence
 from random import Random
 from typing import Final, Literal
 
-from thence.core.machine import Close, LinkEffect, Packet, SpreadEffect, Transmit, Wake
+from thence.core.machine import Close, Connect, LinkEffect, Packet, SpreadEffect, Transmit, Wake
 from thence.core.message import Message
-from thence.core.overlay import MEMBERS_PACKETS
+from thence.core.overlay import MEMBERS_PACKETS, Pull, Sync
 from thence.members.hyparview import HyParView
 from thence.members.views import MembersEffect, NeighbourDown, NeighbourUp
 from thence.spread.sessions import LinkState, Progress
@@ -28,6 +34,11 @@ from thence.spread.streams import Streams
 from thence.spread.sync_tree import SyncTree
 
 NEVER: Final = 1 << 62
+
+ASK_US: Final = 1_000_000
+"""Between two looks for members that a node which may have forgotten something has not heard."""
+
+ASK_AT_ONCE: Final = 8
 
 SEEK_US: Final = 2_000_000
 """Between two tries of a root to find somebody smaller. Nobody seeks while all members are there."""
@@ -38,7 +49,8 @@ Branch = Literal["lazy", "sync", "eager"]
 
 class Overlay:
     __slots__ = (
-        "_linked", "_me", "_random", "_seek_at", "_wake_at", "members", "streams", "wishes",
+        "_ask_at", "_linked", "_me", "_random", "_seek_at", "_unheard", "_wake_at", "members", "streams",
+        "wishes",
     )  # fmt: skip
 
     def __init__(self, me: int, members: HyParView, streams: Streams, random: Random) -> None:
@@ -48,7 +60,9 @@ class Overlay:
         self.streams: Final = streams
         self.wishes: list[LinkEffect] = []
         self._linked: dict[int, None] = {}
-        self._seek_at = self._wake_at = NEVER
+        self._seek_at = self._ask_at = self._wake_at = NEVER
+        self._unheard: dict[int, None] = {}
+        """Members that have not said yet what they have of this node, which may have forgotten it."""
 
     # As a spread
 
@@ -58,6 +72,8 @@ class Overlay:
 
     def recall(self, kept: tuple[int, ...], own: Sequence[Message], now: int) -> None:
         self.streams.recall(kept, own, now)
+        if self.streams.regaining:
+            self.regain()  # what somebody gave back may just have been taken back
 
     def keep(self, dot: int, now: int) -> list[SpreadEffect]:
         return self.streams.keep(dot, now)
@@ -70,6 +86,7 @@ class Overlay:
         self.wishes.clear()
         effects = self.streams.resume(now)
         self._seek_at, self._wake_at = now + self._jittered(), NEVER
+        self._ask_at = now if self._unheard else NEVER
         self._membership(self.members.resume(now), effects, now)
         return self._planned(effects)
 
@@ -77,6 +94,8 @@ class Overlay:
         effects: list[SpreadEffect] = []
         self._linked[peer] = None
         self._membership(self.members.up(peer, now), effects, now)
+        if peer in self._unheard:
+            effects.append(Transmit((peer,), Pull(self.streams.clock)))
         return effects
 
     def down(self, peer: int, now: int) -> list[SpreadEffect]:
@@ -93,6 +112,10 @@ class Overlay:
             effects: list[SpreadEffect] = []
             self._membership(self.members.receive(peer, packet, now), effects, now)
             return effects
+        if isinstance(packet, Pull):
+            return [Transmit((peer,), self.streams.answer(packet.clock))]
+        if isinstance(packet, Sync) and not packet.version:
+            return self._given_back(peer, packet)
         if peer not in self.members.neighbours:
             return []  # it was dropped while this was under way
         return self.streams.receive(peer, packet, now)
@@ -102,6 +125,9 @@ class Overlay:
             self._wake_at = NEVER
         effects = self.streams.wake(now)
         self._membership(self.members.wake(now), effects, now)
+        if self._ask_at <= now:
+            self._ask_at = now + ASK_US if self._unheard else NEVER
+            self._ask(effects)
         if self._seek_at <= now:
             self._seek_at = now + self._jittered()
             self._seek(effects, now)
@@ -116,9 +142,10 @@ class Overlay:
         return SEEK_US // 2 + self._random.randrange(SEEK_US)
 
     def _planned(self, effects: list[SpreadEffect]) -> list[SpreadEffect]:
-        if self._seek_at < self._wake_at and self._me:
-            self._wake_at = self._seek_at
-            effects.append(Wake(self._wake_at))
+        due = min(self._seek_at if self._me else NEVER, self._ask_at)
+        if due < self._wake_at:
+            self._wake_at = due
+            effects.append(Wake(due))
         return effects
 
     def _membership(self, asked: list[MembersEffect], effects: list[SpreadEffect], now: int) -> None:
@@ -133,6 +160,40 @@ class Overlay:
                 if isinstance(effect, Close):
                     self._linked.pop(effect.peer, None)
                 self.wishes.append(effect)
+
+    # What this node may have forgotten
+
+    def regain(self) -> None:
+        """Before anything else happens."""
+        self._unheard = dict.fromkeys(self.members.contacts)
+        self.streams.regaining = True
+
+    def regained(self) -> None:
+        self.streams.regaining = False
+
+    def _ask(self, effects: list[SpreadEffect]) -> None:
+        """Links to some of those that were not heard; and once more, whoever did not answer."""
+        linked = [peer for peer in self._unheard if peer in self._linked]
+        if linked:
+            effects.append(Transmit(tuple(linked), Pull(self.streams.clock)))
+        others = [peer for peer in self._unheard if peer not in self._linked]
+        chosen = self._random.sample(others, min(len(others), ASK_AT_ONCE))
+        self.wishes += [Connect(peer) for peer in chosen]
+
+    def _given_back(self, peer: int, answer: Sync) -> list[SpreadEffect]:
+        if peer not in self._unheard:
+            return []  # it was asked twice
+        effects = self.streams.take_in(peer, answer.messages)
+        if not answer.last:
+            if answer.messages:
+                effects.append(Transmit((peer,), Pull(self.streams.clock)))
+            return effects
+        del self._unheard[peer]
+        if peer not in self.members.neighbours and not self.members.waits_for(peer):
+            self._linked.pop(peer)
+            self.members.forsake(peer)
+            self.wishes.append(Close(peer))
+        return effects
 
     # What a driver and people ask
 
@@ -153,11 +214,12 @@ class Overlay:
 
     @property
     def recovering(self) -> bool:
-        return False
+        """Are there, or may there be, messages of this node that it does not have?"""
+        return bool(self._unheard)
 
     @property
     def waiting_for(self) -> list[int]:
-        return []
+        return list(self._unheard)
 
     def progress(self, peer: int) -> Progress:
         """How far a peer is known to have come with this node's own messages, as far as this node sees to it

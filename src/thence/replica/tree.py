@@ -6,6 +6,8 @@ Everything that `DurableReplica` promises holds. Besides:
   stream that begins in the middle of a step must not leave that out.
 * Stability over a few neighbours: words about what clients have seen go from branch to branch
   (`replica/tellings.py`) in the place of phantoms to everybody.
+* What a node that may have forgotten messages of its own gets back, it gets from everybody in turn
+  (`Overlay`). One that has forgotten and does not know it stops as soon as anybody knows more of it.
 * For people who look at a tree: a row of the trace for every link that turns lazy, synchronising, eager, or
   goes.
 """
@@ -14,13 +16,14 @@ from collections.abc import Iterator, Sequence
 
 from thence.core.codec import Codec
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
-from thence.core.errors import PeerError
+from thence.core.errors import PeerError, StorageError
 from thence.core.machine import Ack, Batch, Effect, Packet, Phantom, Relay, Transmit, Wake
 from thence.core.message import Message
-from thence.core.overlay import Sync, Tellings
+from thence.core.overlay import Graft, Sync, Tellings
 from thence.oplog.log import OpLog
 from thence.order.engine import Engine
 from thence.order.herald import HeraldSettings
+from thence.order.tags import TAGS_MAX, Attic
 from thence.replica.durable import INBOX_MAX, DurableReplica
 from thence.replica.history import LogHistory
 from thence.replica.overlay import Overlay
@@ -64,11 +67,14 @@ class TreeReplica(DurableReplica):
         inbox_max: int = INBOX_MAX,
         herald: HeraldSettings | None = None,
         sweep_every: int | None = None,
+        attic: Attic | None = None,
+        tags_max: int = TAGS_MAX,
     ) -> None:
         """`history`: what the overlay's streams read."""
         super().__init__(
-            me, size, engine, overlay, recorder, log, taken, now, stability, inbox_max, herald, sweep_every
-        )
+            me, size, engine, overlay, recorder, log, taken, now, stability, inbox_max, herald, sweep_every,
+            attic, tags_max,
+        )  # fmt: skip
         history.gathered = self._gathered
         self._overlay = overlay
         self._words = Words(me, log.tail)
@@ -87,13 +93,19 @@ class TreeReplica(DurableReplica):
 
     def receive(self, peer: int, packet: Packet, now: int) -> list[Effect]:
         if type(packet) is Message:
+            if packet.dot & ORIGIN_MASK == self._me:
+                self._refuse_to_count_twice(peer, packet.dot >> ORIGIN_BITS)
             return super().receive(peer, packet, now)
         if isinstance(packet, Tellings):
             return self._after(self._told(peer, packet, now), now)
         if isinstance(packet, Phantom | Batch | Ack | Relay):
             raise PeerError(f"a tree has no use for a {type(packet).__name__}")
+        if isinstance(packet, Graft):
+            self._refuse_to_count_twice(peer, packet.clock[self._me])
         if isinstance(packet, Sync):
             for message in packet.messages:
+                if message.dot & ORIGIN_MASK == self._me:
+                    self._refuse_to_count_twice(peer, message.dot >> ORIGIN_BITS)
                 self._check(message)
         return self._after(super().receive(peer, packet, now), now)
 
@@ -112,14 +124,35 @@ class TreeReplica(DurableReplica):
                 self._words.say(effect.packet.context, now)
         return self._after(effects, now)
 
+    def _refuse_to_count_twice(self, peer: int, seq: int) -> None:
+        if seq > self._overlay.streams.clock[self._me] and not self.regaining:
+            raise StorageError(
+                f"member {peer} has message {seq} of this node, whose log ends before: its data folder is an "
+                "old copy, or the disk has lost what was synced"
+            )
+
+    def regain(self) -> None:
+        super().regain()
+        self._overlay.regain()
+
+    def regained(self) -> bool:
+        if not super().regained():
+            return False
+        self._overlay.regained()
+        if self._witness is not None:
+            for member, context in self._words.items():
+                self._witness.heard(member, context)
+        return True
+
     # Words
 
     def _told(self, peer: int, tellings: Tellings, now: int) -> list[Effect]:
-        if self._witness is None or peer not in self._overlay.members.neighbours or self.regaining:
+        if self._witness is None or peer not in self._overlay.members.neighbours:
             return []
         for member, context in self._words.hear(peer, tellings, now):
-            self._witness.heard(member, context)
-            self._unswept += 1
+            if not self.regaining:  # they may speak of what this node does not know that it has sent
+                self._witness.heard(member, context)
+                self._unswept += 1
         if self._unswept >= self._batch:
             self._sweep(now)
         return []

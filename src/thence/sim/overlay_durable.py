@@ -16,7 +16,7 @@ from thence.core.machine import Close, Effect, Packet, Wake
 from thence.core.message import Message
 from thence.members.hyparview import HyParView
 from thence.oplog.log import OpLog
-from thence.oplog.policy import Sync
+from thence.oplog.policy import Policy, Sync
 from thence.oplog.settings import Settings as LogSettings
 from thence.order.engine import Engine
 from thence.replica.eco import EcoReplica, LogStates
@@ -124,7 +124,7 @@ class DurableNode(OverlayNode):
         return self._step(self._replica.wake(now), now)
 
     def send(self, payload: bytes, now: int) -> list[NodeEffect]:
-        if self._bad:
+        if self._bad or self._replica.regaining:
             return []
         self._store.fill(now)
         try:
@@ -152,7 +152,10 @@ class DurableNode(OverlayNode):
                 self._witness.delivered(self.me, delivered.message.dot, now)
             store.taken = replica.taken
             replica.stable.clear()
-            if store.log.segments > KEEP_SEGMENTS or now >= self._collect_at:
+            if replica.regaining and not self.overlay.recovering and replica.regained():
+                store.forgetful = False
+                store.given_back += store.log.vector[self.me] - store.fell_to
+            if store.collects and (store.log.segments > KEEP_SEGMENTS or now >= self._collect_at):
                 self._collect_at = now + store.collect_every_us
                 replica.collect(now)
         except StorageError as error:
@@ -209,16 +212,31 @@ class Rows(StepRows):
 class Store:
     """What is left of a node while it is down: its disk, its trace, and what its application has taken."""
 
-    def __init__(self, node: int, names: list[str], rows: Rows, settings: OverlaySettings, eco: bool) -> None:
+    def __init__(
+        self,
+        node: int,
+        names: list[str],
+        rows: Rows,
+        settings: OverlaySettings,
+        eco: bool,
+        policy: Policy = "always",
+    ) -> None:
         self.node = node
         self.rows = rows
         self.random = Random(f"{settings.seed}/store/{node}")
         self.taken = 0
         self.boots = 0
         self.eco = eco
+        self.forgetful = False
+        """It may have forgotten what it sent: what is after this counter."""
+        self.fell_to = 0
+        self.given_back = 0
+        """Own messages that others had and this node had not."""
         ttl_us = max(4, round(settings.ttl_ms * 1000))
         self.ttl_us = ttl_us
         self.collect_every_us = ttl_us // 4 if eco else 1 << 60
+        self.collects = eco or policy == "always"
+        """Where machines forget what was stable, somebody must still have it."""
         self._names = names
         self._disk = Disk(Random(f"{settings.seed}/disk/{node}"))
         self._full_at = 1 << 62
@@ -228,10 +246,10 @@ class Store:
         small = self.random.choice((300, 2000, 1 << 14))
         if eco:
             self._settings = LogSettings(
-                sync="always", segment_bytes=small, keep_us=ttl_us, segment_age_us=ttl_us // 4
+                sync=policy, segment_bytes=small, keep_us=ttl_us, segment_age_us=ttl_us // 4
             )
         else:
-            self._settings = LogSettings(sync="always", segment_bytes=small)
+            self._settings = LogSettings(sync=policy, segment_bytes=small)
 
     @property
     def vector(self) -> tuple[int, ...]:
@@ -240,8 +258,9 @@ class Store:
     def open(self, now: int) -> OpLog:
         if self.boots:
             self.rows.lose() if self.eco else self.rows.forget()
-            if self.random.random() < 0.5:
+            if self.random.random() < (0.5 if self._settings.sync == "always" else 0.9):
                 self._disk.crash(holes=True)
+                self.forgetful = self.forgetful or self._settings.sync != "always"
         self.boots += 1
         self.heal()
         self.log = OpLog.open(self._disk, self._settings, now, power_lost=True)
@@ -249,9 +268,10 @@ class Store:
         for name in self._names:
             self.log.member(name)
         self.log.sync(now)
-        if self.eco:
-            self.taken = self.log.taken
-        if self.boots > 1:
+        if self.eco or self.forgetful:
+            self.taken = min(self.taken, self.log.taken) if not self.eco else self.log.taken
+        self.fell_to = self.log.vector[self.node]
+        if self.boots > 1 and not self.forgetful:
             self.rows.complete(self.log, now)
         return self.log
 
@@ -314,7 +334,9 @@ class DurableOverlayRun(OverlayRun):
         views: type[HyParView] = HyParView,
         replica: type[TreeReplica] = TreeReplica,
         eco_replica: type[EcoReplica] = EcoReplica,
+        policy: Policy = "always",
     ) -> None:
+        """With another `policy` than `always` machines forget, and the trace tells of what never was."""
         super().__init__(settings, trace, run, kind, views)
         if not self.kind.tree:
             raise UsageError(f"live nodes spread by trees, not by {self.kind.name}")
@@ -323,14 +345,24 @@ class DurableOverlayRun(OverlayRun):
         self._order: Engine = tree_engine(settings.order)
         names = [f"n{node}" for node in range(size)]
         self.kept = [
-            _Kept(Store(node, names, Rows(node, size, self._order, columns), settings, self.kind.eco), size)
+            _Kept(
+                Store(node, names, Rows(node, size, self._order, columns), settings, self.kind.eco, policy),
+                size,
+            )
             for node, columns in enumerate(self._columns)
         ]
         self._keepers = self.kept  # type: ignore[assignment]  # what is asked of it is the same
 
     def problems(self) -> str:
-        waiting = [f"n{node}" for node in self.world.nodes if self.kept[node].store.rows.waiting]
-        return super().problems() or (f"rows are not written at {', '.join(waiting)}" if waiting else "")
+        nodes = self.world.nodes
+        if why := super().problems():
+            return why
+        if waiting := [f"n{node}" for node in nodes if self.kept[node].store.rows.waiting]:
+            return f"rows are not written at {', '.join(waiting)}"
+        recovering = [f"n{node}" for node in nodes if self.kept[node].store.forgetful]
+        if recovering and len(nodes) == self.plan.size:
+            return f"{', '.join(recovering)} may still lack what they had sent"
+        return ""
 
     def _make(self, node: int, contacts: tuple[int, ...], now: int) -> OverlayNode:  # noqa: ARG002
         def stream(purpose: str) -> Random:
@@ -350,6 +382,9 @@ class DurableOverlayRun(OverlayRun):
             kept.replica = replica = self._eco_replica(
                 node, size, overlay, rows, log, history, states, kept.keeper, store.ttl_us, now
             )
-            return DurableNode(store, replica, overlay, self.meter)
-        made = self._replica(node, size, self._order, overlay, rows, log, history, store.taken, now)
+            made: TreeReplica = replica
+        else:
+            made = self._replica(node, size, self._order, overlay, rows, log, history, store.taken, now)
+        if store.forgetful:
+            made.regain()
         return DurableNode(store, made, overlay, self.meter)

@@ -112,7 +112,7 @@ class EcoSyncTree(SyncTree):
             coming = self._coming[peer] = _Coming(piece.version, piece.clock, [])
         if piece.place != len(coming.parts) or piece.clock != coming.clock:
             raise PeerError(f"member {peer} sends piece {piece.place} of a state out of turn")
-        if piece.clock[self._me] > self._clock[self._me]:
+        if piece.clock[self._me] > self._clock[self._me] and not self.regaining:
             raise PeerError(f"member {peer} has a state with more of this node than it has sent")
         coming.parts.append(piece.data)
         if peer == self._incoming:

@@ -79,7 +79,7 @@ class Streams:
 
     __slots__ = (
         "_clock", "_history", "_incoming", "_incoming_until", "_links", "_live", "_me", "_streams",
-        "_waiting", "_wake_at",
+        "_waiting", "_wake_at", "regaining",
     )  # fmt: skip
 
     def __init__(self, me: int, size: int, history: History, settings: StreamSettings | None = None) -> None:
@@ -96,6 +96,8 @@ class Streams:
         self._incoming_until = NEVER
         self._waiting: dict[int, None] = {}
         self._wake_at = NEVER
+        self.regaining = False
+        """This node may have forgotten messages of its own, and gets them from others like any other."""
 
     # What every spread does
 
@@ -252,7 +254,8 @@ class Streams:
     def _check(self, peer: int, message: Message) -> None:
         """Before anything of a packet takes effect: nobody can have more of this node than it has sent."""
         origin, seq = message.dot & ORIGIN_MASK, message.dot >> ORIGIN_BITS
-        if origin >= len(self._clock) or (origin == self._me and seq > self._clock[origin]):
+        mine = origin == self._me and not self.regaining
+        if origin >= len(self._clock) or (mine and seq > self._clock[origin]):
             raise PeerError(f"member {peer} has message {seq} of member {origin}, which cannot be")
 
     def _forward(self, message: Message, via: int, effects: list[SpreadEffect]) -> None:
@@ -325,6 +328,37 @@ class Streams:
         self._live = [
             (peer, link.clock) for peer, link in self._links.items() if link.live and link.clock is not None
         ]
+
+    # Besides streams: what a node may have forgotten
+
+    def answer(self, clock: Sequence[int]) -> Sync:
+        """A piece of what this clock lacks; if the log has forgotten some of that, an empty one that is not
+        the last."""
+        piece: list[Message] = []
+        size = 0
+        if not self._history.reaches(clock):
+            return Sync(0, (), False)
+        for message in self._history.missing(clock):
+            if size >= self._streams.piece_bytes:
+                return Sync(0, tuple(piece), False)
+            piece.append(message)
+            size += len(message.payload) + OVERHEAD
+        return Sync(0, tuple(piece), True)
+
+    def take_in(self, peer: int, messages: Sequence[Message]) -> list[SpreadEffect]:
+        """What was asked for with this node's clock, or an older one."""
+        for message in messages:
+            self._check(peer, message)
+        effects: list[SpreadEffect] = []
+        for message in messages:
+            origin, seq = message.dot & ORIGIN_MASK, message.dot >> ORIGIN_BITS
+            if seq > self._clock[origin] + 1:
+                raise PeerError(f"member {peer} answers with message {seq} of member {origin}, out of turn")
+            if seq > self._clock[origin]:
+                self._clock[origin] = seq
+                effects.append(message)
+                self._forward(message, peer, effects)
+        return effects
 
     # Streams in
 
