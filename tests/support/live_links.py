@@ -162,10 +162,14 @@ class World:
         limits: LinkLimits = BRIEF,
         seed: int = 1,
         now: Callable[[], int] = clock,
+        on_demand: bool = False,
     ) -> Node:
         node = Node(self, name)
         me = Identity(cluster, name, log_id or b"log of " + name.encode(), boot)
-        node.links = Links(me, secret, listen, {}, settings, node, Random(seed), now, node.log, limits=limits)
+        node.links = Links(
+            me, secret, listen, {}, settings, node, Random(seed), now, node.log, limits=limits,
+            on_demand=on_demand,
+        )  # fmt: skip
         self._nodes.append(node)
         return node
 
