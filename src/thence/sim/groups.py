@@ -114,11 +114,12 @@ class GroupWorld:
         """Let things happen up to `until`, or until `stop` says so. Returns whether it did."""
         look = self.now + look_us
         while self._heap and self._heap[0][0] <= until and not self.problem:
-            when, _, action = heappop(self._heap)
+            when = self._heap[0][0]
             if stop is not None and when > look:
                 if stop():
-                    return True
+                    return True  # the next thing still happens, if the world goes on
                 look = when + look_us
+            _, _, action = heappop(self._heap)
             self.now = when
             action()
         if not self.problem:
