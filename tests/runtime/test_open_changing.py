@@ -103,13 +103,13 @@ def test_one_that_was_evicted_alive_returns_and_its_operations_with_it(group: Ch
         ):
             await agree(a, b, c)
             for peer in ("a", "b"):
-                c._host.fault("cut", peer, 0)
+                c._host.controls.fault("cut", peer, 0)
             await c.broadcast(b"nobody hears this")
             assert a.evict("c") == "c"
             while "c" in a.members or "c" in b.members:
                 await asyncio.sleep(0.002)
             events = c.events()
-            c._host.fault("mend", None, 0)
+            c._host.controls.fault("mend", None, 0)
             orphan = await happens(events, lambda event: isinstance(event, Orphaned))
             assert isinstance(orphan, Orphaned)
             assert (orphan.payload, orphan.origin) == (b"nobody hears this", "c")

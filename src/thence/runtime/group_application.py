@@ -109,7 +109,7 @@ class OpenGroupNode(OpenNode):
             raise UsageError("this node is closed")
         if not isinstance(payload, bytes):
             raise UsageError(f"a payload is bytes, not {type(payload).__name__}")
-        [place] = await self._host.publish([payload])
+        [place] = await self._host.controls.publish([payload])
         return self._program.own.pop(place)
 
     def events(self, after: int | None = None) -> GroupEvents:
@@ -136,7 +136,7 @@ class OpenGroupNode(OpenNode):
 
     async def leave(self) -> bool:
         """Leave the group for good. Returns whether everybody has what was sent."""
-        self._host.leave()
+        self._host.controls.leave()
         await self._host.stopping.wait()
         if self._host.failed is not None:
             raise StorageError(str(self._host.failed))
@@ -145,7 +145,7 @@ class OpenGroupNode(OpenNode):
 
     def evict(self, who: str) -> str:
         """Let the group go on without a member, a process or an incarnation; which incarnation that is."""
-        return self._host.evict(who, force=True)
+        return self._host.controls.evict(who, force=True)
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -166,7 +166,7 @@ class OpenGroupNode(OpenNode):
         return named.origin, named.seq
 
     def status(self) -> Status:
-        return self._host.status()
+        return self._host.controls.status()
 
     # Between the node and its readers
 

@@ -114,6 +114,9 @@ class GroupDriver:
         """Done when nothing ever will be."""
         self.bug: Exception | None = None
         """Why, if it is nobody's fault but ours."""
+        self.on_delivery: Callable[[int], None] = lambda _: None
+        self._sample: tuple[int, int] | None = None
+        """When something arrived, and how much will have been taken when that is."""
         self.syncs = 0
         self.sent = 0
         self.taken = 0
@@ -151,6 +154,8 @@ class GroupDriver:
         except Exception as error:
             self._failed(error)
             return
+        if self._sample is None and self.node.waiting:
+            self._sample = now, self.taken + self.node.waiting
         self._finish(now)
         if garbage is not None:
             raise garbage
@@ -252,6 +257,9 @@ class GroupDriver:
             return
         try:
             self._sink.taking(now)
+            if self._sample is not None and (self.taken >= self._sample[1] or not self.node.waiting):
+                self.on_delivery(self._clock() - self._sample[0])
+                self._sample = None
             effects, log = self.node.commit(now), self.log
             if log is not None:
                 self._log_effects(log, effects)

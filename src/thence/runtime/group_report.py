@@ -42,7 +42,7 @@ def status_of(node: "ChangingNode") -> Status:
             cut=[name for name, link in links.items() if link.cut],
             slow_ms={name: link.delay_us / 1000 for name, link in links.items() if link.delay_us},
         ),
-        load=node.load_status(),
+        load=node.controls.load_status(),
         clock=member.ledger.vector() if member else {},
         group=_group(node, member),
     )

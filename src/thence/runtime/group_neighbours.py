@@ -1,0 +1,158 @@
+"""Links of a node in a changing group to whomever its view speaks of, and what it tells strangers.
+
+Members, suspects, leavers and the evicted are kept in touch with as long as the machine knows where they are;
+others may call. Whoever is not needed any more keeps its link until it closes it: a leaver waits for a last
+word.
+
+Invariant: whom a step has made known is on disk before anything of that step leaves (`look_around`), so that
+a process that has forgotten everything else still knows whom to ask.
+"""
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from thence.core.errors import UsageError
+from thence.core.groups import number_of, process_of
+from thence.runtime.address import Address, parse_address
+from thence.runtime.groups import Open, Waiting, put_answer
+from thence.runtime.introductions import Identity, Introduction
+from thence.runtime.logs import StructuredLog
+from thence.runtime.open_links import OpenLinks
+from thence.runtime.pacing import Clock
+from thence.runtime.peer import LinkStatus
+from thence.runtime.settings import NodeSettings
+from thence.runtime.shelf import DiskShelf
+
+if TYPE_CHECKING:
+    from thence.replica.group_member import Member
+    from thence.runtime.group_driver import GroupDriver
+
+
+class Neighbours:
+    """`links.Handler` and the driver's outlet."""
+
+    def __init__(
+        self, settings: NodeSettings, identity: Identity, shelf: DiskShelf, clock: Clock, log: StructuredLog
+    ) -> None:
+        self._settings: Final = settings
+        self._shelf: Final = shelf
+        self._says: Final = log
+        self._links: Final = OpenLinks(
+            identity, settings.secret, settings.listen, settings.links, self,
+            Random(os.urandom(16)), clock, log, self._answer,
+        )  # fmt: skip
+        self.driver: GroupDriver | None = None
+        self._seen = ("", 0, 0, 0)
+        """Of the view, when links were last looked at: whatever changes it changes one of these."""
+        self._met: dict[str, tuple[bytes, int]] = {}
+
+    async def start(self, contacts: dict[str, Address]) -> None:
+        await self._links.start()
+        for name, address in contacts.items():
+            self._links.know(name, address, at_once=True)
+
+    async def close(self) -> None:
+        await self._links.close()
+
+    @property
+    def address(self) -> Address:
+        return self._links.address
+
+    def linked(self, process: str) -> bool:
+        return self._links.linked(process)
+
+    def status(self) -> dict[str, LinkStatus]:
+        return self._links.status()
+
+    @property
+    def _member(self) -> "Member | None":
+        return self.driver.node.member if self.driver is not None else None
+
+    # Links (`links.Handler`)
+
+    def admit(self, peer: Identity) -> str | None:
+        me, driver = self._settings.name, self.driver
+        if driver is None:
+            return f"{me} is starting"
+        if driver.trouble is not None:
+            return f"{me} cannot write at present: {driver.trouble}"
+        log_id, boot = self._met.get(peer.name, (peer.log_id, 0))
+        if log_id != peer.log_id and self._links.linked(peer.name):
+            return f"another node called {peer.name} is linked here: two nodes with one name"
+        if log_id == peer.log_id and peer.boot < boot:
+            return f"{peer.name} was here with a newer boot ({boot}, not {peer.boot}): a copy of its data"
+        self._met[peer.name] = peer.log_id, peer.boot
+        return None
+
+    def link_up(self, peer: str, now: int) -> None:
+        del now
+        if self.driver is not None:
+            self.driver.up(peer)
+
+    def link_packets(self, peer: str, packets: list[bytes], now: int) -> None:
+        if self.driver is not None:
+            self.driver.packets(peer, packets, now)
+
+    def link_down(self, peer: str, why: str, now: int) -> None:
+        del why, now
+        if self.driver is not None:
+            self.driver.down(peer)
+
+    def _answer(self, hello: Introduction) -> bytes:
+        """To one that asks for the group."""
+        settings, member, asks = self._settings, self._member, hello.identity.name
+        if member is None or member.view.leaving:
+            return put_answer(Waiting(settings.name, self._links.address, settings.join))
+        self._says.info("group told", to=asks)
+        side = {process_of(name) for name in member.view.side}
+        known = {name: where for name, where in member.view.by_process().items() if name in side}
+        numbers = [number_of(name) for name in member.ledger.names if process_of(name) == asks]
+        members = sorted([(name, parse_address(where)) for name, where in known.items()])
+        return put_answer(Open(tuple(members), max(numbers, default=0)))
+
+    # What the driver and people ask for
+
+    def send(self, process: str, packets: Sequence[bytes]) -> None:
+        self._links.write(process, packets)
+
+    def begin_anew(self, why: str) -> None:
+        self._says.error("cannot write: broadcasts are refused, links begin anew", why=why)
+        for name, link in self._links.status().items():
+            if link.up and not link.cut:
+                self._links.cut(name)
+                self._links.mend(name)
+
+    def look_around(self) -> None:
+        """Before a step is committed: links to whom it has made known."""
+        member = self._member
+        if member is None or self.driver is None:
+            return
+        view = member.view
+        seen = (member.me, len(view.addresses), len(view.view), len(view.departing))
+        if seen == self._seen:
+            return
+        self._seen = seen
+        addresses = self.driver.node.addresses
+        others = {name: where for name, where in addresses.items() if name != self._settings.name}
+        self._shelf.keep_contacts(others)
+        for name, where in others.items():
+            with suppress(UsageError):  # an address that is none: it will have to call
+                self._links.know(name, parse_address(where))
+        for name in self._links.status().keys() - others.keys():
+            self._links.dismiss(name)
+
+    def fault(self, what: str, peer: str | None, delay_us: int) -> None:
+        links, names = self._links, list(self._links.status())
+        if peer is not None and peer not in names:
+            raise UsageError(f"{peer} is no peer of {self._settings.name}; there is {', '.join(names)}")
+        for name in names if peer is None else [peer]:
+            if what == "cut":
+                links.cut(name)
+            elif what == "slow":
+                links.slow(name, delay_us)
+            else:
+                links.slow(name, 0)
+                links.mend(name)
