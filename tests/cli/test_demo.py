@@ -21,7 +21,7 @@ import sys
 from pathlib import Path
 from thence.cli import demo, main
 from thence.cli.tour.pace import Pace
-pace = Pace(nodes=4, rate=50, calm_s=0.5, cut_s=1, down_s=0.5, after_s=0.3)
+pace = Pace(rate=50, calm_s=0.5, cut_s=1, down_s=0.5, after_s=0.3)
 main.app.command("short")(lambda: sys.exit(demo.run(Path(sys.argv[1]), "local[2]", pace)))
 sys.exit(main.main(["short"]))
 """
@@ -80,7 +80,10 @@ def test_everything_holds_and_becomes_a_page(running: Running, tmp_path: Path) -
     assert "✗" not in told
     assert told.endswith("Everything held.\n")
     for words in (
+        "all 5 know each other as members",
         "c caught up",
+        "is a member again, as d~2",
+        "its process ended: exit code 0",
         "b came back from its log, boot 2",
         "no violation of any kind",
         "tag: the tag of",
@@ -95,7 +98,7 @@ def test_everything_holds_and_becomes_a_page(running: Running, tmp_path: Path) -
 
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
-@pytest.mark.parametrize("moment", ["1. A cluster", "2. c is cut off", "b came back", "5. Spark"])
+@pytest.mark.parametrize("moment", ["1. A group", "3. c is cut off", "5. d falls", "8. Spark"])
 def test_an_interrupt_at_any_moment_leaves_no_process_behind(running: Running, moment: str) -> None:
     running.until(moment)
     os.kill(running.process.pid, signal.SIGINT)
@@ -146,5 +149,5 @@ def test_a_tour_that_claimed_nothing_has_not_held() -> None:
 
 
 def test_a_group_that_is_too_small_for_the_tour_is_refused() -> None:
-    with pytest.raises(UsageError, match="four nodes"):
-        Pace(nodes=3)
+    with pytest.raises(UsageError, match="five nodes"):
+        Pace(nodes=4)

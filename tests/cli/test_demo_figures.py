@@ -31,8 +31,8 @@ def status(name: str, sent: int, lags: dict[str, int], link: str = "up", unstabl
 
 def story(*samples: Sample) -> Story:
     return Story(
-        lonely="c", victim="b", begun_us=1_000_000, cut_us=2_000_000, mended_us=3_000_000,
-        killed_us=4_000_000, back_us=5_000_000, samples=list(samples),
+        lonely="c", victim="b", sleeper="d", newcomer="e", begun_us=1_000_000, cut_us=2_000_000,
+        mended_us=3_000_000, killed_us=4_000_000, back_us=5_000_000, samples=list(samples),
     )  # fmt: skip
 
 

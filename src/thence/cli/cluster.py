@@ -96,18 +96,23 @@ class Cluster:
         layout: Layout,
         *,
         flags: Sequence[str] = (),
+        contacts: Sequence[str] | None = None,
         program: Sequence[str] = NODE,
         restarts: Restarts | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`flags` go to every node besides those that make it a member. `program` is called with the flags
-        of `thence node`. Without `restarts`, what dies stays down."""
+        """`flags` go to every node besides those that make it a member. `contacts`: through whom nodes of a
+        changing group find it, by default all. `program` is called with the flags of `thence node`. Without
+        `restarts`, what dies stays down."""
         self.layout: Final = layout
         self._restarts: Final = restarts
         self._clock: Final = clock
         self._hold: Hold | None = None
+        through = layout.names if contacts is None else contacts
         self.nodes: Final = {
-            name: Node(name, (*program, *_flags(layout, name), *flags), layout.data(name), layout.log(name))
+            name: Node(
+                name, (*program, *_flags(layout, name, through), *flags), layout.data(name), layout.log(name)
+            )
             for name in layout.names
         }
 
@@ -267,11 +272,11 @@ class Cluster:
             self._hold = None
 
 
-def _flags(layout: Layout, name: str) -> list[str]:
+def _flags(layout: Layout, name: str, contacts: Sequence[str]) -> list[str]:
     group = ["--members", layout.members]
     if layout.changing:
         group = ["--listen", str(layout.address(name))]
-        for other in layout.names:
+        for other in contacts:
             group += ["--join", str(layout.address(other))]
     return [
         "--name", name, "--cluster", layout.cluster, *group,

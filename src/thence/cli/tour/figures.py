@@ -1,4 +1,4 @@
-"""The figures of the tour, all over the same time, with the cut and the kill marked."""
+"""The figures of the tour, all over the same time, with the troubles marked."""
 
 from typing import Final
 
@@ -41,6 +41,7 @@ def spans(story: Story) -> list[Span]:
         for begun, ended, what in (
             (story.cut_us, story.mended_us, f"{story.lonely} cut off"),
             (story.killed_us, story.back_us, f"{story.victim} down"),
+            (story.asleep_us, story.returned_us, f"{story.sleeper} asleep"),
         )
     ]
 

@@ -1,11 +1,11 @@
-"""The live part of the tour: a cluster of real processes under load, cut, killed, and brought to rest.
+"""The live part of the tour: real processes under load, joined, cut, killed, evicted, and brought to rest.
 
 Every wait is for something that the nodes say of themselves, with an end to the patience; what did not happen
 by then is a claim that did not hold. A node that dies without being told to ends the tour.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from thence.cli.chaos.rest import account
-from thence.cli.cluster import Cluster
+from thence.cli.cluster import Cluster, Event
 from thence.cli.status_table import nodes_table
 from thence.cli.tour.claims import Claims
 from thence.cli.tour.pace import Pace
@@ -38,12 +38,18 @@ class Story:
     """Who is cut off from the others."""
     victim: str
     """Who is killed."""
+    sleeper: str
+    """Whom the others go on without, and who returns."""
+    newcomer: str
+    """Who joins under load, and leaves."""
     begun_us: int = 0
     """When the load began: zero of all figures."""
     cut_us: int = 0
     mended_us: int = 0
     killed_us: int = 0
     back_us: int = 0
+    asleep_us: int = 0
+    returned_us: int = 0
     samples: list[Sample] = field(default_factory=list)
 
 
@@ -58,15 +64,22 @@ class Live:
         self._shown = 0
         self._doing = ""
         names = cluster.names
-        self._story: Final = Story(lonely=names[2], victim=names[1])
+        self._story: Final = Story(victim=names[1], lonely=names[2], sleeper=names[-2], newcomer=names[-1])
+        self._members: Final = list(names[:-1])
+        """Who has been let in, and has not left."""
+        self._ended: list[Event] = []
+        """Of those who have left."""
 
     def run(self) -> Story:
         try:
             with running(self._cluster), table_below() as self._show:
                 self._start()
                 self._calm()
+                self._join()
                 self._cut()
                 self._kill()
+                self._evict()
+                self._leave()
                 self._rest()
         finally:
             self._sampler.leave()
@@ -76,17 +89,17 @@ class Live:
     # Acts
 
     def _start(self) -> None:
-        names = self._cluster.names
-        self._claims.step(f"A cluster of {len(names)} real processes on this machine", "start, load")
-        self._cluster.start()
-        self._cluster.ready(patience_s=self._pace.patience_s)
+        names = self._members
+        self._claims.step(f"A group of {len(names)} real processes on this machine", "start, load")
+        self._cluster.start(*names)
+        self._cluster.ready(*names, patience_s=self._pace.patience_s)
         self._sampler.start()
-        linked = self._until("links go up", lambda statuses: all(_linked(each) for each in statuses.values()))
-        pids = ", ".join(f"{node.name} {node.pid}" for node in self._cluster.nodes.values())
-        self._claims.claim(f"all nodes run and are linked with each other (processes {pids})", linked)
+        linked = self._until("they find each other", self._agreed)
+        pids = ", ".join(f"{name} {self._cluster.nodes[name].pid}" for name in names)
+        self._claims.claim(f"one founded the group, the others joined it (processes {pids})", linked)
 
     def _calm(self) -> None:
-        for name in self._cluster.names:
+        for name in self._members:
             self._load(name)
         self._story.begun_us = now_us()
         rate = self._pace.rate
@@ -98,9 +111,26 @@ class Live:
             all(status.sent and status.delivered for status in statuses.values()),
         )
 
+    def _join(self) -> None:
+        newcomer, pace = self._story.newcomer, self._pace
+        self._claims.step(f"{newcomer} joins the group under load", "join")
+        begun = time.monotonic()
+        self._members.append(newcomer)
+        self._cluster.start(newcomer)
+        self._cluster.ready(newcomer, patience_s=pace.patience_s)
+        held = self._until(f"{newcomer} joins", self._agreed)
+        took_s = time.monotonic() - begun
+        self._claims.claim(f"all {len(self._members)} know each other as members after {took_s:.1f} s", held)
+        self._load(newcomer)
+        after = self._let_pass(pace.after_s, f"{newcomer} is a member")[newcomer]
+        self._claims.claim(
+            f"{newcomer} has delivered {after.delivered:,} messages of the others and sent {after.sent:,}",
+            after.delivered > 0 and after.sent > 0,
+        )
+
     def _cut(self) -> None:
         lonely, pace = self._story.lonely, self._pace
-        others = [name for name in self._cluster.names if name != lonely]
+        others = [name for name in self._members if name != lonely]
         self._claims.step(f"{lonely} is cut off from all others, under load, and the cut heals", "cut, heal")
         before = self._fresh()
         self._part(others)
@@ -122,7 +152,7 @@ class Live:
 
     def _kill(self) -> None:
         victim, pace = self._story.victim, self._pace
-        others = [name for name in self._cluster.names if name != victim]
+        others = [name for name in self._members if name != victim]
         self._claims.step(f"{victim} is killed (kill -9) under load and started again", "kill, restart")
         before = self._fresh()
         self._cluster.kill(victim)
@@ -145,8 +175,51 @@ class Live:
         self._catch_up(victim, {**after, victim: self._fresh()[victim]}, self._story.killed_us)
         self._let_pass(pace.after_s, f"{victim} is back")
 
+    def _evict(self) -> None:
+        sleeper, pace = self._story.sleeper, self._pace
+        others = [name for name in self._members if name != sleeper]
+        self._claims.step(
+            f"{sleeper} falls silent: the others go on without it, and it returns", "evict, return"
+        )
+        before = self._fresh()
+        was = _as_whom(before[sleeper])
+        self._cluster.pause(sleeper)
+        self._story.asleep_us = now_us()
+        self._cluster.control(others[0]).evict(sleeper, force=True)
+        settled = self._until(
+            f"{was} is evicted",
+            lambda statuses: not any(was in _view(statuses[name]) for name in others),
+            others,
+        )
+        self._claims.claim(f"the others have agreed on the last message of {was}, and went on", settled)
+        self._let_pass(pace.down_s, f"{sleeper} is asleep", others)
+        self._cluster.resume(sleeper)
+        back = self._until(f"{sleeper} returns", self._agreed)
+        self._story.returned_us = now_us()
+        now = _as_whom(self._fresh()[sleeper])
+        self._claims.claim(
+            f"{sleeper} woke up, was told, and is a member again, as {now}", back and now != was
+        )
+        self._let_pass(pace.after_s, f"{sleeper} is back")
+
+    def _leave(self) -> None:
+        newcomer = self._story.newcomer
+        self._claims.step(f"{newcomer} leaves the group", "leave")
+        self._members.remove(newcomer)
+        self._cluster.control(newcomer).leave()
+        held = self._until(
+            f"{newcomer} leaves",
+            lambda statuses: bool(self._ended) and self._agreed(statuses),
+            self._members,
+        )
+        how = self._ended[-1].text if self._ended else "has not ended"
+        self._claims.claim(
+            f"the others have got everything that {newcomer} sent, and its process {how}",
+            held and self._ended[-1].what == "ended",
+        )
+
     def _rest(self) -> None:
-        names = self._cluster.names
+        names = self._members
         self._claims.step("The load ends, and everything must reach everyone", "rest, stop")
         for name in names:
             self._cluster.control(name).load(Load(count=0))
@@ -166,6 +239,17 @@ class Live:
         self._claims.claim(f"all {len(names)} processes stopped in order", not any(codes.values()))
 
     # Parts of acts
+
+    def _agreed(self, statuses: dict[str, Status]) -> bool:
+        """All members have the same view, which is all of them, and are linked."""
+        expected = sorted(_as_whom(statuses[name]) for name in self._members)
+        return all(
+            sorted(_view(statuses[name])) == expected
+            and all(
+                peer.link in ("me", "up") for peer in statuses[name].members if peer.name in self._members
+            )
+            for name in self._members
+        )
 
     def _load(self, name: str) -> None:
         self._cluster.control(name).load(Load(rate=self._pace.rate, seconds=MOST_SECONDS))
@@ -216,20 +300,21 @@ class Live:
 
     # Waiting, with eyes open
 
-    def _let_pass(self, seconds: float, doing: str) -> dict[str, Status]:
+    def _let_pass(self, seconds: float, doing: str, who: Sequence[str] | None = None) -> dict[str, Status]:
         """What the nodes say at the end of it."""
         self._doing = doing
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             self._tick()
             time.sleep(TICK_S)
-        return self._fresh()
+        return self._fresh(who)
 
-    def _fresh(self) -> dict[str, Status]:
-        """A look that began after the call, at those that run."""
+    def _fresh(self, who: Sequence[str] | None = None) -> dict[str, Status]:
+        """A look that began after the call, at those that run, or at these."""
         asked_us = now_us()
         until = time.monotonic() + self._pace.patience_s
         running = {node.name for node in self._cluster.nodes.values() if node.process is not None}
+        running = running if who is None else set(who)
         while (
             not (samples := self._sampler.samples)
             or samples[-1].at_us < asked_us
@@ -242,16 +327,21 @@ class Live:
             time.sleep(TICK_S)
         return samples[-1].statuses
 
-    def _until(self, doing: str, is_so: Callable[[dict[str, Status]], bool]) -> bool:
+    def _until(
+        self, doing: str, is_so: Callable[[dict[str, Status]], bool], who: Sequence[str] | None = None
+    ) -> bool:
         self._doing = doing
         until = time.monotonic() + self._pace.patience_s
-        while not is_so(self._fresh()):
+        while not is_so(self._fresh(who)):
             if time.monotonic() > until:
                 return False
         return True
 
     def _tick(self) -> None:
         for event in self._cluster.watch():
+            if event.name == self._story.newcomer and event.name not in self._members:
+                self._ended.append(event)
+                continue
             said = " | ".join(self._cluster.nodes[event.name].last_lines(3))
             raise ThenceError(f"node {event.name} {event.text}, and nobody told it to; it said: {said}")
         samples = self._sampler.samples
@@ -271,5 +361,10 @@ def running(cluster: Cluster) -> Iterator[None]:
         cluster.stop(hurry=lambda: True)
 
 
-def _linked(status: Status) -> bool:
-    return all(member.link in ("me", "up") for member in status.members)
+def _view(status: Status) -> list[str]:
+    return status.group.view if status.group is not None else []
+
+
+def _as_whom(status: Status) -> str:
+    """The incarnation that this process is a member as."""
+    return status.group.incarnation if status.group is not None else ""

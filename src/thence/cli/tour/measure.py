@@ -16,6 +16,7 @@ import pyarrow.json as pj
 
 from thence.cli.tour.live import Story
 from thence.cli.tour.samples import lag_of
+from thence.core.groups import process_of
 from thence.experiments.timeline import Point
 
 BIN_S: Final = 0.25
@@ -69,10 +70,10 @@ def kinds(story: Story) -> tuple[str, str, str]:
 
 
 def rates(rows: pa.Table, story: Story) -> list[Point]:
-    """Deliveries a second of each node, bin by bin; bins without any are there, with 0."""
+    """Deliveries a second of each process, bin by bin; bins without any are there, with 0."""
     delivered = rows.filter(pc.equal(rows["kind"], "deliver"))
     bins = ((delivered["at_us"].to_numpy() - story.begun_us) / 1e6 // BIN_S).astype(int)
-    nodes = delivered["node"].to_numpy()
+    nodes = np.array([process_of(name) for name in delivered["node"].to_pylist()])
     last = int(bins.max(initial=0))
     return [
         Point(number * BIN_S, str(node), float(count / BIN_S))

@@ -8,7 +8,7 @@ from thence.core.errors import UsageError
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
     nodes: int = 5
-    """One is cut off and another killed, and those that are left still are a group."""
+    """One is cut off, one killed, one evicted, one joins; and those that are left still are a group."""
     rate: float = 200.0
     """Messages a second of each node: nodes, watcher and screen share a laptop's cores with room to spare."""
     calm_s: float = 3.0
@@ -25,5 +25,5 @@ class Pace:
     """Points of the figures; a look costs a node less than a millisecond."""
 
     def __post_init__(self) -> None:
-        if self.nodes < 4:
-            raise UsageError("the tour needs four nodes: two that go on when one is cut off and one is down")
+        if self.nodes < 5:
+            raise UsageError("the tour needs five nodes: one for each trouble, one to join, one that goes on")
