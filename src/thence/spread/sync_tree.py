@@ -41,10 +41,11 @@ class TreeSettings:
     missing_us: int = 300_000
     """How much later than an announcement the beat itself may come: above the difference between two paths.
     The document waits for 3 s."""
-    better_us: int = 2_000
-    """By how much a path must be quicker, beyond twice the usual deviation, to be worth a change."""
-    samples: int = 3
-    """So many beats must have told: once is jitter."""
+    better_us: int = 5_000
+    """By how much a path must be quicker, beyond twice the usual deviation, to be worth a change: smaller
+    gains do not show in the time until everybody has a message, and keep a tree from coming to rest."""
+    samples: int = 2
+    """So many beats must have told: once is jitter. Each level of a tree waits for the one above."""
     challenge_us: int | None = None
     """How often a node compares itself with the root: whose neighbours are a fifth closer on average takes
     over. None: never; the smallest node is the root, wherever it is, as in the document."""
