@@ -104,7 +104,7 @@ TREE = of(
       "    def _vanished(self, peer: int, effects: list[SpreadEffect], now: int) -> None:\n        pass\n")),
     ("quicker ways are not taken", "shortest", "slow",
      ("        if quickest is not None and self._incoming is None:\n", "        if False:\n")),
-    ("a beat is sent to those who have it", "shortest", "tree",
+    ("a beat is sent to those who have it", "shortest", "slow",
      ("if peer != via and not (said.root == root and said.number >= number):", "if peer != via:")),
     ("each beat puts off the search for another", "late beat", "tree",
      ("        if not missing:\n            self._missing_at = NEVER\n",
