@@ -11,18 +11,18 @@ from support.live_links import (
     QUICK,
     SECRET,
     Lines,
-    Node,
     World,
     clock,
     free_addresses,
-    introduce,
     run,
 )
 
 from thence.core.errors import UsageError
 from thence.runtime.address import Address
 from thence.runtime.discovery import find_group
-from thence.runtime.introductions import Identity
+from thence.runtime.groups import Open, put_answer
+from thence.runtime.introductions import Identity, Introduction
+from thence.runtime.open_links import OpenLinks
 
 
 @pytest.fixture(params=["asyncio", "uvloop"])
@@ -30,58 +30,90 @@ def loop(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-Group = list[tuple[str, Address]]
-
-
 async def search(
     world: World, name: str, address: Address, join: Sequence[Address], *, secret: bytes = SECRET,
     log: Lines | None = None,
-) -> Group:  # fmt: skip
+) -> Open:  # fmt: skip
     return await find_group(
         Identity("test", name, b"", 0), address, join, secret=secret, settings=QUICK, random=Random(1),
         clock=clock, log=log or Lines(world.changed), limits=BRIEF, round_us=10_000,
     )  # fmt: skip
 
 
-async def live(world: World, name: str, address: Address, join: Sequence[Address]) -> tuple[Group, Node]:
-    """A whole start: finds the group, then links to it from the same address."""
-    members = await search(world, name, address, join)
-    node = await world.node(name, listen=address)
-    for other, where in members:
-        if other != name:
-            node.links.add_peer(other, where)
-    return members, node
+def alone(name: str, address: Address) -> Open:
+    """What one that is to found the group finds."""
+    return Open(((name, address),), 0)
 
 
-def test_three_that_name_each_other_found_one_group_and_link(loop: str) -> None:
+class Host:
+    """A node of a changing group, as far as links go: it answers with the group that it was told."""
+
+    def __init__(self, name: str, listen: Address, world: World, *members: tuple[str, Address]) -> None:
+        self.log = Lines(world.changed)
+        self.heard: list[str] = []
+        self._world = world
+        self._members = members
+        self.links = OpenLinks(
+            Identity("test", name, name.encode(), 1), SECRET, listen, QUICK, self, Random(1), clock,
+            self.log, self._answer, limits=BRIEF,
+        )  # fmt: skip
+
+    def _answer(self, hello: Introduction) -> bytes:
+        self.log.info("group told", to=hello.identity.name)
+        return put_answer(Open(tuple(sorted(self._members)), 0))
+
+    def admit(self, peer: Identity) -> str | None:
+        return None
+
+    def link_up(self, peer: str, now: int) -> None:
+        self.heard.append(f"up {peer}")
+        self._world.changed()
+
+    def link_packets(self, peer: str, packets: list[bytes], now: int) -> None:
+        """Nothing."""
+
+    def link_down(self, peer: str, why: str, now: int) -> None:
+        self.heard.append(f"down {peer}")
+        self._world.changed()
+
+
+def test_of_three_that_name_each_other_one_founds_and_the_others_join_it(loop: str) -> None:
     async def test(world: World) -> None:
         at = free_addresses(3)
-        results = await asyncio.gather(
-            live(world, "c", at[0], at[1:]),
-            live(world, "a", at[1], [at[0]]),
-            live(world, "b", at[2], [at[1]]),
-        )
-        group = [("a", at[1]), ("b", at[2]), ("c", at[0])]
-        assert [members for members, _ in results] == [group] * 3
-        await world.until(lambda: all(len(node.heard) >= 2 for _, node in results))
+        waits = [
+            asyncio.create_task(search(world, "c", at[0], at[1:])),
+            asyncio.create_task(search(world, "a", at[1], [at[0]])),
+            asyncio.create_task(search(world, "b", at[2], [at[1]])),
+        ]
+        done, pending = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        [founder] = done
+        found = founder.result()
+        assert found in [alone(name, where) for name, where in zip("cab", at, strict=True)]
+        host = Host(found.members[0][0], found.members[0][1], world, *found.members)
+        await host.links.start()
+        try:
+            assert [await wait for wait in pending] == [found, found], "whoever answers as a member is joined"
+        finally:
+            await host.links.close()
 
     run(test, loop)
 
 
 def test_what_is_waited_for_is_said_and_found_when_it_comes(loop: str) -> None:
     async def test(world: World) -> None:
-        at = free_addresses(2)
+        at = sorted(free_addresses(2))
         log = Lines(world.changed)
         first = asyncio.create_task(search(world, "a", at[0], [at[1]], log=log))
         await world.until(lambda: f"no group yet waiting_for={at[1]} does not answer" in log)
-        # The second never gets an answer from the first once that has founded: nobody listens there then.
         second = asyncio.create_task(search(world, "b", at[1], [at[0]]))
-        group = [("a", at[0]), ("b", at[1])]
-        assert await first == group
-        a = await world.node("a", listen=at[0])
-        a.links.add_peer("b", at[1])
-        assert await second == group
-        await world.until(lambda: "group told to=b" in a.log)
+        assert await first == alone("a", at[0])
+        host = Host("a", at[0], world, ("a", at[0]))
+        await host.links.start()
+        try:
+            assert await second == alone("a", at[0])
+            assert "group told to=b" in host.log
+        finally:
+            await host.links.close()
         assert len([line for line in log.lines if "does not answer" in line]) == 1, "said once, not per round"
 
     run(test, loop)
@@ -91,42 +123,61 @@ def test_a_node_may_name_itself_in_another_spelling(loop: str) -> None:
     async def test(world: World) -> None:
         address = free_addresses(1)[0]
         log = Lines(world.changed)
-        assert await search(world, "a", address, [Address("localhost", address.port)], log=log) == [
-            ("a", address)
-        ]
+        join = [Address("localhost", address.port)]
+        assert await search(world, "a", address, join, log=log) == alone("a", address)
         assert not log.lines
 
     run(test, loop)
 
 
-def test_a_running_group_that_lists_the_node_is_found(loop: str) -> None:
-    async def test(world: World) -> None:
-        at = free_addresses(1)[0]
-        a, b = await world.pair()
-        for node in (a, b):
-            node.links.add_peer("c", at)
-        group = await search(world, "c", at, [b.links.address])
-        assert group == [("a", a.links.address), ("b", b.links.address), ("c", at)]
-        assert a.heard == ["up b"]
-
-    run(test, loop)
-
-
-def test_a_running_group_that_does_not_list_the_node_is_an_error(loop: str) -> None:
+def test_a_fixed_group_cannot_be_joined(loop: str) -> None:
     async def test(world: World) -> None:
         a, _ = await world.pair()
-        with pytest.raises(UsageError, match="founded without c and cannot grow yet"):
+        with pytest.raises(UsageError, match="the group is fixed, nobody can join it"):
             await search(world, "c", free_addresses(1)[0], [a.links.address])
 
     run(test, loop)
 
 
-def test_a_name_that_a_running_group_has_elsewhere_is_an_error(loop: str) -> None:
+def test_one_that_nobody_knows_is_let_in_and_forgotten_when_it_goes(loop: str) -> None:
+    """Whatever its name: a joiner dials, since its contact cannot know it."""
+
     async def test(world: World) -> None:
-        a, b = await world.pair()
-        with pytest.raises(UsageError, match=f"a member b at {b.links.address}"):
-            await search(world, "b", free_addresses(1)[0], [a.links.address, b.links.address])
-        assert a.heard == ["up b"]
+        at = free_addresses(3)
+        b = Host("b", at[0], world)
+        guests = [Host("a", at[1], world), Host("c", at[2], world)]
+        for host in (b, *guests):
+            await host.links.start()
+        try:
+            for guest in guests:
+                guest.links.know("b", at[0], at_once=True)
+            await world.until(lambda: sorted(b.heard) == ["up a", "up c"])
+            assert b.links.linked("a")
+            assert b.links.linked("c")
+            for guest in guests:
+                await guest.links.close()
+            await world.until(lambda: len(b.heard) == 4)
+            assert b.links.status() == {}
+        finally:
+            for host in (b, *guests):
+                await host.links.close()
+
+    run(test, loop)
+
+
+def test_two_that_dial_each_other_at_once_end_up_with_one_link(loop: str) -> None:
+    async def test(world: World) -> None:
+        at = free_addresses(2)
+        a, b = Host("a", at[0], world), Host("b", at[1], world)
+        for host in (a, b):
+            await host.links.start()
+        try:
+            a.links.know("b", at[1], at_once=True)
+            b.links.know("a", at[0], at_once=True)
+            await world.until(lambda: a.links.linked("b") and b.links.linked("a"))
+        finally:
+            for host in (a, b):
+                await host.links.close()
 
     run(test, loop)
 
@@ -184,7 +235,7 @@ def test_a_member_that_dials_too_early_is_told_to_wait(loop: str) -> None:
 
 def test_garbage_does_not_disturb_a_search(loop: str) -> None:
     async def test(world: World) -> None:
-        at = free_addresses(2)
+        at = sorted(free_addresses(2))
         log = Lines(world.changed)
         first = asyncio.create_task(search(world, "a", at[0], [at[1]], log=log))
         await world.until(lambda: log.lines)
@@ -194,7 +245,7 @@ def test_garbage_does_not_disturb_a_search(loop: str) -> None:
         writer.close()
         await writer.wait_closed()
         second = asyncio.create_task(search(world, "b", at[1], [at[0]]))
-        assert await first == [("a", at[0]), ("b", at[1])]
+        assert await first == alone("a", at[0])
         second.cancel()
         await asyncio.wait([second])
 
@@ -213,22 +264,6 @@ def test_an_address_in_use_is_said_clearly(loop: str) -> None:
 def test_alone_without_anybody_to_ask_founds_a_group_of_one(loop: str) -> None:
     async def test(world: World) -> None:
         address = free_addresses(1)[0]
-        assert await search(world, "a", address, []) == [("a", address)]
-
-    run(test, loop)
-
-
-def test_introducing_and_finding_give_the_same_group(loop: str) -> None:
-    """What links answer is what they were told."""
-
-    async def test(world: World) -> None:
-        nodes = [await world.node(name) for name in "abd"]
-        introduce(*nodes)
-        at = free_addresses(1)[0]
-        for node in nodes:
-            node.links.add_peer("c", at)
-        for node in nodes:
-            group = await search(world, "c", at, [node.links.address])
-            assert [name for name, _ in group] == ["a", "b", "c", "d"]
+        assert await search(world, "a", address, []) == alone("a", address)
 
     run(test, loop)

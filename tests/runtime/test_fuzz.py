@@ -29,7 +29,7 @@ from thence.core.message import Message
 from thence.core.overlay import Graft, Shuffle, StatePiece, Sync
 from thence.runtime.address import Address
 from thence.runtime.frames import MOST_EARLY_FRAME, MOST_FRAME, PING, Framer, join, link_frame, take_frame
-from thence.runtime.groups import Founded, Waiting, put_answer, take_answer
+from thence.runtime.groups import Founded, Open, Waiting, put_answer, take_answer
 from thence.runtime.handshake import Acceptor, Judge, Opener
 from thence.runtime.introductions import Aim, Identity, Introduction
 from thence.runtime.link import Connection, End
@@ -78,6 +78,7 @@ BY_VECTORS = [
 HELLO = Introduction(A, "b", Aim.LINK, bytes(8), bytes(32))
 ANSWERS = [
     put_answer(Founded((("a", Address("127.0.0.1", 1)), ("b", Address("::1", 2))))),
+    put_answer(Open((("a", Address("127.0.0.1", 1)),), 3)),
     put_answer(Waiting("a", Address("host", 1), (Address("127.0.0.1", 3), Address("::", 4)))),
 ]
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from thence.core.errors import PeerError, UsageError
 from thence.runtime.address import Address
-from thence.runtime.groups import Answer, Founded, Members, Survey, Waiting, put_answer, take_answer
+from thence.runtime.groups import Answer, Founded, Members, Open, Survey, Waiting, put_answer, take_answer
 
 
 def at(number: int) -> Address:
@@ -40,22 +40,27 @@ def group(*numbers: int) -> Members:
     return tuple((f"n{n}", at(n)) for n in numbers)
 
 
+def founds(number: int) -> Open:
+    """The verdict of one that is to found the group."""
+    return Open(group(number), 0)
+
+
 def test_all_name_each_other_and_the_smallest_founds() -> None:
     world = {1: (2, 3), 2: (1, 3), 3: (1, 2)}
-    assert survey(world, 1).verdict() == group(1, 2, 3)
+    assert survey(world, 1).verdict() == founds(1)
     assert survey(world, 2).verdict() is None
     assert survey(world, 2).obstacles() == ["n1 at 127.0.0.1:7001 is to found the group"]
 
 
 def test_names_may_lead_around_a_ring() -> None:
     world = {1: (2,), 2: (3,), 3: (1,)}
-    assert survey(world, 1).verdict() == group(1, 2, 3)
+    assert survey(world, 1).verdict() == founds(1)
 
 
 def test_naming_oneself_changes_nothing() -> None:
     world = {1: (1, 2), 2: (1, 2)}
-    assert survey(world, 1).verdict() == group(1, 2)
-    assert survey({1: (1,)}, 1).verdict() == group(1)
+    assert survey(world, 1).verdict() == founds(1)
+    assert survey({1: (1,)}, 1).verdict() == founds(1)
 
 
 def test_one_that_does_not_answer_is_waited_for() -> None:
@@ -65,7 +70,7 @@ def test_one_that_does_not_answer_is_waited_for() -> None:
 
 
 def test_one_that_nobody_names_founds_nothing() -> None:
-    """Else it would found a group of three while the others found one of two."""
+    """Else it would found a group while one of the others founds another."""
     world = {1: (2,), 2: (3,), 3: (2,)}
     found = survey(world, 1)
     assert found.verdict() is None
@@ -73,29 +78,25 @@ def test_one_that_nobody_names_founds_nothing() -> None:
         "n2 at 127.0.0.1:7002 does not name this node",
         "n3 at 127.0.0.1:7003 does not name this node",
     ]
-    assert survey(world, 2).verdict() == group(2, 3)
+    assert survey(world, 2).verdict() == founds(2)
 
 
-def test_a_founded_group_that_lists_this_node_is_joined_at_once() -> None:
-    world = {2: (1, 3)}
-    assert survey(world, 2, {1: Founded(group(1, 2))}).verdict() == group(1, 2)
+def test_a_member_that_answers_is_joined_through_whoever_else_waits() -> None:
+    """Its number goes on from the highest that any of them knows: it may have lost its disk."""
+    world = {2: (1, 3, 4), 4: (2,)}
+    answers: dict[int, Answer] = {1: Open(group(1, 3), 4), 3: Open(group(1, 2, 3), 7)}
+    assert survey(world, 2, answers).verdict() == Open(group(1, 3), 7)
 
 
-@pytest.mark.parametrize(
-    ("members", "complaint"),
-    [
-        (group(1, 3), "founded without n2 and cannot grow yet: it is n1 at 127.0.0.1:7001, n3"),
-        ((*group(1), ("n2", at(9))), "has a member n2 at 127.0.0.1:7009, this node is at 127.0.0.1:7002"),
-    ],
-)
-def test_a_founded_group_without_this_node_is_an_error(members: Members, complaint: str) -> None:
-    with pytest.raises(UsageError, match=complaint):
-        survey({2: (1,)}, 2, {1: Founded(members)}).verdict()
+def test_a_group_that_has_somebody_of_this_name_elsewhere_is_an_error() -> None:
+    members = (*group(1), ("n2", at(9)))
+    with pytest.raises(UsageError, match=r"a member n2 at 127.0.0.1:7009, this node is at 127.0.0.1:7002"):
+        survey({2: (1,)}, 2, {1: Open(members, 1)}).verdict()
 
 
-def test_two_groups_are_an_error() -> None:
-    with pytest.raises(UsageError, match="different groups"):
-        survey({2: (1, 3)}, 2, {1: Founded(group(1, 2)), 3: Founded(group(2, 3))}).verdict()
+def test_a_fixed_group_is_an_error_even_if_it_lists_this_node() -> None:
+    with pytest.raises(UsageError, match="the group is fixed, nobody can join it: it is n1 at"):
+        survey({2: (1, 3)}, 2, {1: Founded(group(1, 2)), 3: Open(group(3), 0)}).verdict()
 
 
 def test_two_of_one_name_hold_everybody_up() -> None:
@@ -120,7 +121,7 @@ def test_an_address_may_have_another_spelling() -> None:
     assert found.to_ask() == [at(2), Address("localhost", 7001)]
     found.heard(at(2), Waiting("n2", at(2), (Address("localhost", 7001),)))
     found.is_me(Address("localhost", 7001))
-    assert found.verdict() == group(1, 2)
+    assert found.verdict() == founds(1)
 
 
 def test_names_without_end_are_not_followed_for_ever() -> None:
@@ -142,18 +143,22 @@ GRAPHS = st.integers(1, 6).flatmap(
 
 
 @given(GRAPHS)
-def test_nobody_is_in_two_groups_whoever_names_whom(world: World) -> None:
-    founded = [members for n in world if (members := survey(world, n).verdict()) is not None]
-    everybody = [member for members in founded for member in members]
-    assert len(everybody) == len(set(everybody))
-    for members in founded:
-        for name, _ in members:
-            names = world[int(name[1:])]
-            assert {f"n{n}" for n in names} <= dict(members).keys(), "all that members name are in"
+def test_whoever_names_whom_nobody_waits_for_two_founders(world: World) -> None:
+    founders = [n for n in world if survey(world, n).verdict() is not None]
+    for founder in founders:
+        reached, edge = {founder}, [founder]
+        while edge:
+            new = [n for n in world[edge.pop()] if n not in reached]
+            reached.update(new)
+            edge += new
+        assert [n for n in founders if n in reached] == [founder]
 
 
 ANSWERS = st.one_of(
     st.sets(st.integers(0, 50)).map(lambda ns: Founded(tuple(sorted(group(*ns))))),
+    st.builds(
+        Open, st.sets(st.integers(0, 50)).map(lambda ns: tuple(sorted(group(*ns)))), st.integers(0, 1 << 40)
+    ),
     st.builds(
         Waiting,
         st.text("abc", min_size=1),

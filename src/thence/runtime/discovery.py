@@ -4,7 +4,7 @@ The questions travel over the handshake of links, so only those who know the sec
 is decided in groups.py; this asks round after round, answers others meanwhile, says what it waits for, and
 gives the address back when it is done: links listen there next.
 
-Invariant: a node founds at most one group, and returns only a group that lists it under its name and address.
+Invariant: a node founds at most one group, and joins none that has somebody else of its name.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from typing import Final
 
 from thence.core.errors import PeerError, UsageError
 from thence.runtime.address import Address
-from thence.runtime.groups import Answer, Members, Open, Survey, Waiting, put_answer, take_answer
+from thence.runtime.groups import Answer, Open, Survey, Waiting, put_answer, take_answer
 from thence.runtime.handshake import Acceptor, Judge, Opener
 from thence.runtime.introductions import Aim, Identity, Introduction, draw_instance, draw_nonce
 from thence.runtime.link import Connection, End
@@ -40,40 +40,22 @@ async def find_group(
     random: Random,
     clock: Clock,
     log: Log,
-    listen: Address | None = None,
-    limits: LinkLimits | None = None,
-    round_us: int = ROUND_US,
-) -> list[tuple[str, Address]]:
-    """The members of the group that this node belongs to, sorted by name: found, or founded by it.
-
-    `listen`: where it listens, if that is not where others reach it. `UsageError`: it cannot succeed.
-    """
-    me.check()
-    search = _Search(me, my_address, join, secret, settings, limits or LinkLimits(), clock, log)
-    found = await search.run(listen or my_address, random, round_us)
-    return list(found.members if isinstance(found, Open) else found)
-
-
-async def find_open_group(
-    me: Identity,
-    my_address: Address,
-    join: Sequence[Address],
-    *,
-    secret: bytes,
-    settings: LinkSettings,
-    random: Random,
-    clock: Clock,
-    log: Log,
     limits: LinkLimits | None = None,
     round_us: int = ROUND_US,
 ) -> Open:
-    """The members of a changing group through whom this node may join it; itself alone, if it is to found
-    one."""
+    """The members of a group through whom this node may join it; itself alone, if it is to found one.
+    `UsageError`: it cannot succeed."""
     me.check()
-    search = _Search(me, my_address, join, secret, settings, limits or LinkLimits(), clock, log, True)
-    found = await search.run(my_address, random, round_us)
-    assert isinstance(found, Open)
-    return found
+    search = _Search(me, my_address, join, secret, settings, limits or LinkLimits(), clock, log)
+    await search.listener.start(my_address)
+    try:
+        while True:
+            found = await search.round()
+            if found is not None:
+                return found
+            await asyncio.sleep(upper_half_us(round_us, random) / 1_000_000)
+    finally:
+        await search.close()
 
 
 class _SelfError(PeerError):
@@ -125,9 +107,7 @@ class _Search:
         limits: LinkLimits,
         clock: Clock,
         log: Log,
-        changing: bool = False,
     ) -> None:
-        self._changing: Final = changing
         self._me: Final = me
         self._address: Final = my_address
         self._join: Final = tuple(join)
@@ -144,17 +124,6 @@ class _Search:
         judge = Judge(self._expects, self._admit, self._answer)
         self.listener: Final = Listener(me, self._instance, secret, judge, self, settings, limits, clock, log)
 
-    async def run(self, listen: Address, random: Random, round_us: int) -> Members | Open:
-        await self.listener.start(listen)
-        try:
-            while True:
-                found = await self.round()
-                if found is not None:
-                    return found
-                await asyncio.sleep(upper_half_us(round_us, random) / 1_000_000)
-        finally:
-            await self.close()
-
     async def close(self) -> None:
         await self.listener.stop()
         await self._connections.end_all("the search is over", self._limits.drain_us)
@@ -162,18 +131,18 @@ class _Search:
 
     # Asking.
 
-    async def round(self) -> Members | Open | None:
-        survey = Survey(self._me.name, self._address, self._join, self._changing)
+    async def round(self) -> Open | None:
+        survey = Survey(self._me.name, self._address, self._join)
         while queue := survey.to_ask():
             for start in range(0, len(queue), AT_ONCE):
                 some = queue[start : start + AT_ONCE]
                 await asyncio.gather(*[self._inquire(survey, address) for address in some])
         if self._has_namesake:
             raise UsageError(f"another node is called {self._me.name} too: every node needs its own name")
-        members = survey.verdict()
-        if members is None:
+        found = survey.verdict()
+        if found is None:
             self._tell(survey.obstacles())
-        return members
+        return found
 
     async def _inquire(self, survey: Survey, address: Address) -> None:
         try:

@@ -27,7 +27,7 @@ from thence.runtime.address import Address, parse_address
 from thence.runtime.attic import FileAttic
 from thence.runtime.control import ControlServer
 from thence.runtime.diaries import Diaries
-from thence.runtime.discovery import find_open_group
+from thence.runtime.discovery import find_group
 from thence.runtime.folder import DataFolder
 from thence.runtime.group_controls import Controls
 from thence.runtime.group_driver import GroupDriver
@@ -202,7 +202,7 @@ class ChangingNode:
         if not join:
             return False
         self._state = "looking for its group"
-        found = await find_open_group(
+        found = await find_group(
             Identity(settings.cluster, settings.name, b"", 0), settings.listen, join,
             secret=settings.secret, settings=settings.links, random=Random(os.urandom(16)),
             clock=self._clock, log=self._says,

@@ -6,7 +6,7 @@ each of them leads back to the one that asks, then everybody in S reaches exactl
 S and the same founder: the smallest address. A node that is named by nobody is in no such S and founds
 nothing.
 
-The founder alone decides; the others ask until somebody answers as a member of the group.
+The founder alone decides, and founds a group of one; the others ask until it answers as a member, and join.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ MOST_ADDRESSES: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Founded:
-    """The answer of a member."""
+    """The answer of a member of a fixed group."""
 
     members: Members
 
@@ -129,14 +129,10 @@ def _take_address(reader: Reader) -> Address:
 class Survey:
     """One round of asking. `to_ask` until it is empty, telling what came of each; then `verdict`."""
 
-    __slots__ = (
-        "_answers", "_asked", "_changing", "_me", "_mine", "_missed", "_names", "_own_names", "_queue",
-    )  # fmt: skip
+    __slots__ = ("_answers", "_asked", "_me", "_mine", "_missed", "_names", "_own_names", "_queue")
 
-    def __init__(self, name: str, address: Address, join: Sequence[Address], changing: bool = False) -> None:
-        """`changing`: whoever founds the group founds it alone, and the others join it."""
+    def __init__(self, name: str, address: Address, join: Sequence[Address]) -> None:
         self._me: Final = name
-        self._changing: Final = changing
         self._mine: Final = checked(*address)
         self._own_names: Final = tuple(join)
         self._asked: dict[Address, Address] = {self._mine: self._mine}
@@ -180,28 +176,22 @@ class Survey:
         self._answers[answer.address] = answer
         self._add((answer.address, *answer.names))
 
-    def verdict(self) -> Members | Open | None:
-        """The group, sorted by name, if there is one or this node is to found it; None: ask again.
-        `UsageError`: there is no point in asking again."""
-        if self._changing and (found := self._opened()) is not None:
-            return found
-        groups = {answer.members for answer in self._answers.values() if isinstance(answer, Founded)}
-        if groups:
-            return self._join(groups)
-        if self.obstacles():
-            return None
-        if self._changing:
-            return Open(((self._me, self._mine),), 0)
-        return tuple(sorted([(answer.name, answer.address) for answer in self._waiting().values()]))
+    def verdict(self) -> Open | None:
+        """Those through whom this node may join, sorted by name; itself alone, if it is to found the group;
+        None: ask again. `UsageError`: there is no point in asking again."""
+        for answer in self._answers.values():
+            if isinstance(answer, Founded):
+                names = ", ".join([f"{name} at {address}" for name, address in answer.members])
+                raise UsageError(f"the group is fixed, nobody can join it: it is {names}")
+        opened = [answer for answer in self._answers.values() if isinstance(answer, Open)]
+        if opened:
+            return self._join(opened)
+        return None if self.obstacles() else Open(((self._me, self._mine),), 0)
 
-    def _opened(self) -> Open | None:
-        """Members of a changing group answered: all that any of them names, for they may differ for a
-        moment."""
-        groups = [answer for answer in self._answers.values() if isinstance(answer, Open)]
-        if not groups:
-            return None
+    def _join(self, opened: list[Open]) -> Open:
+        """All members that any of them names: they may differ for a moment."""
         members: dict[str, Address] = {}
-        for answer in groups:
+        for answer in opened:
             members.update(answer.members)
         listed = members.pop(self._me, self._mine)
         if listed != self._mine:
@@ -209,22 +199,7 @@ class Survey:
                 f"the group has a member {self._me} at {listed}, this node is at {self._mine}: "
                 "take another name, or evict the old one first"
             )
-        return Open(tuple(sorted(members.items())), max(answer.highest for answer in groups))
-
-    def _join(self, groups: set[Members]) -> Members:
-        """A founded group answered. Its members were fixed at the start."""
-        if len(groups) > 1:
-            raise UsageError("the addresses to join lead to different groups: name members of one group only")
-        members = groups.pop()
-        listed = dict(members).get(self._me)
-        if listed == self._mine:
-            return members
-        names = ", ".join([f"{name} at {address}" for name, address in members])
-        if self._changing:
-            raise UsageError(f"the group is fixed, nobody can join it: it is {names}")
-        if listed is not None:
-            raise UsageError(f"the group has a member {self._me} at {listed}, this node is at {self._mine}")
-        raise UsageError(f"the group was founded without {self._me} and cannot grow yet: it is {names}")
+        return Open(tuple(sorted(members.items())), max(answer.highest for answer in opened))
 
     def _waiting(self) -> dict[Address, Waiting]:
         return {a: answer for a, answer in self._answers.items() if isinstance(answer, Waiting)}

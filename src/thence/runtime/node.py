@@ -27,7 +27,6 @@ from thence.runtime import roster as rosters
 from thence.runtime.address import Address
 from thence.runtime.attic import FileAttic
 from thence.runtime.control import ControlServer
-from thence.runtime.discovery import find_group
 from thence.runtime.driver import SAMPLES, Driver
 from thence.runtime.folder import DataFolder
 from thence.runtime.instruments import Instruments
@@ -132,7 +131,7 @@ class Node:
         self.boot = log.boot(1, folder.machine_id(), now) >> BOOT_BITS
         recovering.note_boot(folder.path, self.boot)
         recovering.note_policy(log, settings.log.sync)
-        self.roster = await self._group(log)
+        self.roster = self._group(log)
         log.sync(now)
         self.names = self.roster.names
         self.me = self.names.index(settings.name)
@@ -155,19 +154,12 @@ class Node:
             listen=self._links.address if self._links else None, control=self._control_at,
         )  # fmt: skip
 
-    async def _group(self, log: OpLog) -> Roster:
+    def _group(self, log: OpLog) -> Roster:
         settings = self.settings
         known = rosters.recall(log, settings.cluster, settings.name, settings.members)
         if known is not None:
             return known
         members: Sequence[tuple[str, Address]] = settings.members or ((settings.name, settings.listen),)
-        if settings.join:
-            self._state = "looking for its group"
-            members = await find_group(
-                Identity(settings.cluster, settings.name, b"", 0), settings.listen, settings.join,
-                secret=settings.secret, settings=settings.links, random=Random(os.urandom(16)),
-                clock=self._clock, log=self._says,
-            )  # fmt: skip
         return rosters.found(log, settings.cluster, settings.name, members)
 
     def _tracing(self) -> Lines | None:
