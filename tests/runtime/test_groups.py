@@ -20,9 +20,11 @@ World = Mapping[int, tuple[int, ...]]
 """Who is there, by number, and whom it names. Node n is called `n<n>`."""
 
 
-def survey(world: World, me: int, answers: dict[int, Answer] | None = None) -> Survey:
+def survey(
+    world: World, me: int, answers: dict[int, Answer] | None = None, keeps: int = 0, hasty: bool = False
+) -> Survey:
     """A finished round of `me`."""
-    result = Survey(f"n{me}", at(me), [at(n) for n in world[me]])
+    result = Survey(f"n{me}", at(me), [at(n) for n in world[me]], keeps, hasty)
     while queue := result.to_ask():
         for address in queue:
             number = address.port - 7000
@@ -99,6 +101,25 @@ def test_a_fixed_group_is_an_error_even_if_it_lists_this_node() -> None:
         survey({2: (1, 3)}, 2, {1: Founded(group(1, 2)), 3: Open(group(3), 0)}).verdict()
 
 
+def test_after_a_power_cut_whoever_keeps_most_founds_the_group_anew() -> None:
+    """One that was never a member would found a group that knows nothing of the old one."""
+    world = {1: (2, 3), 2: (1, 3), 3: (1, 2)}
+    answers: dict[int, Answer] = {
+        n: Waiting(f"n{n}", at(n), tuple(at(m) for m in world[n]), keeps) for n, keeps in ((2, 5), (3, 9))
+    }
+    assert survey(world, 1, answers).obstacles() == ["n3 at 127.0.0.1:7003 is to found the group"]
+    assert survey(world, 2, answers, keeps=5).verdict() is None
+    assert survey(world, 3, answers, keeps=9).verdict() == founds(3)
+
+
+def test_one_that_keeps_something_does_not_wait_for_the_absent_for_ever() -> None:
+    world = {2: (1, 3), 3: (1, 2)}
+    answers: dict[int, Answer] = {3: Waiting("n3", at(3), (at(1), at(2)), 4)}
+    assert survey(world, 2, answers, keeps=5).obstacles() == ["127.0.0.1:7001 does not answer: nobody there"]
+    assert survey(world, 2, answers, keeps=5, hasty=True).verdict() == founds(2)
+    assert survey(world, 2, answers, keeps=0, hasty=True).verdict() is None, "it has nothing to go on with"
+
+
 def test_two_of_one_name_hold_everybody_up() -> None:
     twin = Waiting("n2", at(3), (at(1), at(2)))
     found = survey({1: (2, 3), 2: (1, 3), 3: ()}, 1, {3: twin})
@@ -164,6 +185,7 @@ ANSWERS = st.one_of(
         st.text("abc", min_size=1),
         st.integers(0, 50).map(at),
         st.lists(st.sampled_from([at(1), Address("::1", 7), Address("some.host", 1)])).map(tuple),
+        st.integers(0, 1 << 40),
     ),
 )
 

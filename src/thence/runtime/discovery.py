@@ -26,6 +26,8 @@ ROUND_US: Final = 500_000
 """Between two rounds: people start nodes by hand and watch; a question costs a few packets."""
 AGAIN_US: Final = 10_000_000
 """After so long, what is still waited for is said again."""
+PATIENCE_US: Final = 30_000_000
+"""Machines that lost their power together come up one after another."""
 AT_ONCE: Final = 32
 """Questions that are open at the same time."""
 
@@ -42,11 +44,15 @@ async def find_group(
     log: Log,
     limits: LinkLimits | None = None,
     round_us: int = ROUND_US,
+    keeps: int = 0,
+    patience_us: int = PATIENCE_US,
 ) -> Open:
     """The members of a group through whom this node may join it; itself alone, if it is to found one.
-    `UsageError`: it cannot succeed."""
+    `keeps`: see `groups.Waiting`; one that keeps something does not wait for the absent for longer than
+    `patience_us`. `UsageError`: it cannot succeed."""
     me.check()
-    search = _Search(me, my_address, join, secret, settings, limits or LinkLimits(), clock, log)
+    search = _Search(me, my_address, join, secret, settings, limits or LinkLimits(), clock, log, keeps)
+    search.hasty_at = clock() + patience_us
     await search.listener.start(my_address)
     try:
         while True:
@@ -107,7 +113,10 @@ class _Search:
         limits: LinkLimits,
         clock: Clock,
         log: Log,
+        keeps: int,
     ) -> None:
+        self._keeps: Final = keeps
+        self.hasty_at = 0
         self._me: Final = me
         self._address: Final = my_address
         self._join: Final = tuple(join)
@@ -132,7 +141,8 @@ class _Search:
     # Asking.
 
     async def round(self) -> Open | None:
-        survey = Survey(self._me.name, self._address, self._join)
+        hasty = self._clock() >= self.hasty_at
+        survey = Survey(self._me.name, self._address, self._join, self._keeps, hasty)
         while queue := survey.to_ask():
             for start in range(0, len(queue), AT_ONCE):
                 some = queue[start : start + AT_ONCE]
@@ -203,7 +213,7 @@ class _Search:
         return f"two nodes are called {self._me.name}"
 
     def _answer(self, hello: Introduction) -> bytes:  # noqa: ARG002
-        return put_answer(Waiting(self._me.name, self._address, self._join))
+        return put_answer(Waiting(self._me.name, self._address, self._join, self._keeps))
 
     # What happens to those who ask (`link.Owner`).
 

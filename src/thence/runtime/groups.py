@@ -6,6 +6,9 @@ each of them leads back to the one that asks, then everybody in S reaches exactl
 S and the same founder: the smallest address. A node that is named by nobody is in no such S and founds
 nothing.
 
+After a power cut all members of a group may find that their logs may lack their ends. None of them may go on
+as whom it was, so all of them ask, and the one that keeps most of the group's history founds it anew.
+
 The founder alone decides, and founds a group of one; the others ask until it answers as a member, and join.
 """
 
@@ -19,7 +22,7 @@ from thence.runtime.address import Address, checked, parse_address
 
 Members = tuple[tuple[str, Address], ...]
 
-_WAITING, _FOUNDED, _OPEN = 0, 1, 2
+_WAITING, _FOUNDED, _OPEN, _KEEPING = 0, 1, 2, 3
 MOST_NAME_BYTES: Final = 255
 MOST_ADDRESSES: Final = 1000
 """That one survey asks: answers cannot lead it on for ever."""
@@ -39,6 +42,8 @@ class Waiting:
     name: str
     address: Address
     names: tuple[Address, ...]
+    keeps: int = 0
+    """It was a member, and may have forgotten the end of what it knew: how many messages it still has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +70,9 @@ def put_answer(answer: Answer) -> bytes:
         if isinstance(answer, Open):
             put(out, answer.highest)
     else:
-        out.append(_WAITING)
+        out.append(_KEEPING if answer.keeps else _WAITING)
+        if answer.keeps:
+            put(out, answer.keeps)
         _put_text(out, answer.name)
         _put_text(out, str(answer.address))
         put(out, len(answer.names))
@@ -84,9 +91,11 @@ def take_answer(data: bytes) -> Answer:
         if list(members) != sorted(dict(members).items()):
             raise PeerError("a group that names its members in disorder")
         answer = Founded(members) if kind == _FOUNDED else Open(members, reader.take())
-    elif kind == _WAITING:
+    elif kind in (_WAITING, _KEEPING):
+        keeps = reader.take() if kind == _KEEPING else 0
         name, address = _take_name(reader), _take_address(reader)
-        answer = Waiting(name, address, tuple([_take_address(reader) for _ in range(_take_count(reader))]))
+        names = tuple([_take_address(reader) for _ in range(_take_count(reader))])
+        answer = Waiting(name, address, names, keeps)
     else:
         raise PeerError(f"an answer of kind {kind}")
     if reader.at != reader.end:
@@ -129,10 +138,18 @@ def _take_address(reader: Reader) -> Address:
 class Survey:
     """One round of asking. `to_ask` until it is empty, telling what came of each; then `verdict`."""
 
-    __slots__ = ("_answers", "_asked", "_me", "_mine", "_missed", "_names", "_own_names", "_queue")
+    __slots__ = (
+        "_answers", "_asked", "_hasty", "_me", "_mine", "_missed", "_names", "_own_names", "_queue",
+    )  # fmt: skip
 
-    def __init__(self, name: str, address: Address, join: Sequence[Address]) -> None:
+    def __init__(
+        self, name: str, address: Address, join: Sequence[Address], keeps: int = 0, hasty: bool = False
+    ) -> None:
+        """`keeps`: see `Waiting`. `hasty`: whoever does not answer is not waited for any more. Only one that
+        keeps something may be: should there be two groups then, they have a history in common, and find
+        together again."""
         self._me: Final = name
+        self._hasty: Final = hasty and keeps > 0
         self._mine: Final = checked(*address)
         self._own_names: Final = tuple(join)
         self._asked: dict[Address, Address] = {self._mine: self._mine}
@@ -141,7 +158,7 @@ class Survey:
         self._missed: dict[Address, str] = {}
         self._queue: list[Address] = []
         self._names: set[Address] = {self._mine}
-        self._answers[self._mine] = Waiting(name, self._mine, self._own_names)
+        self._answers[self._mine] = Waiting(name, self._mine, self._own_names, keeps)
         self._add(self._own_names)
 
     def _add(self, names: Sequence[Address]) -> None:
@@ -206,8 +223,8 @@ class Survey:
 
     def obstacles(self) -> list[str]:
         """What keeps this node from founding a group, for people. Sorted: equal lists mean equal trouble."""
-        found = [f"{address} does not answer: {why}" for address, why in self._missed.items()]
         waiting = self._waiting()
+        found = [] if self._hasty else [f"{at} does not answer: {why}" for at, why in self._missed.items()]
         by_name: dict[str, Address] = {}
         for address, answer in sorted(waiting.items()):
             other = by_name.setdefault(answer.name, address)
@@ -215,11 +232,14 @@ class Survey:
                 found.append(f"two nodes are called {answer.name}: at {other} and at {address}")
         if len(self._names) >= MOST_ADDRESSES:
             found.append(f"more than {MOST_ADDRESSES} addresses are named")
-        if not found:
-            back = self._lead_back(waiting)
+        if found:
+            return sorted(found)
+        back = self._lead_back(waiting)
+        if not self._hasty:
             found = [f"{waiting[a].name} at {a} does not name this node" for a in waiting if a not in back]
-        if not found and min(waiting) != self._mine:
-            found = [f"{waiting[min(waiting)].name} at {min(waiting)} is to found the group"]
+        founder = _founder({address: waiting[address] for address in waiting if address in back})
+        if not found and founder != self._mine:
+            found = [f"{waiting[founder].name} at {founder} is to found the group"]
         return sorted(found)
 
     def _lead_back(self, waiting: dict[Address, Waiting]) -> set[Address]:
@@ -235,3 +255,8 @@ class Survey:
                     reached.add(address)
                     edge.append(address)
         return reached
+
+
+def _founder(waiting: dict[Address, Waiting]) -> Address:
+    """Whoever keeps most of a group that was there before; of a new one, the smallest address."""
+    return min(waiting, key=lambda address: (-waiting[address].keeps, address))
