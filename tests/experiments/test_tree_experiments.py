@@ -20,7 +20,7 @@ def test_a_tree_experiment_leaves_tables_figures_and_one_page(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tree, "QUICK_SIZES", (8,))
-    monkeypatch.setattr(tree, "ALL", ("sync-tree", "flood"))
+    monkeypatch.setattr(tree, "THEIRS", ("sync-tree", "flood"))
     out = tmp_path / "out"
     assert run(spark, "tree-massive-join", True, out, "", quiet)
     page = (out / "index.html").read_text()
@@ -32,6 +32,28 @@ def test_a_tree_experiment_leaves_tables_figures_and_one_page(
     assert 0 < float(points["flood"]["latency_s"]) <= float(points["sync-tree"]["latency_s"]) < 1
     assert float(points["sync-tree"]["bytes_per_perfect"]) < 1.3 < float(points["flood"]["bytes_per_perfect"])
     assert 0 < float(points["sync-tree"]["settled_s"]) < 10
+
+
+def test_a_point_tells_when_nodes_came_and_that_they_synchronised(tmp_path: Path) -> None:
+    """What the figures over time are drawn from."""
+    point = tree.Point("tree-massive-join", "sync-tree", 10, 20, payload_bytes=64)
+    result = tree.measure(point, tmp_path / "trace")
+    assert result["complete"], result["why"]
+    assert result["marks"] == [10.0]
+    joined, before = result["series"][10], result["series"][8]
+    assert joined["syncs"] >= 3
+    assert joined["sync_s"] > 0
+    assert before["syncs"] == before["sync_s"] == before["duplicates"] == 0
+
+
+def test_a_flood_does_not_press_the_trees_to_the_ground() -> None:
+    """Scales: logarithmic where spreads differ much, and from zero where they do not."""
+    latency = tree_page.Figure("", "latency_s", "")
+    scale, axis = tree_page._vertical(latency, [{"latency_s": value} for value in (0.2, 0.3, 9.0)])
+    assert scale.to_dict()["type"] == "symlog"
+    assert {0.2, 1.0, 5.0} < set(axis.to_dict()["values"])
+    scale, _ = tree_page._vertical(latency, [{"latency_s": value} for value in (0.0, 0.2, 0.3)])
+    assert scale.to_dict() == {"type": "linear", "zero": True}
 
 
 def test_every_tree_experiment_has_points_figures_and_the_documents_values() -> None:

@@ -59,27 +59,29 @@ _ALL = (
     Experiment(
         "tree-stable",
         "Trees, stable",
-        "Section 5.3.3: trees, flood and pull while nothing happens, by group, load and payload.",
+        "Section 5.3.3: trees, flood and pull while nothing happens, by group, load and payload. "
+        + tree.SETTING,
     ),
     Experiment(
         "tree-churn",
         "Trees under churn",
-        "Section 5.3.3: every 30 s, 4 % of the nodes are killed and as many join.",
+        "Section 5.3.3: every 30 s, 4 % of the nodes are killed and as many join. " + tree.SETTING,
     ),
     Experiment(
         "tree-massive-join",
         "Trees and a massive join",
-        "Sections 5.3.3 and 5.4.2: midway, 30 % of the nodes join at once.",
+        "Sections 5.3.3 and 5.4.2: midway, 30 % of the nodes join at once. " + tree.SETTING,
     ),
     Experiment(
         "tree-catastrophe",
         "Trees and a catastrophe",
-        "Sections 5.3.3 and 5.4.2: midway, 30 % of the nodes are killed at once.",
+        "Sections 5.3.3 and 5.4.2: midway, 30 % of the nodes are killed at once. " + tree.SETTING,
     ),
     Experiment(
         "tree-eco",
         "Trees that forget",
-        "Section 5.4.2: logs that forget after 15 s against logs that keep everything, under churn.",
+        "Section 5.4.2: logs that forget after 15 s against logs that keep everything, under churn. "
+        + tree.SETTING,
     ),
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
@@ -171,7 +173,10 @@ def _write(
         figures = tree_page.FIGURES[experiment.name]
         images = [(figure.title, tree_page.draw(figure, results)) for figure in figures]
         table, rows = tree_page.beside(experiment.name, results)
-        results = [{key: value for key, value in result.items() if key != "series"} for result in results]
+        results = [
+            {key: value for key, value in result.items() if key not in ("series", "marks")}
+            for result in results
+        ]
     else:
         images = [(figure.title, draw(figure, results)) for figure in FIGURES]
         table, rows = beside(TCB[experiment.name], results)

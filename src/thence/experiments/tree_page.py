@@ -26,19 +26,24 @@ class Figure:
     """`size`, `probability`, `payload_bytes`, or `second`: over time, at the largest size."""
 
 
+AXES = {
+    "size": "nodes", "probability": "probability that a node sends, each second",
+    "payload_bytes": "bytes of payload", "second": "seconds since the first message",
+}  # fmt: skip
 OVER_SIZE = (
     Figure("Average broadcast latency", "latency_s", "seconds"),
     Figure("Duplicates", "duplicates_per_10000", "per 10,000 deliveries"),
     Figure("Bytes against a perfect tree", "bytes_per_perfect", "times"),
 )
 OVER_TIME = (
-    Figure("Latency over time", "latency_s", "seconds", "second"),
-    Figure("Duplicates over time", "duplicates", "per second", "second"),
-    Figure("Traffic over time", "megabytes", "MB per second", "second"),
+    Figure("Latency over time", "latency_s", "seconds, of messages sent then", "second"),
+    Figure("Duplicates over time", "duplicates", "per second, all nodes", "second"),
+    Figure("Traffic over time", "megabytes", "MB per second, all nodes", "second"),
 )
 RECOVERY = (
     Figure("Until one tree again", "healed_s", "seconds"),
     Figure("Until the last change", "settled_s", "seconds"),
+    Figure("Nodes that synchronise, over time", "syncs", "nodes", "second"),
 )
 FIGURES: dict[str, tuple[Figure, ...]] = {
     "tree-stable": (
@@ -55,34 +60,41 @@ FIGURES: dict[str, tuple[Figure, ...]] = {
         Figure("Average broadcast latency", "latency_s", "seconds"),
         Figure("Disk use over time", "log_megabytes", "MB, all nodes", "second"),
         Figure("Traffic over time", "megabytes", "MB per second", "second"),
-        Figure("Nodes that synchronise", "syncs", "nodes", "second"),
+        Figure("Average synchronisation, over time", "sync_s", "seconds, of those that began then", "second"),
+        Figure("Latency over time", "latency_s", "seconds, of messages sent then", "second"),
     ),
 }
-LOGARITHMIC = {"latency_s", "duplicates_per_10000"}
+LOGARITHMIC = {"latency_s", "duplicates_per_10000", "duplicates"}
 
 
 def draw(figure: Figure, results: Sequence[Result]) -> bytes:
-    """The figure as PNG."""
+    """The figure as PNG; what happened, and when, is marked by dashed lines."""
     rows = _rows(figure, results)
     names = [name for name in COLOURS if any(row["spread"] == name for row in rows)]
     colours = alt.Scale(domain=names, range=[COLOURS[name] for name in names])
-    axis = alt.X(f"{figure.over}:Q", title=figure.over.replace("_", " "), scale=alt.Scale(zero=False))
-    logarithmic = figure.measure in LOGARITHMIC
-    scale = alt.Scale(type="symlog", constant=0.1) if logarithmic else alt.Scale(type="linear")
+    ticks = alt.Axis() if figure.over == "second" else alt.Axis(values=_values(figure.over, rows))
+    scale, axis = _vertical(figure, rows)
     base = alt.Chart(alt.InlineData(values=rows)).encode(
-        x=axis,
-        y=alt.Y(f"{figure.measure}:Q", title=figure.label, scale=scale),
+        x=alt.X(f"{figure.over}:Q", title=AXES[figure.over], scale=alt.Scale(zero=False), axis=ticks),
+        y=alt.Y(f"{figure.measure}:Q", title=figure.label, scale=scale, axis=axis),
         color=alt.Color("spread:N", scale=colours, title=None),
     )
     # Where nothing is forgotten the two trees are the same: dashes let the one below be seen.
     dashes = alt.Scale(domain=names, range=[[4, 4] if "eco" in name else [1, 0] for name in names])
-    chart = base.mark_line(strokeWidth=2).encode(
+    lines = base.mark_line(strokeWidth=2).encode(
         strokeDash=alt.StrokeDash("spread:N", scale=dashes, title=None)
     )
-    if figure.over != "second":
-        chart = alt.layer(chart, base.mark_point(filled=True, size=30, opacity=1))
-    chart = (
-        chart.properties(title=figure.title, width=330, height=210)
+    layers: list[alt.Chart] = [lines]
+    if figure.over == "second":
+        marks = [{"second": mark} for mark in _most(results)[0].get("marks", ())]
+        rules = alt.Chart(alt.InlineData(values=marks)).mark_rule(strokeDash=[2, 3], color="#888")
+        layers = [rules.encode(x="second:Q"), lines] if marks else layers
+    else:
+        layers.append(base.mark_point(filled=True, size=30, opacity=1))
+    where = f", {_most(results)[0]['size']} nodes" if figure.over != "size" else ""
+    chart: Any = (
+        alt.layer(*layers)
+        .properties(title=figure.title + where, width=330, height=210)
         .configure(background="white", font="sans-serif")
         .configure_title(fontSize=13, anchor="start")
     )
@@ -91,9 +103,29 @@ def draw(figure: Figure, results: Sequence[Result]) -> bytes:
     return bytes(vl_convert.vegalite_to_png(chart.to_json(), scale=2))
 
 
-def _rows(figure: Figure, results: Sequence[Result]) -> list[dict[str, Any]]:
+def _values(key: str, rows: Sequence[Result]) -> list[float]:
+    return sorted({row[key] for row in rows})
+
+
+def _vertical(figure: Figure, rows: Sequence[Result]) -> tuple[alt.Scale, alt.Axis]:
+    """Logarithmic where a flood or a pull would press the trees to the ground."""
+    values = [row[figure.measure] for row in rows if row[figure.measure] > 0]
+    if figure.measure not in LOGARITHMIC or not values or max(values) < 20 * min(values):
+        return alt.Scale(type="linear", zero=True), alt.Axis()
+    steps = (1, 2, 5) if figure.measure == "latency_s" else (1,)
+    powers = [step * 10.0**power for power in range(-2, 7) for step in steps]
+    shown = [0.0, *[tick for tick in powers if min(values) / 2 <= tick <= max(values)]]
+    return alt.Scale(type="symlog", constant=min(values)), alt.Axis(values=shown, format=",~r")
+
+
+def _most(results: Sequence[Result]) -> list[Result]:
+    """Those of the largest group."""
     most = max(result["size"] for result in results)
-    usual = {"probability": 1.0, "payload_bytes": 1024, "size": most}
+    return [result for result in results if result["size"] == most]
+
+
+def _rows(figure: Figure, results: Sequence[Result]) -> list[dict[str, Any]]:
+    usual = {"probability": 1.0, "payload_bytes": 1024, "size": _most(results)[0]["size"]}
     fixed = {key: value for key, value in usual.items() if key != figure.over}
     if figure.over == "size":
         fixed = {"probability": 1.0, "payload_bytes": 1024}
@@ -123,23 +155,33 @@ class Documented:
 
 
 LATENCY = "Their repair waits for seconds; and their root, like ours, is anywhere on the grid."
+CHURN = (
+    "Mostly the time that newcomers need for the past, which here is that of 90 s at most, there of ten "
+    "minutes. Logs that forget keep it short."
+)
 FLOOD = "The same quantity: the shortest paths of a random overlay on the same grid."
-PULL = "Theirs grows with what waits to be sent over real links; ours have no limit of bandwidth."
+PULL = "Each of theirs takes longer the more it carries; ours is limited by its period."
+BYTES = "Published totals, five times as much as printed (they are divided by the number of runs twice)."
 TABLE = "Until the last synchronisation. Theirs waits 3 s for a beat that was announced, 5 s for a root."
 TREE = "Until the branches are one tree; what comes after are changes for quicker ways, without a break."
+DISK = "Only a figure, without numbers: the one grows for ever, the other levels off."
 
 STABILISATION = (("one tree again", "healed_s", TREE), ("last change", "settled_s", TABLE))
 
 DOCUMENTED: dict[str, list[Documented]] = {
     "tree-stable": [
-        Documented("latency", "eco-sync-tree", 200, "latency_s", "s", "0.425 s", LATENCY),
+        Documented("latency", "sync-tree", 200, "latency_s", "s", "0.425 s", LATENCY),
         Documented("latency", "flood", 200, "latency_s", "s", "0.179 s", FLOOD),
         Documented("latency", "pull", 200, "latency_s", "s", "5.42 s", PULL),
+        Documented("bytes / perfect tree's", "sync-tree", 200, "bytes_per_perfect", "×", "1.1 ×", BYTES),
+        Documented("bytes / perfect tree's", "flood", 200, "bytes_per_perfect", "×", "4.4 ×", BYTES),
+        Documented("duplicates per 10⁴", "sync-tree", 200, "duplicates_per_10000", "", "0.04", BYTES),
+        Documented("duplicates per 10⁴", "flood", 200, "duplicates_per_10000", "", "29,900", BYTES),
     ],
     "tree-churn": [
-        Documented("latency", "sync-tree", 200, "latency_s", "s", "2.56 s", LATENCY),
-        Documented("latency", "eco-sync-tree", 200, "latency_s", "s", "1.98 s", LATENCY),
-        Documented("latency", "flood", 200, "latency_s", "s", "3.07 s", LATENCY),
+        Documented("latency", "sync-tree", 200, "latency_s", "s", "2.56 s", CHURN),
+        Documented("latency", "eco-sync-tree", 200, "latency_s", "s", "1.98 s", CHURN),
+        Documented("latency", "flood", 200, "latency_s", "s", "3.07 s", CHURN),
     ],
     "tree-massive-join": [
         Documented(what, spread, size, measure, "s", f"{theirs} s", why)
@@ -153,7 +195,12 @@ DOCUMENTED: dict[str, list[Documented]] = {
         for size, theirs in zip((50, 100, 200), times, strict=True)
         for what, measure, why in STABILISATION
     ],
-    "tree-eco": [],
+    "tree-eco": [
+        Documented("latency", "sync-tree", 200, "latency_s", "s", "2.56 s", CHURN),
+        Documented("latency", "eco-sync-tree", 200, "latency_s", "s", "1.98 s", CHURN),
+        Documented("logs at the end", "sync-tree", 200, "log_megabytes", "MB", "grows", DISK),
+        Documented("logs at the end", "eco-sync-tree", 200, "log_megabytes", "MB", "levels off", DISK),
+    ],
 }
 
 

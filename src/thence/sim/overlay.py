@@ -85,6 +85,9 @@ class OverlayRun:
         """By second: what is in all logs and snapshots."""
         self.syncs: dict[int, int] = {}
         """By second: nodes that are synchronising, at worst."""
+        self.sync_durations: dict[int, list[int]] = {}
+        """By second: how long the synchronisations that began in it took, as far as looks can tell."""
+        self._syncing_since: dict[int, int] = {}
         self._views = views
         self.settings = settings
         self.kind = kind or overlay(settings.spread)
@@ -174,10 +177,18 @@ class OverlayRun:
     def _measure(self) -> None:
         """Nothing that the nodes could notice."""
         second = self.world.now // 1_000_000
-        there = [here.spread for here in self.world.nodes.values()]
-        busy = sum(1 for spread in there if isinstance(spread, Streams) and spread.syncing)
-        self.syncing_us += busy * LOOK_US
-        self.syncs[second] = max(busy, self.syncs.get(second, 0))
+        busy = {
+            node
+            for node, here in self.world.nodes.items()
+            if isinstance(here.spread, Streams) and here.spread.syncing
+        }
+        self.syncing_us += len(busy) * LOOK_US
+        self.syncs[second] = max(len(busy), self.syncs.get(second, 0))
+        for node in busy:
+            self._syncing_since.setdefault(node, self.world.now)
+        for node in [node for node in self._syncing_since if node not in busy]:
+            since = self._syncing_since.pop(node)
+            self.sync_durations.setdefault(since // 1_000_000, []).append(self.world.now - since)
         if second not in self.log_bytes:
             self.log_bytes[second] = sum(self._keepers[node].size_bytes for node in self.world.nodes)
 
