@@ -59,7 +59,7 @@ STREAMS = of(
     ("a synchronisation is not checked as a whole", "garbage", "garbage",
      ("        for message in sync.messages:\n            self._check(peer, message)\n", "")),
     ("a message of this node's own is believed", "garbage", "garbage",
-     (" or (origin == self._me and seq > self._clock[origin])", "")),
+     (" or (mine and seq > self._clock[origin])", "")),
     ("own messages do not advance the clock", "weather", "PeerError",
      ("        self._clock[self._me] = message.dot >> ORIGIN_BITS\n", "")),
 )  # fmt: skip
@@ -124,7 +124,7 @@ ECO = of(
      ("                link.clock, link.live = None, False\n                self._leaving.pop(other, None)\n"
       "                effects.append(Transmit((other,), Resync()))\n",
       "                pass\n")),
-    ("T1c: who lacks what the log has forgotten gets the rest", "burst", "lost",
+    ("T1c: who lacks what the log has forgotten gets the rest", "burst", "PeerError",
      ("        if peer not in self._leaving and not self._history.reaches(link.clock):\n",
       "        if False:\n")),
     ("the log's part after a state is not sent", "large", "lost",

@@ -323,7 +323,7 @@ class _Kept:
 
 
 class DurableOverlayRun(OverlayRun):
-    """A run whose nodes are made like live ones. `replica`, `eco_replica`: classes in the place of ours."""
+    """A run whose nodes are made like live ones, perhaps of other classes than ours."""
 
     def __init__(
         self,
@@ -335,12 +335,15 @@ class DurableOverlayRun(OverlayRun):
         replica: type[TreeReplica] = TreeReplica,
         eco_replica: type[EcoReplica] = EcoReplica,
         policy: Policy = "always",
+        overlays: type[Overlay] = Overlay,
+        histories: type[StepHistory] = StepHistory,
     ) -> None:
         """With another `policy` than `always` machines forget, and the trace tells of what never was."""
         super().__init__(settings, trace, run, kind, views)
         if not self.kind.tree:
             raise UsageError(f"live nodes spread by trees, not by {self.kind.name}")
         self._replica, self._eco_replica = replica, eco_replica
+        self._overlays, self._step_histories = overlays, histories
         size = self.plan.size
         self._order: Engine = tree_engine(settings.order)
         names = [f"n{node}" for node in range(size)]
@@ -370,12 +373,12 @@ class DurableOverlayRun(OverlayRun):
 
         size, kept = self.plan.size, self.kept[node]
         log = kept.store.open(now)
-        history = StepHistory(log, Codec(size, self._order.stamps_are_dots))
+        history = self._step_histories(log, Codec(size, self._order.stamps_are_dots))
         states = LogStates()
         streams = self.kind.make(node, size, history, stream("spread"), states)
         assert isinstance(streams, Streams)
         others = [peer for peer in range(size) if peer != node]
-        overlay = Overlay(node, self._views(node, stream("members"), others), streams, stream("seek"))
+        overlay = self._overlays(node, self._views(node, stream("members"), others), streams, stream("seek"))
         rows, store = kept.store.rows, kept.store
         if self.kind.eco:
             kept.before, kept.keeper = kept.installs, RegisterKeeper(size)

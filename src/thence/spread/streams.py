@@ -338,11 +338,11 @@ class Streams:
         size = 0
         if not self._history.reaches(clock):
             return Sync(0, (), False)
-        for message in self._history.missing(clock):
+        for lacked in self._history.missing(clock):
             if size >= self._streams.piece_bytes:
                 return Sync(0, tuple(piece), False)
-            piece.append(message)
-            size += len(message.payload) + OVERHEAD
+            piece.append(lacked)
+            size += len(lacked.payload) + OVERHEAD
         return Sync(0, tuple(piece), True)
 
     def take_in(self, peer: int, messages: Sequence[Message]) -> list[SpreadEffect]:

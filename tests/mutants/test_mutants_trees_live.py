@@ -1,0 +1,75 @@
+"""The tests of trees on live nodes tested: every planted bug is found by the check named beside it."""
+
+import sys
+from types import ModuleType
+from typing import Any
+
+import pytest
+from support.conformance_trees_live import (
+    DURABLE_ECO_CHECKS,
+    DURABLE_TREE_CHECKS,
+    ECO_NODE_CHECKS,
+    OVERLAY_CHECKS,
+    TREE_NODE_CHECKS,
+    WORDS_CHECKS,
+)
+from support.mutants import Kit, Mutant, mutate, verdict_on
+from support.mutants_trees_live import DURABLE, ECO_NODE, OVERLAY, TREE_NODE, WORDS
+
+from thence.sim import overlay, overlay_durable
+
+KITS: dict[str, Kit] = {
+    "thence.replica.tellings": (lambda module: module.Words, WORDS_CHECKS),
+    "thence.replica.overlay": (lambda module: module.Overlay, OVERLAY_CHECKS),
+    "thence.replica.tree": (lambda module: module, TREE_NODE_CHECKS),
+    "thence.replica.eco": (lambda module: module.EcoReplica, ECO_NODE_CHECKS),
+}
+
+
+def tree_over(streams: ModuleType) -> Any:
+    """A tree over other streams than ours."""
+    name = "mutated_streams"
+    sys.modules[name] = streams
+    try:
+        line = "from thence.spread.streams import "
+        return mutate("thence.spread.sync_tree", ((line, f"from {name} import "),)).SyncTree
+    finally:
+        del sys.modules[name]
+
+
+PROTOCOLS: dict[str, Kit] = {
+    "thence.spread.streams": (tree_over, DURABLE_TREE_CHECKS),
+    "thence.spread.sync_tree": (lambda module: module.SyncTree, DURABLE_TREE_CHECKS),
+    "thence.spread.eco_sync_tree": (lambda module: module.EcoSyncTree, DURABLE_ECO_CHECKS),
+}
+
+
+def called(mutant: Mutant) -> str:
+    return f"{mutant.module.split('.')[-1]}: {mutant.name}"
+
+
+@pytest.mark.parametrize("mutant", WORDS + OVERLAY + TREE_NODE + ECO_NODE, ids=called)
+def test_planted_bug_is_found(mutant: Mutant) -> None:
+    assert verdict_on(mutant, KITS) == mutant.finds
+
+
+@pytest.fixture
+def any_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Worlds look into streams; let them look into others than ours."""
+    monkeypatch.setattr(overlay, "Streams", object)
+    monkeypatch.setattr(overlay_durable, "Streams", object)
+
+
+@pytest.mark.usefixtures("any_streams")
+@pytest.mark.parametrize("mutant", DURABLE, ids=called)
+def test_bugs_of_the_protocols_are_found_over_logs_as_well(mutant: Mutant) -> None:
+    assert verdict_on(mutant, PROTOCOLS) != "nothing"
+
+
+@pytest.mark.usefixtures("any_streams")
+@pytest.mark.parametrize("module", [*KITS, *PROTOCOLS])
+def test_the_module_without_a_bug_passes(module: str) -> None:
+    take, checks = {**KITS, **PROTOCOLS}[module]
+    subject = take(mutate(module, ()))
+    for check in checks.values():
+        check(subject)

@@ -1,0 +1,366 @@
+"""What nodes of a tree promise when they are made like live ones: `WORDS_CHECKS`, functions of the class
+`Words`; `OVERLAY_CHECKS`, of the class `Overlay`; `TREE_NODE_CHECKS`, of the module `replica.tree`;
+`ECO_NODE_CHECKS`, of the class `EcoReplica`; `DURABLE_TREE_CHECKS`, of the class `SyncTree`, and
+`DURABLE_ECO_CHECKS`, of the class `EcoSyncTree`: the same storms as in memory, over logs on bad disks."""
+
+from collections.abc import Iterable
+from io import BytesIO
+from random import Random
+from typing import Any
+
+from support.traces import read
+from thence.check.oracle import judge
+from thence.core.codec import Codec
+from thence.core.dots import pack
+from thence.core.errors import StorageError
+from thence.core.history import History
+from thence.core.machine import Close, Connect, Transmit
+from thence.core.message import Message
+from thence.core.overlay import Accept, Graft, Neighbour, Pull, Refuse, StatePiece, Sync, Tellings, Tree
+from thence.core.states import States
+from thence.members.hyparview import HyParView
+from thence.oplog.log import OpLog
+from thence.oplog.settings import Settings as LogSettings
+from thence.replica.eco import LogStates
+from thence.replica.live import tree_engine
+from thence.replica.overlay import Overlay
+from thence.replica.tree import StepHistory
+from thence.sim.disk import Disk
+from thence.sim.faults import Crash, Cut, apart
+from thence.sim.overlay_durable import DurableNode, DurableOverlayRun, RegisterKeeper
+from thence.sim.overlay_history import MemoryHistory
+from thence.sim.overlay_plan import Arrive, OverlayPlan
+from thence.sim.overlay_scenarios import OVERLAY_SCENARIOS, OverlayScenario, configure
+from thence.sim.overlay_settings import OverlaySettings
+from thence.spread.eco_sync_tree import EcoSyncTree
+from thence.spread.overlays import OverlayKind
+from thence.spread.streams import StreamSettings
+from thence.spread.sync_tree import SyncTree, TreeSettings
+from thence.trace.recorder import NoRecorder
+
+SECOND = 1_000_000
+
+
+def judged(run: DurableOverlayRun, sink: BytesIO) -> list[Any]:
+    run.patience_us = 25 * SECOND
+    outcome = run()
+    sink.seek(0)
+    events = read(sink)
+    for verdict in judge(events):
+        for name, number in verdict.violations.items():
+            assert not number, f"{name}: {number}"
+    assert outcome.complete, f"incomplete: {outcome.why}"
+    return events
+
+
+def storms(seeds: Iterable[int], spread: str, order: str, **parts: Any) -> None:
+    for seed in seeds:
+        sink = BytesIO()
+        settings = configure("tree-storm", spread=spread, order=order, seed=seed)
+        judged(DurableOverlayRun(settings, sink, **parts), sink)
+
+
+def forgetful(seeds: Iterable[int], spread: str, order: str, **parts: Any) -> None:
+    for seed in seeds:
+        settings = configure("tree-storm", spread=spread, order=order, seed=seed)
+        run = DurableOverlayRun(settings, policy="no", **parts)
+        run.patience_us = 40 * SECOND
+        outcome = run()
+        assert outcome.complete, f"incomplete: {outcome.why}"
+
+
+# Words
+
+
+def newest(words: Any) -> None:
+    one = words(0, 7 << 40)
+    assert one.hear(3, Tellings(((1, 5, (9,)), (2, 4, ()))), 0) == [(1, (9,)), (2, ())], "lost: a new word"
+    assert one.hear(3, Tellings(((1, 5, (9,)), (2, 3, (8,)))), 1) == [], "twice: an old word"
+    assert one.hear(4, Tellings(((1, 6, (10,)), (0, 99 << 40, (1,)))), 2) == [(1, (10,))], "twice: its own"
+    assert dict(one.items()) == {1: (10,), 2: ()}, "lost: the newest"
+
+
+def onward(words: Any) -> None:
+    """To everybody but the one it came from, once, and together with others."""
+    one = words(0, 0)
+    one.hear(3, Tellings(((1, 5, (9,)),)), 0)
+    one.say((4,), 10)
+    assert one.take((3, 4), 10) == [], "thrift: words do not wait for each other"
+    due = one.due
+    assert 0 < due < 100_000, "late: words wait too long"
+    told = dict(one.take((3, 4), due))
+    assert [entry[0] for entry in told[4].told] == [1, 0], "lost: a word"
+    assert [entry[0] for entry in told[3].told] == [0], "thrift: back to where it came from"
+    assert one.take((3, 4), due + 1) == [], "twice: passed on again"
+    assert one.due > 1 << 60, "rest: it wakes for nothing"
+
+
+def numbered(words: Any) -> None:
+    """A word of a later life replaces all of an earlier one, for whoever heard those."""
+    before, after, other = words(0, 1 << 40), words(0, 2 << 40), words(1, 0)
+    for _ in range(100):
+        before.say((7,), 0)
+    other.hear(0, before.everything(), 0)
+    after.say((8,), 0)
+    assert other.hear(0, after.everything(), 0) == [(0, (8,))], "lost: the word of a later life"
+
+
+WORDS_CHECKS = {"newest": newest, "onward": onward, "numbered": numbered}
+
+
+# Overlays
+
+
+def made(overlay: Any, me: int = 1, size: int = 4) -> Any:
+    others = [peer for peer in range(size) if peer != me]
+    tree = SyncTree(me, size, MemoryHistory(size))
+    one = overlay(me, HyParView(me, Random(1), others), tree, Random(2))
+    one.resume(0)
+    one.wishes.clear()
+    return one
+
+
+def closing(overlay: Any) -> None:
+    """What still comes over a link that is about to be closed counts for nothing."""
+    one = made(overlay)
+    one.members._asked[3] = (Neighbour(False), SECOND)
+    one.up(3, 0)
+    one.receive(3, Refuse(), 0)
+    assert Close(3) in one.wishes, "links: it is not closed"
+    one.receive(3, Accept(), 1)
+    assert 3 not in one.members.active, "closed: a neighbour over a link that is closed"
+
+
+def strangers(overlay: Any) -> None:
+    """A stream's packet of somebody who is no neighbour any more is passed over."""
+    one = made(overlay)
+    one.up(2, 0)
+    assert one.receive(2, Tree(0, 1), 0) == [], "closed: it was not from a neighbour"
+
+
+def seeks(overlay: Any) -> None:
+    """A root looks for those that are smaller; one that follows another does not."""
+    one = made(overlay)
+    for now in range(0, 20 * SECOND, SECOND // 2):
+        one.members._asked.clear()
+        one.members._lost.clear()
+        one.wishes.clear()
+        one.members._contacts = ()
+        one.wake(now)
+        if Connect(0) in one.wishes:
+            break
+    else:
+        raise AssertionError("seek: nobody is looked for")
+    one = made(overlay, me=2)
+    one.up(0, 0)
+    one.receive(0, Neighbour(True), 0)
+    one.streams._root = 0
+    one.members._contacts = ()
+    one.wishes.clear()
+    for now in range(0, 20 * SECOND, SECOND // 2):
+        one.streams._had_at = now
+        one.wake(now)
+    assert not one.wishes, "thrift: looks for what is there"
+
+
+def asks_all(overlay: Any) -> None:
+    """A node that may have forgotten asks everybody, and again if a step is taken back."""
+    one = made(overlay)
+    one.regain()
+    one.resume(0)
+    one.wake(0)
+    assert {wish.peer for wish in one.wishes} == {0, 2, 3}, "lost: somebody is not asked"
+    for peer in (0, 2, 3):
+        asked = [effect.packet for effect in one.up(peer, 1) if isinstance(effect, Transmit)]
+        assert any(isinstance(packet, Pull) for packet in asked), "lost: nothing is asked for"
+        assert one.recovering, "early: not everybody has answered"
+        one.receive(peer, Sync(0, (), False), 2)
+        assert one.recovering, "early: that was not all"
+        one.receive(peer, Sync(0, (), True), 2)
+    assert not one.recovering, "waiting: for nobody"
+    one.recall((0, 0, 0, 0), (), 3)
+    assert one.recovering, "early: what was given back was taken back"
+
+
+def overlay_storms(overlay: Any) -> None:
+    storms(range(3), "sync-tree", "graph", overlays=overlay)
+
+
+def overlay_forgets(overlay: Any) -> None:
+    forgetful((43, 65, 70, 76), "sync-tree", "graph", overlays=overlay)
+
+
+OVERLAY_CHECKS = {
+    "closing": closing, "strangers": strangers, "seeks": seeks, "asks all": asks_all,
+    "storms": overlay_storms, "forgets": overlay_forgets,
+}  # fmt: skip
+
+
+# Replicas over trees
+
+
+def calm(order: str, **parts: Any) -> list[Any]:
+    """Seven nodes with two neighbours each at worst, a crash and a cut, and everybody there at the end."""
+    settings = OverlaySettings(
+        scenario="hand-made", nodes=7, messages=12, interval_ms=200.0, payload_bytes=8, warmup_ms=2000.0,
+        latency="fixed", silence_ms=500.0, order=order, spread="sync-tree", seed=11,
+    )  # fmt: skip
+    cut = Cut(4 * SECOND, 6 * SECOND, apart((0, 1), (2, 3, 4, 5, 6)))
+    crash = Crash(3 * SECOND, 5 * SECOND, 4)
+
+    def plan(settings: OverlaySettings, random: Random) -> OverlayPlan:
+        arrivals = tuple(Arrive(node * 50_000, node) for node in range(settings.nodes))
+        return OverlayPlan(settings.nodes, (*arrivals, crash, cut), settings.sending_us, settings.until_us)
+
+    sink = BytesIO()
+    OVERLAY_SCENARIOS["hand-made"] = OverlayScenario("hand-made", "", {}, plan)
+    try:
+        run = DurableOverlayRun(settings, sink, **parts)
+    finally:
+        del OVERLAY_SCENARIOS["hand-made"]
+    judged(run, sink)
+    run.world.run(run.world.now + 8 * SECOND)
+    return [here._replica for here in run.world.nodes.values() if isinstance(here, DurableNode)]
+
+
+def stable(module: Any) -> None:
+    replicas = calm("graph", replica=module.TreeReplica, histories=module.StepHistory)
+    late = [replica for replica in replicas if not replica.settled]
+    assert not late, f"unstable: at {len(late)} nodes"
+
+
+def tree_storms(module: Any) -> None:
+    storms(range(5), "sync-tree", "none", replica=module.TreeReplica, histories=module.StepHistory)
+
+
+def tree_forgets(module: Any) -> None:
+    forgetful((43, 65, 70, 76), "sync-tree", "graph", replica=module.TreeReplica)
+
+
+def _log(size: int) -> OpLog:
+    log = OpLog.open(Disk(Random(1)), LogSettings(), 0)
+    log.boot(1, b"machine", 0)
+    for node in range(size):
+        log.member(f"n{node}")
+    log.sync(0)
+    return log
+
+
+def alone(module: Any, me: int = 0, size: int = 3) -> Any:
+    """One node over a disk of its own, with 1 and 2 as neighbours; it is committed only when the check says
+    so, as by a driver that reads several packets at once."""
+    log = _log(size)
+    engine = tree_engine("graph")
+    history = module.StepHistory(log, Codec(size, engine.stamps_are_dots))
+    overlay = Overlay(me, HyParView(me, Random(1), ()), SyncTree(me, size, history), Random(2))
+    replica = module.TreeReplica(me, size, engine, overlay, NoRecorder(), log, history, 0, 0)
+    replica.start(0)
+    replica.resume(0)
+    for peer in (1, 2):
+        replica.up(peer, 0)
+        replica.receive(peer, Neighbour(True), 0)
+    return replica
+
+
+def middle(module: Any) -> None:
+    """A stream that begins in the middle of a step has what the step brought before it."""
+    replica = alone(module)
+    replica.receive(1, Graft(1, (0, 0, 0)), 0)
+    replica.receive(1, Sync(1, (), True), 0)
+    replica.commit(0)
+    replica.receive(1, Message(pack(1, 1), (), b"x"), 0)
+    effects = replica.receive(2, Graft(1, (0, 0, 0)), 0)
+    sent = [
+        message.dot
+        for effect in effects
+        if isinstance(effect, Transmit) and isinstance(effect.packet, Sync)
+        for message in effect.packet.messages
+    ]
+    assert sent == [pack(1, 1)], "lost: what the step had brought"
+
+
+def old_copy(module: Any) -> None:
+    """Somebody who knows more of this node than its log does: it must not count on."""
+    bodies = Message(pack(0, 1), (), b"x")
+    for packet in (Graft(1, (1, 0, 0)), Sync(1, (bodies,), True), bodies):
+        replica = alone(module)
+        try:
+            replica.receive(1, packet, 0)
+        except StorageError:
+            continue
+        raise AssertionError(f"copy: a {type(packet).__name__} is passed over")
+
+
+TREE_NODE_CHECKS = {
+    "stable": stable, "storms": tree_storms, "forgets": tree_forgets, "middle": middle, "old copy": old_copy,
+}  # fmt: skip
+
+
+def eco_storms(replica: Any) -> None:
+    storms([*range(8), 42], "eco-sync-tree", "none", eco_replica=replica)
+
+
+def state_in_a_step(replica: Any) -> None:
+    """A message and, in the same step, a state: the application has both, and so has the snapshot."""
+    log = _log(3)
+    history, states, keeper = StepHistory(log, Codec(3, True)), LogStates(), RegisterKeeper(3)
+    tree = EcoSyncTree(0, 3, history, states)
+    overlay = Overlay(0, HyParView(0, Random(1), ()), tree, Random(2))
+    one = replica(0, 3, overlay, NoRecorder(), log, history, states, keeper, SECOND, 0)
+    one.start(0)
+    one.resume(0)
+    one.up(1, 0)
+    one.receive(1, Neighbour(True), 0)
+    one.receive(1, Graft(1, (0, 0, 0)), 0)
+    one.receive(1, Sync(1, (), True), 0)
+    one.commit(0)
+    one.receive(1, Message(pack(1, 1), (), b"x"), 0)
+    theirs = RegisterKeeper(3)
+    for seq in range(1, 6):
+        theirs.apply(Message(pack(2, seq), (), b"y"))
+    one.receive(1, StatePiece(1, (0, 0, 5), 0, 1, theirs.encode()), 0)
+    assert keeper.app.clock == (0, 1, 5), f"state: {keeper.app.clock}"
+    kept = one.newest_state()
+    assert kept == ((0, 1, 5), keeper.encode()), "state: the snapshot is another"
+    assert one.commit(0) is not None
+    assert log.taken == log.tail or not one.inbox, "twice: something is still to be delivered"
+
+
+def state_twice(replica: Any) -> None:
+    """A state that was taken over counts after a restart: what it stands in for is not taken again."""
+    log = _log(2)
+    state = RegisterKeeper(2)
+    state.apply(Message(pack(1, 1), (), b"x"))
+    log.snapshot(log.tail, (0, 1), state.encode(), 0)
+    history, states, keeper = StepHistory(log, Codec(2, True)), LogStates(), RegisterKeeper(2)
+    tree = EcoSyncTree(0, 2, history, states)
+    overlay = Overlay(0, HyParView(0, Random(1), ()), tree, Random(2))
+    replica(0, 2, overlay, NoRecorder(), log, history, states, keeper, SECOND, 0)
+    assert tree.clock == (0, 1), f"counted: {tree.clock}"
+    assert keeper.app.clock == (0, 1), "state: not the one from before"
+
+
+ECO_NODE_CHECKS = {"storms": eco_storms, "in a step": state_in_a_step, "counted": state_twice}
+
+
+# Protocols, over logs
+
+
+def _kind(tree: Any, eco: bool) -> OverlayKind:
+    def make(me: int, size: int, history: History, random: Random, states: States) -> Any:
+        settings = TreeSettings(streams=StreamSettings(piece_bytes=200, window=2))
+        return tree(me, size, history, states, settings) if eco else tree(me, size, history, settings)
+
+    return OverlayKind("eco-sync-tree" if eco else "sync-tree", make, tree=True, eco=eco)
+
+
+def durable_trees(tree: Any) -> None:
+    storms(range(5), "sync-tree", "none", kind=_kind(tree, eco=False))
+
+
+def durable_eco(tree: Any) -> None:
+    storms(range(5), "eco-sync-tree", "none", kind=_kind(tree, eco=True))
+
+
+DURABLE_TREE_CHECKS = {"durable storms": durable_trees}
+DURABLE_ECO_CHECKS = {"durable storms": durable_eco}

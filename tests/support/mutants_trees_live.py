@@ -1,0 +1,109 @@
+"""Planted bugs in nodes of a tree that are made like live ones; see `support.mutants`.
+
+`DURABLE` are bugs of the protocols themselves, from `support.mutants_trees`, that must be found over logs on
+bad disks as well.
+"""
+
+from dataclasses import replace
+
+from support.mutants import Mutant, of
+from support.mutants_trees import ECO, STREAMS, TREE
+
+WORDS = of(
+    "thence.replica.tellings",
+    ("an old word replaces a newer one", "newest", "twice",
+     ("(known is None or known.number < number)", "True")),
+    ("a node believes what others say of its client", "newest", "twice",
+     ("if member != self._me and (known", "if (known")),
+    ("a word goes back to where it came from", "onward", "thrift", ("if via != peer]", "if True]")),
+    ("words go out one by one", "onward", "thrift", ("now + GATHER_US)", "now)")),
+    ("words are passed on again and again", "onward", "twice",
+     ("fresh, self._fresh, self._due = self._fresh, {}, NEVER", "fresh = self._fresh")),
+    ("words are counted anew in each life", "numbered", "lost", ("self._next = first", "self._next = 0")),
+)
+
+OVERLAY = of(
+    "thence.replica.overlay",
+    ("a link that is about to be closed is listened to", "closing", "closed",
+     ("        if peer not in self._linked:\n            return []\n", "")),
+    ("streams hear everybody", "strangers", "PeerError",
+     ("        if peer not in self.members.neighbours:\n            return []  # it",
+      "        if False:\n            return []  # it")),
+    ("nobody looks for smaller nodes", "seeks", "seek",
+     ("if self.root == self._me and smaller:", "if False:")),
+    ("everybody looks for smaller nodes", "seeks", "thrift",
+     ("if self.root == self._me and smaller:", "if smaller:")),
+    ("some are not asked what they have", "asks all", "lost",
+     ("dict.fromkeys(self.members.contacts)", "dict.fromkeys(self.members.contacts[1:])")),
+    ("an answer that is not the last one counts", "asks all", "early",
+     ("        if not answer.last:\n", "        if False:\n")),
+    ("what was taken back counts as given back", "asks all", "early",
+     ("        if self.streams.regaining:\n            self.regain()",
+      "        if False:\n            self.regain()")),
+    ("what is given back is passed over", "forgets", "incomplete",
+     ("effects = self.streams.take_in(peer, answer.messages)", "effects: list[SpreadEffect] = []")),
+    ("neighbours are not told to the stream", "storms", "lost",
+     ("effects += self.streams.up(effect.peer, now)", "pass")),
+)
+
+TREE_NODE = of(
+    "thence.replica.tree",
+    ("a stream leaves out what the step has brought", "middle", "lost",
+     ("        for message in self.gathered:\n", "        for message in ():\n")),
+    ("whoever is streamed to does not get the words from before", "stable", "unstable",
+     ("if fresh and self._witness is not None:", "if False:")),
+    ("words are not passed on", "stable", "unstable",
+     ("        effects += [Transmit((peer,), tellings) for peer, tellings in words.take(live, now)]\n",
+      "        words.take(live, now)\n")),
+    ("phantoms go to those who are linked", "stable", "PeerError",
+     ("                self._words.say(effect.packet.context, now)\n",
+      "                effects.append(effect)\n")),
+    ("somebody's knowledge of lost messages is passed over", "old copy", "PeerError",
+     ("            raise StorageError(\n", "            raise PeerError(\n")),
+    ("a graft that knows more is passed over", "old copy", "copy",
+     ("        if isinstance(packet, Graft):\n", "        if False:\n")),
+    ("what others have is not asked for", "forgets", "incomplete",
+     ("        self._overlay.regain()\n", "        pass\n")),
+)
+
+ECO_NODE = of(
+    "thence.replica.eco",
+    ("a state in the log is not counted at a restart", "counted", "counted",
+     ("        kept[:] = map(max, kept, _wide(clock, self._size))\n", "")),
+    ("the application goes on with its own state", "storms", "InvariantError",
+     ("        self._keeper.adopt(merged)\n", "")),
+    ("a state replaces what the node has", "storms", "InvariantError",
+     ("            merged = self._keeper.merged(state)\n", "            merged = state\n")),
+    ("a restart begins without the snapshot", "storms", "InvariantError",
+     ("            self._keeper.adopt(snapshot.data)\n", "            pass\n")),
+    ("a restart applies again what the snapshot has", "storms", "InvariantError",
+     ("            after = snapshot.covers\n", "            pass\n")),
+    ("own messages are not applied", "storms", "InvariantError",
+     ("        delivered = super()._sent(message, now)\n        self._keeper.apply(message)\n",
+      "        delivered = super()._sent(message, now)\n")),
+    ("a state is kept before the step is", "in a step", "state",
+     ("        self._owed += super().commit(now)\n        while self.inbox:\n            self.take(now)\n",
+      "")),
+    ("a snapshot lacks what came before it", "in a step", "state",
+     ("        while self.inbox:\n            self.take(now)\n", "")),
+    ("states are not told in the trace", "storms", "order",
+     ("        self._recorder.record_deps(INSTALL, 0, frontier, now)\n", "")),
+    ("what is owed to the disk is forgotten", "storms", "gap",
+     ("        return [*owed, *super().commit(now)]\n", "        return super().commit(now)\n")),
+)
+
+IMPORTANT = (
+    "what was there is taken again", "the past is not sent", "messages are not forwarded",
+    "a graft is not answered with one's own", "T4a:", "T2:", "T3:", "T1c:",
+)  # fmt: skip
+
+
+def _durable(mutants: list[Mutant]) -> list[Mutant]:
+    return [
+        replace(mutant, check="durable storms", finds="something")
+        for mutant in mutants
+        if mutant.name.startswith(IMPORTANT)
+    ]
+
+
+DURABLE = _durable(STREAMS) + _durable(TREE) + _durable(ECO)
