@@ -9,6 +9,15 @@ import pytest
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 EXPECTED = {
+    "counter.py": """\
+garden begins with entrance=3
+entrance has entrance=3 garden=1
+garden, open again, has entrance=5 garden=1
+members: entrance, garden, roof
+roof leaves in order: True
+members: entrance, garden
+entrance and garden have the same: True entrance=5 garden=2 roof=1
+""",
     "stock_trading.py": """\
 option price 25.5
     theoretical price 25.75
