@@ -1,5 +1,7 @@
 """Format: packets of overlays as bytes, and what a receiver refuses."""
 
+import json
+from pathlib import Path
 from random import Random
 from zlib import crc32
 
@@ -117,3 +119,22 @@ def test_noise_raises_nothing_but_peer_errors() -> None:
             codec.decode(sealed(FIRST + random.randrange(len(KINDS) + 1), body))
         except PeerError:
             continue
+
+
+GOLDEN = Path(__file__).parent / "golden" / "overlay_v1.json"
+
+
+def test_packets_are_what_they_were() -> None:
+    """Nodes of two versions speak to each other: a byte that changes needs another kind or version."""
+    small = Codec(4, stamps_are_dots=True)
+    message = Message(pack(1, 2), (pack(0, 3),), b"payload")
+    packets: list[OverlayPacket] = [
+        Join(), ForwardJoin(3, 6), Neighbour(True), Accept(), Refuse(), Disconnect(REPLACED, 2),
+        Shuffle(3, 2, (1, 2)), ShuffleReply((1,)), Tree(0, 17), Announce(0, 17), Graft(3, (1, 0, 2, 0)),
+        Prune(4), Resync(), Sync(3, (message,), True), More(), Pull((1, 0, 2, 0)),
+        StatePiece(3, (1, 0, 2, 0), 0, 2, b"state"), Ping(1 << 40), Pong(7),
+        Tellings(((1, 2 << 40, (pack(0, 3),)),)),
+    ]  # fmt: skip
+    assert {type(packet) for packet in packets} == set(KINDS), "a kind without a golden packet"
+    said = {type(packet).__name__: small.encode(packet).hex() for packet in packets}
+    assert said == json.loads(GOLDEN.read_text())

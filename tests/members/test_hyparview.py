@@ -292,6 +292,38 @@ def test_views_are_bounded_and_hold_nobody_twice_whatever_comes(seed: int) -> No
             look(machine.receive(peer, random.choice(packets), now))
 
 
+def test_after_lost_wake_ups_and_answers_a_node_asks_again() -> None:
+    machine = node(7)
+    machine.start(0)  # a driver that could not write has dropped what came of it
+    effects = machine.resume(10_000_000)
+    assert [type(effect) for effect in effects if isinstance(effect, Wake)] == [Wake]
+    later = [effect for _, effect in wakes(machine, 10_000_000, 20_000_000)]
+    assert Connect(7) in [*effects, *later]
+
+
+def test_one_that_is_sought_is_asked_urgently_however_full_the_view_is() -> None:
+    machine = with_neighbours(3, 4)
+    assert without_wakes(machine.seek(9, 10)) == [Connect(9)]
+    assert sent(machine.up(9, 20)) == [(9, Neighbour(True))]
+    assert without_wakes(machine.seek(3, 30)) == [], "it is a neighbour"
+
+
+def test_one_that_refused_and_is_gone_is_not_asked_over_and_over() -> None:
+    """A connection to a process that has died fails at once: whoever asks again at once has no rest."""
+    machine = with_neighbours(3, settings=ViewSettings())
+    machine.receive(3, ShuffleReply((9,)), 0)
+    machine.up(9, 0)
+    machine.receive(9, Refuse(), 0)
+    asked = 0
+    effects = machine.down(9, 1)
+    for _ in range(20):
+        if Connect(9) not in effects:
+            break
+        asked += 1
+        effects = machine.down(9, 1)
+    assert asked < 3
+
+
 @pytest.mark.parametrize(
     "wrong",
     [{"active": 0}, {"active": 9, "passive": 8}, {"lost": 0}, {"answer_us": 0}, {"retry_first_us": 0}],

@@ -180,7 +180,7 @@ def chaos(
     folder: Annotated[
         Path, typer.Option("--out", help="Folder for data, logs and traces.", metavar="DIR")
     ] = Path("chaos-out"),
-    spread: Annotated[str, typer.Option(help="How messages travel: mesh or tree.")] = "mesh",
+    spread: Annotated[str, typer.Option(help="How messages travel: mesh, tree, eco-sync-tree.")] = "mesh",
     changing: Annotated[
         bool, typer.Option("--changing", help="Members join, leave, are evicted and return as well.")
     ] = False,

@@ -23,7 +23,7 @@ ROUND_S: Final = 40.0
 
 MARK: Final = ".thence-chaos"
 
-MOST_NODES: Final = {"mesh": 9, "tree": 32}
+MOST_NODES: Final = {"mesh": 9, "tree": 32, "eco-sync-tree": 32}
 """What one machine can run under load."""
 
 

@@ -105,6 +105,8 @@ class Setup:
     rates: tuple[float, ...]
     """Messages per second, by node."""
     spread: str = "mesh"
+    ttl_us: int = 0
+    """Of logs that forget: shorter than some troubles last, so that states are needed."""
 
     def flags(self) -> dict[str, object]:
         return {
@@ -114,6 +116,7 @@ class Setup:
             "log.segment_bytes": self.segment_bytes,
             "mesh.window": self.window,
             "application.inbox_max": self.inbox_max,
+            **({"tree.ttl_us": self.ttl_us} if self.ttl_us else {}),
         }
 
     def __str__(self) -> str:
@@ -132,8 +135,10 @@ MANY: Final = 9
 def draw_setup(seed: int, nodes: int, spread: str = "mesh") -> Setup:
     random = Random(f"{seed}/setup")
     few = min(1.0, (MANY / nodes) ** 2 / 5) if nodes > MANY else 1.0
+    order = random.choice(["graph", "graph", "graph", "vector" if spread == "mesh" else "none"])
+    eco = spread == "eco-sync-tree"
     return Setup(
-        order=random.choice(["graph", "graph", "graph", "vector" if spread == "mesh" else "none"]),
+        order="none" if eco else order,
         sync=("always", "everysec", "no")[seed % 3],  # three rounds in a row have seen them all
         segment_bytes=random.choice([4 << 10, 64 << 10, 1 << 20]),
         window=random.choice([8, 256, 8192]),
@@ -141,6 +146,7 @@ def draw_setup(seed: int, nodes: int, spread: str = "mesh") -> Setup:
         message_bytes=random.choice([8, 64, 1000]),
         rates=tuple([few * random.choice([5.0, 50.0, 500.0]) for _ in range(nodes)]),
         spread=spread,
+        ttl_us=random.choice([1_000_000, 4_000_000, 20_000_000]) if eco else 0,
     )
 
 
