@@ -50,9 +50,9 @@ class Nodes:
         for control in controls:
             control.load(load)
         time.sleep(warm_s)
-        before = [_look(control) for control in controls]
+        before = [look(control) for control in controls]
         time.sleep(seconds)
-        after = [_look(control) for control in controls]
+        after = [look(control) for control in controls]
         for control in controls:
             control.load(Load(count=0))
         self._settle()
@@ -99,7 +99,7 @@ def _linked(controls: list[Control]) -> None:
             time.sleep(LOOK_EVERY_S)
 
 
-def _look(control: Control) -> Stretch:
+def look(control: Control) -> Stretch:
     told = _metrics(control)
     return Stretch(
         told["thence_uptime_seconds"],

@@ -52,6 +52,12 @@ def _trees(quick: bool) -> Iterator[Record | str]:
     return bench(quick)
 
 
+def _membership(quick: bool) -> Iterator[Record | str]:
+    from thence.cli.bench.membership import bench
+
+    return bench(quick)
+
+
 def _verify(quick: bool) -> Iterator[Record]:
     from thence.cli.bench.verify import bench
 
@@ -65,6 +71,7 @@ BENCHES: dict[str, Callable[[bool], Iterator[Record | str]]] = {
     "sim": _sim,
     "oplog": _oplog,
     "cluster": _cluster,
+    "membership": _membership,
     "trees": _trees,
     "verify": _verify,
 }

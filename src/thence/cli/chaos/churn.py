@@ -96,6 +96,8 @@ class Churn(Storm):
     def _can(self, act: Change) -> bool:
         if act.kind in OF_LINKS:
             return True
+        if act.kind == "join" and not self.members:
+            return False  # whoever is started with nobody to ask founds a group of its own
         wanted = "out" if act.kind == "join" else "up"
         return all(self._phases[name] == wanted and name not in self._troubled for name in act.nodes)
 

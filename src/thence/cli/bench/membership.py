@@ -1,0 +1,231 @@
+"""`bench membership`: what it costs that members come and go.
+
+On real nodes, three processes on loopback (sync everysec, profile local):
+
+* `membership.join.SIZE`: from the moment that a node begins to look for its group until it has sent its first
+  message, with so much application state; every member sends `STEADY` messages a second. Baseline: as many
+  bytes over one bare connection, opening it included.
+* `membership.join.SIZE.caught-up`: until it has delivered whatever the others had sent by its first message.
+  Baseline: its first message.
+* `membership.join.SIZE.bytes`: on the links of the joiner until then, both ways. Baseline: the state.
+* `membership.churn.load`: messages a second of the whole group in what follows, half of what it delivers when
+  everybody sends as fast as it goes (the baseline). Members lag behind ever more then, and guests would too.
+* `membership.churn.rate`: joins a second, with as many leaves. Baseline: what was asked for.
+* `membership.churn.throughput`: messages a second that every lasting member delivers meanwhile. Baseline: the
+  same group before and after, with nobody coming or going. Guests take their share of the machine.
+* `membership.churn.cpu`: CPU time of the lasting members per delivery, which that share is no part of.
+  Baseline: likewise.
+
+In the simulator (`membership_sim.py`): `membership.evict`, `membership.grow`, `membership.change`.
+
+Subject and baseline take turns, each figure is the median over the turns.
+"""
+
+import asyncio
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Final, NamedTuple
+
+import uvloop
+
+from thence.cli.bench import membership_guest, membership_sim
+from thence.cli.bench.cluster_nodes import FLAGS, PATIENCE_S, Stretch, group_rate, look
+from thence.cli.bench.cluster_processes import together
+from thence.cli.bench.membership_guest import BEGUN, Group, Guest
+from thence.cli.bench.record import Record
+from thence.cli.chaos.tally import program
+from thence.cli.cluster import Cluster
+from thence.cli.layout import Layout, open_layout
+from thence.runtime.load import Load
+from thence.runtime.remote import Control
+
+NODES: Final = 3
+STEADY: Final = 200.0
+"""Messages a second from each member while somebody joins: there is something to catch up with."""
+SIZES: Final = {"0": 0, "1MB": 10**6, "16MB": 16 * 10**6}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    turns: int = 5
+    """Joins of each size; a join is short, and one may meet a busy moment."""
+    sizes: tuple[str, ...] = tuple(SIZES)
+    churn_turns: int = 3
+    rate: float = 10.0
+    """Joins and leaves a second."""
+    warm_s: float = 1.0
+    churn_s: float = 4.0
+    large: int = 128
+    """Members of the largest simulated group."""
+
+
+QUICK: Final = Effort(turns=1, sizes=("1MB",), churn_turns=1, rate=4.0, warm_s=0.2, churn_s=0.5, large=8)
+
+
+def bench(quick: bool) -> Iterator[Record | str]:
+    effort = QUICK if quick else Effort()
+    with tempfile.TemporaryDirectory(prefix="thence-bench-") as name:
+        for size in effort.sizes:
+            yield f"joins with {size} of state"
+            yield from _joins(Path(name), size, effort.turns)
+        yield from _churn(Path(name), effort)
+    yield from membership_sim.bench(effort.large)
+
+
+@contextmanager
+def _running(folder: Path, filler: int) -> Iterator[tuple[Layout, list[Control]]]:
+    """A changing group of real processes with so much state."""
+    layout = open_layout(folder, NODES, changing=True)
+    with Cluster(layout, flags=FLAGS, program=program(filler)) as cluster:
+        cluster.start()
+        cluster.ready(patience_s=PATIENCE_S)
+        controls = [Control.of(data, timeout_s=PATIENCE_S) for data in cluster.folders.values()]
+        while any(len(status.group.view) < NODES for c in controls if (status := c.status()).group):
+            time.sleep(0.02)
+        yield layout, controls
+
+
+def _load(controls: list[Control], load: Load) -> None:
+    for control in controls:
+        control.load(load)
+
+
+def _group(layout: Layout) -> Group:
+    return Group(layout.cluster, layout.secret, tuple(str(layout.address(name)) for name in layout.names))
+
+
+# Joins
+
+
+class Joined(NamedTuple):
+    first_s: float
+    """Until the first message was sent."""
+    caught_up_s: float
+    link_bytes: int
+
+
+def _joins(folder: Path, size: str, turns: int) -> Iterator[Record]:
+    state = SIZES[size]
+    told, bare = [], []
+    with _running(folder / f"state-{size}", state) as (layout, controls):
+        _load(controls, Load(rate=STEADY, seconds=3600, bytes=64))
+        for turn in range(turns):
+            told.append(uvloop.run(_join(f"joiner{turn}", layout, controls[turn % NODES])))
+            bare.append(bare_transfer_s(state))
+    first = median(one.first_s for one in told)
+    yield Record(f"membership.join.{size}", 1000 * first, "ms", 1000 * median(bare))
+    caught_up = median(one.caught_up_s for one in told)
+    yield Record(f"membership.join.{size}.caught-up", 1000 * caught_up, "ms", 1000 * first)
+    moved = median(one.link_bytes for one in told)
+    yield Record(f"membership.join.{size}.bytes", moved, "bytes", state or None)
+
+
+async def _join(name: str, layout: Layout, member: Control) -> Joined:
+    guest = Guest(name, layout.folder, _group(layout))
+    begun = time.perf_counter()
+    first_s = await guest.join()
+    clock = (await asyncio.to_thread(member.status)).clock
+    while not guest.has(clock):
+        await asyncio.sleep(0.001)
+    joined = Joined(first_s, time.perf_counter() - begun, guest.link_bytes)
+    await guest.leave()
+    return joined
+
+
+def bare_transfer_s(size: int) -> float:
+    """Open a connection over loopback, ask, and get so many bytes and one more."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            there, _ = server.accept()
+            with there:
+                there.recv(1)
+                there.sendall(bytes(size + 1))
+
+        serving = threading.Thread(target=serve)
+        begun = time.perf_counter()
+        serving.start()
+        with socket.create_connection(server.getsockname()) as here:
+            here.sendall(b"?")
+            left = size + 1
+            while left:
+                left -= len(here.recv(1 << 18))
+        took_s = time.perf_counter() - begun
+        serving.join()
+    return took_s
+
+
+# Coming and going
+
+
+def _churn(folder: Path, effort: Effort) -> Iterator[Record | str]:
+    rest, storm, rates = [], [], []
+    with _running(folder / "churn", 0) as (layout, controls):
+        yield "what the group sustains"
+        _load(controls, Load(rate=0, seconds=3600, bytes=64))
+        full = group_rate(_stretch(controls, effort.warm_s, effort.churn_s))
+        _load(controls, Load(count=0))
+        while any(control.status().unstable for control in controls):
+            time.sleep(0.05)
+        _load(controls, Load(rate=full / 2 / NODES, seconds=3600, bytes=64))
+        for turn in range(effort.churn_turns):
+            yield f"{full / 2:,.0f} messages a second, turn {turn + 1} of {effort.churn_turns}: rest"
+            rest.append(_stretch(controls, effort.warm_s, effort.churn_s))
+            yield f"{full / 2:,.0f} messages a second, turn {turn + 1} of {effort.churn_turns}: guests"
+            stretches, rate = _visited(layout, controls, effort, turn)
+            storm.append(stretches)
+            rates.append(rate)
+        rest.append(_stretch(controls, effort.warm_s, effort.churn_s))
+        _load(controls, Load(count=0))
+    yield Record("membership.churn.load", full / 2, "messages/s", full)
+    yield Record("membership.churn.rate", median(rates), "joins/s", effort.rate)
+    ours, theirs = ([group_rate(one) for one in turns] for turns in (storm, rest))
+    yield Record("membership.churn.throughput", median(ours), "messages/s", median(theirs))
+    ours, theirs = ([_cpu_us(one) for one in turns] for turns in (storm, rest))
+    yield Record("membership.churn.cpu", median(ours), "us", median(theirs))
+
+
+def _visited(
+    layout: Layout, controls: list[Control], effort: Effort, turn: int
+) -> tuple[list[Stretch], float]:
+    """What the members did while guests came and went, and joins a second."""
+    measured: list[list[Stretch]] = []
+    group, folder = _group(layout), layout.folder / f"guests-{turn}"
+    folder.mkdir()
+
+    def watch() -> None:
+        while not (folder / BEGUN).exists():  # however long a process takes to start
+            time.sleep(0.01)
+        measured.append(_stretch(controls, effort.warm_s, effort.churn_s))
+
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
+    call = (folder, group.cluster, group.secret, ",".join(group.join), effort.rate)
+    seconds = effort.warm_s + effort.churn_s
+    [told] = together(
+        membership_guest.__name__, [(*call, effort.warm_s, effort.churn_s)], folder / "said", seconds
+    )
+    watching.join()
+    return measured[0], told["joins"] / told["seconds"]
+
+
+def _stretch(controls: list[Control], warm_s: float, seconds: float) -> list[Stretch]:
+    time.sleep(warm_s)
+    before = [look(control) for control in controls]
+    time.sleep(seconds)
+    after = [look(control) for control in controls]
+    return [
+        Stretch(*(now - then for then, now in zip(*both, strict=True)))
+        for both in zip(before, after, strict=True)
+    ]
+
+
+def _cpu_us(stretches: list[Stretch]) -> float:
+    return 1e6 * sum(one.cpu_s for one in stretches) / sum(one.sent + one.delivered for one in stretches)
