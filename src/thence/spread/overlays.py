@@ -63,8 +63,8 @@ OVERLAYS: dict[str, OverlayKind] = {
 }
 
 
-ALIASES = {"tree": "eco-sync-tree"}
-"""What people say for short."""
+ALIASES = {"tree": "sync-tree"}
+"""What people say for short, in the simulator as on live nodes: the tree that forgets nothing."""
 
 
 def overlay(name: str) -> OverlayKind:
