@@ -6,10 +6,17 @@ from pathlib import Path
 from thence.cli.console import out
 from thence.oplog.settings import Settings
 from thence.runtime.repair import repair
+from thence.runtime.shelf import is_changing, repair_shelf
 
 
 def run(folder: Path, forgetful: bool) -> int:
-    done = repair(folder, Settings(), time.time_ns() // 1000, forgetful)
+    changing = is_changing(folder)
+    now = time.time_ns() // 1000
+    done = (
+        repair_shelf(folder, Settings(), now, forgetful)
+        if changing
+        else repair(folder, Settings(), now, forgetful)
+    )
     for damage in done.damages:
         out.print(f"damaged: {damage}", markup=False)
     if not done.damages and not forgetful:
@@ -18,6 +25,9 @@ def run(folder: Path, forgetful: bool) -> int:
     if done.aside is not None:
         out.print(f"the log as it was found is in {done.aside}", markup=False)
     out.print(f"the log is whole up to position {done.tail}")
+    if changing:
+        out.print("start the node: it comes back as a new incarnation, and brings what the others lack")
+        return 0
     out.print("start the node: it gets what it lacks from the other members, and sends again once all of")
     out.print("them have told it what they have of its messages")
     return 0

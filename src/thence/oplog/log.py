@@ -204,6 +204,11 @@ class OpLog(View):
         if not covers(clock, self.vector if upto == self.tail else start):
             raise UsageError("the clock lacks messages that the snapshot is said to cover")
 
+    @property
+    def has_snapshot(self) -> bool:
+        """Was a state written down? It may be damaged: `load` tells."""
+        return bool(self._writer.state.snapshots)
+
     def load(self) -> Snapshot | None:
         """The newest state that is whole, to be continued with `since(covers)`; None: there is none, and
         what the log holds is all there is."""

@@ -20,6 +20,7 @@ from thence.core.groups import CARRY, OPERATION, Place
 from thence.core.tag import Tag
 from thence.replica.group import GroupNode
 from thence.replica.group_parts import Operation
+from thence.replica.group_state import payload_operations
 from thence.runtime.application import STABLE_MAX, Delivered, Stable
 from thence.runtime.group_node import ChangingNode
 
@@ -200,7 +201,7 @@ class Program:
         machine = node.driver.node
         # Joins and leaves are nothing that a program could take: they must not wait for it.
         while (member := machine.member) is not None and member.inbox:
-            if member.inbox[0].payload[0] in (OPERATION, CARRY):
+            if concerns_programs(member.inbox[0].payload):
                 return
             machine.take(now)
 
@@ -211,3 +212,8 @@ class Program:
         if member is not None and (view := tuple(sorted(member.view.view))) != self._view:
             self._view = view
             self.happened.append(ViewChanged(view, member.me))
+
+
+def concerns_programs(payload: bytes) -> bool:
+    """Is there an operation in a message?"""
+    return payload[0] == OPERATION or (payload[0] == CARRY and bool(payload_operations(payload)))

@@ -7,16 +7,17 @@ after the cut is one that the log no longer knows.
 """
 
 import shutil
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from thence.core.errors import StorageError, UsageError
 from thence.core.storage import DamageError
+from thence.oplog.log import OpLog
 from thence.oplog.record import BOOT_BITS
 from thence.oplog.segment import INDEX, LOG, position_of
 from thence.oplog.settings import Settings
 from thence.runtime import recovering
+from thence.runtime.files import DiskFiles
 from thence.runtime.folder import OPLOG, DataFolder
 
 DAMAGED = "damaged"
@@ -37,21 +38,9 @@ def repair(path: Path, settings: Settings, now: int, forgetful: bool) -> Repaire
     """`forgetful`: whoever asks knows that the log lacks its end, though it looks whole (an old copy)."""
     if not path.is_dir():
         raise UsageError(f"there is no data folder {path}")
-    result = Repaired()
     with DataFolder(path) as folder:
         newest = _newest_boot(folder)
-        while True:
-            try:
-                log = folder.open_log(settings, now)
-                break
-            except DamageError as damage:
-                if result.aside is None:
-                    result.aside = _set_aside(path)
-                again = str(damage) in result.damages
-                if not again:
-                    result.damages.append(str(damage))
-                _cut(folder, damage, whole_file=again)
-        result.tail = log.tail
+        log, result = mended(folder, folder.files, path / OPLOG, settings, now)
         if not result.damages and not forgetful:
             return result
         recovering.begin(path, "; ".join(result.damages) or "asked to")
@@ -63,42 +52,61 @@ def repair(path: Path, settings: Settings, now: int, forgetful: bool) -> Repaire
     return result
 
 
+def mended(
+    folder: DataFolder, files: DiskFiles, where: Path, settings: Settings, now: int
+) -> tuple[OpLog, Repaired]:
+    """The log in `files`, which are in `where`, cut off before whatever is damaged in it."""
+    result = Repaired()
+    while True:
+        try:
+            log = folder.open_log(settings, now, files)
+            result.tail = log.tail
+            return log, result
+        except DamageError as damage:
+            if result.aside is None:
+                result.aside = set_aside(folder.path, where)
+            again = str(damage) in result.damages
+            if not again:
+                result.damages.append(str(damage))
+            _cut(files, damage, whole_file=again)
+
+
 def _newest_boot(folder: DataFolder) -> int:
     positions = [position_of(name, LOG) for name in folder.files.names()]
     booted = max([position >> BOOT_BITS for position in positions if position is not None], default=0)
     return max(booted, recovering.boots(folder.path))
 
 
-def _set_aside(path: Path) -> Path:
+def set_aside(path: Path, log: Path) -> Path:
+    """A copy of a log as it was found."""
     number = 1
     while (aside := path / f"{DAMAGED}-{number}").exists():
         number += 1
     try:
-        shutil.copytree(path / OPLOG, aside)
+        shutil.copytree(log, aside)
     except OSError as error:
         raise StorageError(f"cannot keep a copy of the damaged log in {aside}: {error}") from error
     return aside
 
 
-def _cut(folder: DataFolder, damage: DamageError, whole_file: bool) -> None:
+def _cut(files: DiskFiles, damage: DamageError, whole_file: bool) -> None:
     """Everything from the damage on goes; the whole file if that was not enough."""
-    files = folder.files
     logs = sorted([name for name in files.names() if position_of(name, LOG) is not None])
     if damage.file not in logs:
         raise damage
     first = logs.index(damage.file)
     for name in reversed(logs[first + 1 :]):
-        _remove(folder, name, files.names())
+        _remove(files, name)
     if whole_file:
-        _remove(folder, damage.file, files.names())
+        _remove(files, damage.file)
     elif damage.offset < files.size(damage.file):
         files.truncate(damage.file, damage.offset)
         files.sync(damage.file)
     files.sync_folder()
 
 
-def _remove(folder: DataFolder, name: str, names: Sequence[str]) -> None:
+def _remove(files: DiskFiles, name: str) -> None:
     position = position_of(name, LOG)
-    for other in names:
+    for other in files.names():
         if position_of(other, INDEX) == position or other == name:
-            folder.files.remove(other)
+            files.remove(other)

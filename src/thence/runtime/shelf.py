@@ -23,10 +23,12 @@ import msgspec
 from thence.core.errors import StorageError, UsageError
 from thence.core.storage import DamageError
 from thence.oplog.log import OpLog
+from thence.oplog.segment import LOG, SNAPSHOT, position_of
 from thence.oplog.settings import Settings
 from thence.runtime.files import DiskFiles
 from thence.runtime.folder import OPLOG, DataFolder
 from thence.runtime.oserrors import failed
+from thence.runtime.repair import Repaired, mended, set_aside
 
 FILE: Final = "incarnations"
 TEMPORARY: Final = "incarnations.temporary"
@@ -93,12 +95,37 @@ class DiskShelf:
         self._sweep()
         return written.boots
 
+    def mend(self, damage: DamageError, now: int) -> None:
+        """The newest log is damaged: what comes before the damage is kept, and may lack its end. Of one
+        whose state is damaged nothing can be used. The log as it was found is kept beside."""
+        number = self.kept()[-1]
+        path = self._path(number)
+        self.let_go()
+        if position_of(Path(damage.file).name, LOG) is not None:
+            with DiskFiles(path) as files:
+                mended(self._folder, files, path, self._settings, now)
+        else:
+            set_aside(self._folder.path, path)
+            self.drop(number)
+        self.forget()
+
+    def forget(self) -> None:
+        """From here on the newest log counts as one that may lack its end, across starts."""
+        self.forgetful = True
+        self._written.closed = False
+        self._written.machine = self._written.policy = ""
+        self._write()
+
     def remembered(self) -> None:
         """What the log lacked does not matter any more: a new incarnation has taken its place."""
         self.forgetful = False
         self._written.machine = self._folder.machine_id().hex()
         self._written.policy = self._settings.sync
         self._write()
+
+    @property
+    def path(self) -> Path:
+        return self._folder.path
 
     @property
     def contacts(self) -> dict[str, str]:
@@ -163,6 +190,11 @@ class DiskShelf:
         except OSError as error:
             raise failed(error, str(path)) from error
         log = self._folder.open_log(self._settings, now, files)
+        if log.has_snapshot and log.load() is None:
+            # An incarnation without its state is nothing; but this one had one, and must not go unnoticed.
+            name = next((name for name in files.names() if name.endswith(SNAPSHOT)), f"any{SNAPSHOT}")
+            what = "the state is damaged"
+            raise DamageError(what, file=name, offset=0, affected="everything that this incarnation knew")
         log.boot(number, self._folder.machine_id(), now)
         return log
 
@@ -225,3 +257,23 @@ def _check_owner(written: Written, process: str, cluster: str) -> None:
         raise UsageError(f"this data folder belongs to {written.process}, not to {process}")
     if written.cluster != cluster:
         raise UsageError(f"this data folder belongs to the cluster {written.cluster!r}, not to {cluster!r}")
+
+
+def repair_shelf(path: Path, settings: Settings, now: int, forgetful: bool) -> Repaired:
+    """`thence repair` of a data folder in a changing group; see `repair.repair`."""
+    with DataFolder(path) as folder:
+        written = read_written(path)
+        assert written is not None
+        shelf = DiskShelf(folder, written.process, written.cluster, settings)
+        try:
+            kept = shelf.kept()
+            if not kept:
+                return Repaired()
+            where = path / OPLOG / str(kept[-1])
+            with DiskFiles(where) as files:
+                _, result = mended(folder, files, where, settings, now)
+            if result.damages or forgetful:
+                shelf.forget()
+            return result
+        finally:
+            shelf.close(in_order=False)
