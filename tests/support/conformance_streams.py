@@ -333,6 +333,30 @@ def shortest(make: Make) -> None:
         )
 
 
+def prompt(make: Make) -> None:
+    """However little quicker a way is: three beats tell. The same when a way that was known becomes quicker
+    because somebody above has found another."""
+    grove = Grove(make, 3)
+    for pair, latency in (((0, 1), 10_000), ((1, 2), 60_000), ((0, 2), 77_000)):
+        grove.latency[pair] = grove.latency[pair[::-1]] = latency
+    grove.connect([(0, 2), (0, 1)])
+    grove.run(3 * SECOND)
+    grove.up(1, 2)
+    grove.run(700_000)
+    assert grove.nodes[2].parent == 1, "slow: seven milliseconds are not believed"
+    grove = Grove(make, 4)
+    for pair, latency in (((0, 1), 150_000), ((1, 2), 10_000), ((0, 2), 97_000), ((0, 3), 10_000)):
+        grove.latency[pair] = grove.latency[pair[::-1]] = latency
+    grove.latency[1, 3] = grove.latency[3, 1] = 70_000
+    grove.connect([(0, 1), (0, 2), (0, 3), (1, 2)])
+    grove.run(3 * SECOND)
+    assert grove.nodes[1].parent == 2, "slow: the long way is kept"
+    grove.up(1, 3)
+    grove.run(1_400_000)
+    assert grove.nodes[1].parent == 3, "slow: the new way is not taken"
+    assert grove.nodes[2].parent == 1, "slow: what was measured long ago counts"
+
+
 def one_root(make: Make) -> None:
     """Only the smallest goes on beating."""
     grove = _grown(make, 6, LADDER)
@@ -437,6 +461,7 @@ def late_beat(make: Make) -> None:
 
 
 TREE_CHECKS = {
-    "grows": grows, "shortest": shortest, "one root": one_root, "orphan": orphan, "at once": at_once,
-    "root gone": root_gone, "next announcer": next_announcer, "bounded": bounded, "late beat": late_beat,
+    "grows": grows, "shortest": shortest, "prompt": prompt, "one root": one_root, "orphan": orphan,
+    "at once": at_once, "root gone": root_gone, "next announcer": next_announcer, "bounded": bounded,
+    "late beat": late_beat,
 }  # fmt: skip

@@ -44,16 +44,22 @@ class TreeSettings:
     better_us: int = 5_000
     """By how much a path must be quicker, beyond twice the usual deviation, to be worth a change: smaller
     gains do not show in the time until everybody has a message, and keep a tree from coming to rest."""
-    samples: int = 2
-    """So many beats must have told: once is jitter. Each level of a tree waits for the one above."""
+    samples: int = 3
+    """So many beats must have told, since the last jump: once is jitter. Each level of a tree waits for the
+    one above it."""
+    jump_us: int = 20_000
+    """A lead that changes by more, beyond four deviations, is that of another path: what was measured before
+    tells nothing about it."""
     challenge_us: int | None = None
     """How often a node compares itself with the root: whose neighbours are a fifth closer on average takes
     over. None: never; the smallest node is the root, wherever it is, as in the document."""
     streams: StreamSettings = field(default_factory=StreamSettings)
 
     def __post_init__(self) -> None:
-        if not 0 < self.beat_us < self.missing_us < self.check_us or self.better_us < 0 or self.samples < 1:
-            raise UsageError("tree settings: need 0 < beat < missing < check, better >= 0 and samples >= 1")
+        if not 0 < self.beat_us < self.missing_us < self.check_us:
+            raise UsageError("tree settings: need 0 < beat < missing < check")
+        if min(self.better_us, self.jump_us) < 0 or self.samples < 1:
+            raise UsageError("tree settings: need better >= 0, jump >= 0 and samples >= 1")
 
 
 UNKNOWN = 1 << 20
@@ -65,7 +71,7 @@ ENOUGH = 4
 
 class _Said:
     """What a neighbour announced last, and by how much it is quicker than the parent: smoothed mean and
-    deviation, as round trips are estimated."""
+    deviation, much as round trips are estimated."""
 
     __slots__ = ("at", "deviation", "lead", "number", "root", "round_trip", "samples", "tried")
 
@@ -80,12 +86,12 @@ class _Said:
     def forget(self) -> None:
         self.lead = self.deviation = self.samples = 0
 
-    def led(self, by_us: int) -> None:
-        if self.samples:
+    def led(self, by_us: int, jump_us: int) -> None:
+        if self.samples and abs(by_us - self.lead) <= jump_us + 4 * self.deviation:
             self.deviation += (abs(by_us - self.lead) - self.deviation) // 4
             self.lead += (by_us - self.lead) // 4
         else:
-            self.lead, self.deviation = by_us, abs(by_us) // 2
+            self.lead, self.deviation, self.samples = by_us, 0, 0
         self.samples += 1
 
 
@@ -198,7 +204,7 @@ class SyncTree(Streams):
             said.tried = 0
             missing = missing or self._newer(said.root, said.number)
             if (said.root, said.number) == beat and other != peer and not self._links[other].branch:
-                said.led(now - said.at)
+                said.led(now - said.at, self._settings.jump_us)
                 least = self._settings.better_us + 2 * said.deviation
                 if said.samples >= self._settings.samples and said.lead > least:
                     quickest = max(quickest or (0, other), (said.lead, other))
@@ -231,7 +237,7 @@ class SyncTree(Streams):
             return
         if not self._newer(root, number):
             if (root, number) == (self._root, self._number) and root != self._self:
-                said.led(self._had_at - now)
+                said.led(self._had_at - now, self._settings.jump_us)
             return
         if self._parent is None and self._incoming is None:
             said.tried += 1
