@@ -8,7 +8,8 @@ STAMP := $(VENV)/.installed
 WORKERS ?= 2
 MINUTES ?= 5
 SPREAD ?= mesh
-NODES ?= $(if $(filter tree,$(SPREAD)),20,4)
+CHANGING ?=
+NODES ?= $(if $(filter tree,$(SPREAD)),20,$(if $(CHANGING),7,4))
 
 .PHONY: help install demo test unit lint types format soak chaos bench clean
 
@@ -46,8 +47,8 @@ format: $(STAMP) ## let ruff put the code into shape
 soak: $(STAMP) ## storms for MINUTES=5, on all cores, judged by Spark
 	$(BIN)/thence soak --minutes $(MINUTES)
 
-chaos: $(STAMP) ## real processes killed and cut off for MINUTES=5, judged by Spark; SPREAD=tree: 20 of them
-	$(BIN)/thence chaos --minutes $(MINUTES) --spread $(SPREAD) --nodes $(NODES)
+chaos: $(STAMP) ## real processes killed and cut off for MINUTES=5, judged by Spark; SPREAD=tree: 20 of them; CHANGING=1: they join and leave
+	$(BIN)/thence chaos --minutes $(MINUTES) --spread $(SPREAD) --nodes $(NODES) $(if $(CHANGING),--changing)
 
 bench: $(STAMP) ## every benchmark, as docs/BENCHMARKS.md reports them
 	$(BIN)/thence bench all

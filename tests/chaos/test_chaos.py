@@ -19,9 +19,24 @@ from thence.cli.main import main
 def test_a_storm_on_real_processes_ends_well(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = command.run(0.35, 3, 2, tmp_path / "out", netem=False, keep=False, master="local[2]")
+    code = command.run(0.25, 3, 2, tmp_path / "out", netem=False, keep=False, master="local[2]")
     said = capsys.readouterr().out
     assert code == 0, said
+    assert "no violation of any kind" in said
+    assert not (tmp_path / "out").exists(), "what held leaves nothing behind"
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+def test_a_storm_over_a_changing_group_ends_well(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = command.run(
+        0.25, 5, 5, tmp_path / "out", netem=False, keep=False, master="local[2]", changing=True
+    )
+    said = capsys.readouterr().out
+    assert code == 0, said
+    assert "the same ones at every member" in said
     assert "no violation of any kind" in said
     assert not (tmp_path / "out").exists(), "what held leaves nothing behind"
 
@@ -75,6 +90,8 @@ def test_weather_is_told_to_the_kernel_in_its_words() -> None:
     [
         (["--nodes", "1"], "2 to 9 nodes"),
         (["--minutes", "0"], "--minutes must be positive"),
+        (["--changing", "--nodes", "3"], "a changing group is a mesh of at least 4 nodes"),
+        (["--changing", "--spread", "tree"], "a changing group is a mesh"),
         (["--out", "."], "holds something else"),
     ],
 )

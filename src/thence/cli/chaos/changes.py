@@ -49,6 +49,8 @@ FOR_S: Final[dict[Kind, tuple[float, float]]] = {
 OF_LINKS: Final = ("cut", "isolate", "split", "split and evict", "slow")
 EVICTING: Final = ("kill for good", "kill and evict", "pause and evict", "evict", "evict each other",
                    "split and evict")  # fmt: skip
+OFTEN: Final[tuple[Kind, ...]] = ("join", "leave")
+"""These come twice as often."""
 
 LEAST: Final = 3
 """Members that stay: fewer would make most trouble trouble of everybody."""
@@ -168,16 +170,18 @@ class _Plan:
                 change = self._change(kind, at, until)
                 if change is not None:
                     changes.append(change)
-                    left = [other for other in left if other is not kind] or self._kinds()
+                    left.remove(kind)
+                    left = left or self._kinds()
                     break
             at += self._random.uniform(*GAP_S)
             if at > self._seconds - CALM_S:
                 return changes
 
     def _kinds(self) -> list[Kind]:
-        kinds: list[Kind] = [kind for kind in FOR_S if len(self._names) > 2]
+        """First joins: whatever happens then happens to more."""
+        kinds: list[Kind] = [*FOR_S, *OFTEN]
         self._random.shuffle(kinds)
-        return kinds
+        return ["join", *kinds]
 
     def _free(self, among: Sequence[str], at: float) -> list[str]:
         return [name for name in among if self._free_at[name] <= at]

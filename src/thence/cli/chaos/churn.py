@@ -24,6 +24,8 @@ LEAVE_S: Final = 70.0
 ADJUST_S: Final = 0.25
 """How often links are looked at: newcomers must be cut off as well, when they are known."""
 TIDY_S: Final = 1.0
+COMPANY: Final = 3
+"""Members that run, at least, before one may go for good: the others may be killed a moment later."""
 GONE_S: Final = 3.0
 """Who has left may be in somebody's view for so long: until the news is there."""
 
@@ -60,12 +62,12 @@ class Churn(Storm):
             self._join(name, self._founders)
         self._wait_until_up()
 
-    def run(self, seconds: float) -> None:
+    def run(self, seconds: float, at_least_s: float | None = None) -> None:
         """The whole plan; afterwards all who are to be members run, and all links are whole."""
         self._begun = time.monotonic()
         for act in self._changes:
             self._at(act.at_s, lambda act=act: self._change(act, seconds))  # type: ignore[misc]
-        self._carry_out(seconds)
+        self._carry_out(seconds if at_least_s is None else at_least_s)
         self._wait_until_up()
         self._adjust_all()
 
@@ -98,6 +100,8 @@ class Churn(Storm):
             return True
         if act.kind == "join" and not self.members:
             return False  # whoever is started with nobody to ask founds a group of its own
+        if act.kind in ("leave", "kill for good") and len(self.members) < COMPANY:
+            return False  # whoever goes last takes everything along
         wanted = "out" if act.kind == "join" else "up"
         return all(self._phases[name] == wanted and name not in self._troubled for name in act.nodes)
 
@@ -169,11 +173,10 @@ class Churn(Storm):
         self._is_out(name)
         written = read_written(self._cluster.folders[name])
         how = written.left if written is not None else ""
-        if not how:
-            raise StormError(f"{name} ended and has not left; {self._said(name)}")
-        if how == "in order":
-            self.left.add(name)
-        self._tell(f"{self.elapsed_s:6.1f} s  {name} has left {how}")
+        if how != "in order":  # no trouble lasts as long as a leaver waits for an answer
+            raise StormError(f"{name} ended and has left {how or 'not at all'}; {self._said(name)}")
+        self.left.add(name)
+        self._tell(f"{self.elapsed_s:6.1f} s  {name} has left")
 
     def _is_out(self, name: str) -> None:
         self._phases[name] = "out"
@@ -271,7 +274,7 @@ class Churn(Storm):
 
     def _adjust(self, name: str) -> None:
         """Make the faults of its links what they should be, as far as it knows the others."""
-        status = self._status(name) if self._phases[name] == "up" else None
+        status = self._status(name) if self._phases[name] in ("up", "leaving") else None
         if status is None:
             return
         for member in status.members:

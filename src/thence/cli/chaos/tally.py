@@ -132,7 +132,7 @@ def _differing(one: Tally, other: Tally) -> set[str]:
     return {member for member in one.keys() | other.keys() if one.get(member) != other.get(member)}
 
 
-def _run(arguments: list[str]) -> int:
+def run(arguments: list[str]) -> int:
     filler, arguments = int(arguments[1]), arguments[2:]
     data = Path(arguments[arguments.index("--data") + 1])
     Doom(data).install()
@@ -144,4 +144,4 @@ def _run(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(_run(sys.argv[1:]))
+    sys.exit(run(sys.argv[1:]))
