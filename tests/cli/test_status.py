@@ -5,15 +5,20 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import msgspec
 import pytest
 from support.controlled import FakeNode, serving
 
 from thence.cli import status
 from thence.cli.main import main
 from thence.cli.nodes import node_folder
-from thence.cli.seen import look
-from thence.cli.status_table import duration, held_back, size
+from thence.cli.seen import Seen, look
+from thence.cli.status_table import duration, held_back, notes, size
 from thence.core.errors import UsageError
+from thence.oplog.settings import Settings
+from thence.runtime.folder import DataFolder
+from thence.runtime.shelf import DiskShelf
+from thence.runtime.status import GroupStatus
 
 
 @pytest.fixture
@@ -184,3 +189,32 @@ def test_times_and_sizes_are_written_for_people() -> None:
     assert [size(n) for n in (0, 1023, 1536, 200 * 1024, 5 * 2**40)] == [
         "0 B", "1,023 B", "1.5 KiB", "200 KiB", "5.0 TiB",
     ]  # fmt: skip
+
+
+def test_changing_groups_tell_what_is_going_on_and_who_sees_whom(tmp_path: Path) -> None:
+    def seen(name: str, group: GroupStatus) -> Seen:
+        status = msgspec.structs.replace(FakeNode(name).status(), group=group)
+        return Seen(tmp_path / name, name, "running", status)
+
+    told = [
+        seen("a", GroupStatus(incarnation="a", phase="member", view=["a", "c~2"], orphans=1200)),
+        seen("b", GroupStatus(incarnation="b", phase="member", view=["a", "b"], suspects=["a"])),
+        seen("d", GroupStatus(incarnation="", phase="joining", view=[], waiting_for=["a at h:1"])),
+    ]
+    lines = [str(line) for line in notes(told)]
+    assert "a is to send again, from before its return, 1,200 messages" in lines
+    assert "b has not heard from everybody that they go on without a" in lines
+    assert "d waits for a at h:1" in lines
+    assert "members as a sees them: a, c~2" in lines
+    assert "members as b sees them: a, b" in lines
+
+
+def test_a_node_that_has_left_is_no_trouble(tmp_path: Path, cluster: dict[str, FakeNode]) -> None:
+    with DataFolder(tmp_path / "d") as folder:
+        shelf = DiskShelf(folder, "d", "thence", Settings())
+        shelf.left(unclean=False)
+        shelf.close(in_order=True)
+    [left] = look([tmp_path / "d"])
+    assert (left.state, left.well, left.why) == ("left", True, "it has left its group, in order")
+    assert main(["status", str(tmp_path)]) == 0
+    assert cluster

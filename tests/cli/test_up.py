@@ -27,7 +27,7 @@ import sys
 from pathlib import Path
 from thence.cli import main, up
 data, load, *program = sys.argv[1:]
-wish = up.Wish(data=Path(data), load=float(load) if load else None, program=tuple(program),
+wish = up.Wish(data=Path(data), load=float(load) if load else None, program=tuple(program), changing=False,
                flags={"drain_us": 60_000_000})
 main.app.command("stubs")(lambda: sys.exit(up.run(wish)))
 sys.exit(main.main(["stubs"]))

@@ -137,7 +137,10 @@ def up(
     ] = True,
     changing: Annotated[
         bool | None,
-        typer.Option("--changing/--fixed", help="Whether members may join and leave (default: fixed)."),
+        typer.Option(
+            "--changing/--fixed",
+            help="Members may join and leave; default, but with another order or spread, or no stability.",
+        ),
     ] = None,
     log_level: LogLevel = None,
     log_format: LogFormat = None,

@@ -1,6 +1,7 @@
 """Nodes as they are found from outside. All are asked at once: ten that do not answer cost one short wait."""
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -8,9 +9,13 @@ from typing import Final
 from thence.core.errors import ThenceError
 from thence.runtime.control_file import NAME as CONTROL
 from thence.runtime.remote import Control, NoAnswer
+from thence.runtime.shelf import read_written
 from thence.runtime.status import Status
 
 STATES: Final = {"gone": "crashed", "paused": "paused", "silent": "silent", "stranger": "down"}
+
+
+LEFT: Final = "left"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +25,14 @@ class Seen:
     folder: Path
     name: str
     state: str
-    """running and the like as the node says; else down, crashed, paused or silent."""
+    """running and the like as the node says; else down, left, crashed, paused or silent."""
     status: Status | None = None
     why: str = ""
     """What is wrong, if anything is."""
 
     @property
     def well(self) -> bool:
-        return self.status is not None and not self.why
+        return self.state == LEFT or (self.status is not None and not self.why)
 
 
 def look(folders: list[Path]) -> list[Seen]:
@@ -37,6 +42,8 @@ def look(folders: list[Path]) -> list[Seen]:
 
 def _look(folder: Path) -> Seen:
     name = folder.resolve().name
+    if not (folder / CONTROL).is_file() and (left := has_left(folder)):
+        return Seen(folder, name, LEFT, why=f"it has left its group, {left}")
     if not (folder / CONTROL).is_file():
         return Seen(folder, name, "down", why="it was stopped, or never started")
     try:
@@ -48,3 +55,11 @@ def _look(folder: Path) -> Seen:
     except ThenceError as error:
         return Seen(folder, name, "down", why=str(error))
     return Seen(folder, status.name, status.state, status, status.log.trouble or "")
+
+
+def has_left(folder: Path) -> str:
+    """How the node of a folder left its group, if that was the last that it did."""
+    with suppress(ThenceError):
+        written = read_written(folder)
+        return written.left if written is not None else ""
+    return ""

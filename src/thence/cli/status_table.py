@@ -12,7 +12,7 @@ from thence.runtime.status import MemberStatus, Status
 
 COLOURS: Final = {
     "running": "green", "starting": "yellow", "draining": "yellow", "paused": "yellow",
-    "up": "green", "me": "dim", "cut": "yellow", "idle": "dim",
+    "up": "green", "me": "dim", "cut": "yellow", "idle": "dim", "left": "dim",
 }  # fmt: skip
 """Everything else is red."""
 
@@ -66,8 +66,14 @@ def links_table(status: Status) -> Table:
     for title in ("for", "lag", "queued", "reconnects", "cut off"):
         table.add_column(title, justify="right")
     for member in status.members:
-        table.add_row(Text(member.name, "bold"), Text(member.address), *_link(member))
+        table.add_row(Text(_called(member), "bold"), Text(member.address or "–"), *_link(member))
     return table
+
+
+def _called(member: MemberStatus) -> str:
+    """As whom it is a member, and what else it may be."""
+    name = member.incarnation or member.name
+    return name if member.role == "member" else f"{name} ({member.role})"
 
 
 def _link(member: MemberStatus) -> Iterable[Text]:
@@ -98,6 +104,7 @@ def notes(seen: list[Seen]) -> Iterable[Text]:
     if answering:
         yield Text()
         yield from _stability(seen, sum(status.unstable for status in answering))
+    yield from _views(answering)
     for node in seen:
         if node.status is not None:
             yield from _faults(node.status)
@@ -115,10 +122,36 @@ def _stability(seen: list[Seen], unstable: int) -> Iterable[Text]:
             f": the oldest message has waited for {duration(since_s)} (says {', '.join(witnesses)})",
         )  # fmt: skip
     if not unstable:
-        all_answer = all(node.status is not None for node in seen)
+        all_answer = all(node.status is not None or node.well for node in seen)
         yield Text("everything is stable" + ("" if all_answer else " where somebody answers"), "green")
     elif not holding:
         yield Text(f"{unstable:,} deliveries are not stable yet, nobody in particular holds them back")
+
+
+def _views(answering: list[Status]) -> Iterable[Text]:
+    """Of changing groups: what is going on, and whether all see the same members."""
+    views: dict[tuple[str, ...], list[str]] = {}
+    for status in answering:
+        group = status.group
+        if group is None:
+            continue
+        if group.view:
+            views.setdefault(tuple(group.view), []).append(status.name)
+        told = {
+            "waits for": group.waiting_for if not group.view else [],
+            "has not heard from everybody that they go on without": group.suspects,
+            "waits until everybody knows of the leave of": group.departing,
+            "is to send again, from before its return,": [f"{group.orphans:,} messages"]
+            * bool(group.orphans),
+        }
+        for what, whom in told.items():
+            if whom:
+                yield Text(f"{status.name} {what} {', '.join(whom)}", "yellow")
+    if len(views) > 1:
+        for view, who in sorted(views.items()):
+            yield Text(
+                f"members as {', '.join(who)} see{'s' * (len(who) == 1)} them: {', '.join(view)}", "yellow"
+            )
 
 
 def _faults(status: Status) -> Iterable[Text]:

@@ -23,9 +23,9 @@ from rich.text import Text
 
 from thence.cli.cluster import NODE, Cluster, Node, Restarts
 from thence.cli.console import out
-from thence.cli.layout import open_layout
+from thence.cli.layout import FILE, open_layout
 from thence.cli.node import as_arguments, with_words
-from thence.cli.seen import Seen, look
+from thence.cli.seen import Seen, has_left, look
 from thence.cli.status import page
 from thence.core.errors import ThenceError, UsageError
 from thence.runtime.load import MOST_SECONDS, Load
@@ -65,7 +65,7 @@ def run(wish: Wish) -> int:
         load = Load(rate=wish.load, seconds=MOST_SECONDS, bytes=wish.load_bytes).checked()
     flags = {"profile": "local", **with_words(wish.flags, list(wish.words))}
     settings = _checked(flags)
-    layout = open_layout(wish.data, wish.nodes, wish.base_port, wish.http_base, wish.changing)
+    layout = open_layout(wish.data, wish.nodes, wish.base_port, wish.http_base, _changing(wish, settings))
     restarts = Restarts() if wish.restart else None
     cluster = Cluster(layout, flags=as_arguments(flags), program=wish.program, restarts=restarts)
     with stopping() as asked:
@@ -81,6 +81,18 @@ def _checked(flags: Mapping[str, object]) -> NodeSettings:
         if key in flags:
             raise UsageError(f"--set {key}: the cluster decides this for each node")
     return compose({**flags, "name": "a", "data": Path(), "members": "a=127.0.0.1:1"}, os.environ)
+
+
+def _changing(wish: Wish, settings: NodeSettings) -> bool | None:
+    """Whether members may come and go: where they can, unless somebody says otherwise. None: as it was."""
+    can = settings.order == "graph" and settings.spread == "mesh" and settings.stability.enabled
+    if wish.changing and not can:
+        raise UsageError(
+            "--changing goes with order graph, spread mesh and stability: --fixed has the others"
+        )
+    if wish.changing is None and not (wish.data / FILE).exists():
+        return can
+    return wish.changing
 
 
 @contextmanager
@@ -162,6 +174,9 @@ class Up:
     def _tell_events(self) -> bool:
         events = self._cluster.watch()
         for event in events:
+            if event.what == "ended" and (left := has_left(self._cluster.nodes[event.name].folder)):
+                say(f"{event.name} has left its group, {left}")
+                continue
             say(f"{event.name} {event.text}", "" if event.what in ("started", "ended") else "red")
             if event.what in ("refused", "died"):
                 for line in self._cluster.nodes[event.name].last_lines():
