@@ -20,6 +20,7 @@ from thence.core.overlay import Accept, Graft, Neighbour, Pull, Refuse, StatePie
 from thence.core.states import States
 from thence.members.hyparview import HyParView
 from thence.oplog.log import OpLog
+from thence.oplog.policy import Sync as SyncFile
 from thence.oplog.settings import Settings as LogSettings
 from thence.replica.eco import LogStates
 from thence.replica.live import tree_engine
@@ -279,6 +280,22 @@ def middle(module: Any) -> None:
     assert sent == [pack(1, 1)], "lost: what the step had brought"
 
 
+def caught_up(module: Any) -> None:
+    """Whoever is streamed to gets every word that is known, whenever it was said."""
+    replica = alone(module)
+    word = (1, 5 << 40, ())
+    replica.receive(1, Tellings((word,)), 0)
+    replica.wake(SECOND)  # it was passed on to those who were there
+    effects = replica.receive(2, Graft(1, (0, 0, 0)), 2 * SECOND)
+    told = [
+        entry
+        for effect in effects
+        if isinstance(effect, Transmit) and isinstance(effect.packet, Tellings) and effect.peers == (2,)
+        for entry in effect.packet.told
+    ]
+    assert word in told, "lost: a word from before"
+
+
 def old_copy(module: Any) -> None:
     """Somebody who knows more of this node than its log does: it must not count on."""
     bodies = Message(pack(0, 1), (), b"x")
@@ -293,6 +310,7 @@ def old_copy(module: Any) -> None:
 
 TREE_NODE_CHECKS = {
     "stable": stable, "storms": tree_storms, "forgets": tree_forgets, "middle": middle, "old copy": old_copy,
+    "caught up": caught_up,
 }  # fmt: skip
 
 
@@ -326,6 +344,35 @@ def state_in_a_step(replica: Any) -> None:
     assert log.taken == log.tail or not one.inbox, "twice: something is still to be delivered"
 
 
+def owing(replica: Any) -> None:
+    """Under `always`, whatever is written in the middle of a step is synced as well."""
+    disk = Disk(Random(1))
+    log = OpLog.open(disk, LogSettings(sync="always"), 0)
+    log.boot(1, b"machine", 0)
+    for name in ("n0", "n1"):
+        log.member(name)
+    log.sync(0)
+    history, states = StepHistory(log, Codec(2, True)), LogStates()
+    overlay = Overlay(0, HyParView(0, Random(1), ()), EcoSyncTree(0, 2, history, states), Random(2))
+    one = replica(0, 2, overlay, NoRecorder(), log, history, states, RegisterKeeper(2), SECOND, 0)
+    one.resume(0)
+
+    def sync(effects: Iterable[Any]) -> None:
+        asked = [effect for effect in effects if isinstance(effect, SyncFile)]
+        while asked:
+            disk.sync(asked[0].file)
+            more = log.synced(asked.pop(0), 0)
+            asked += [effect for effect in more if isinstance(effect, SyncFile)]
+
+    sync(one.publish([b"x"], 0).log_effects)
+    log.note(9, b"something of the step")
+    one.collect(SECOND)
+    for payload in (b"z", b"zz"):
+        sync(one.publish([payload], 2 * SECOND).log_effects)
+        sync(one.commit(2 * SECOND))
+    assert log.durable == log.tail, "owed: something is not on the disk"
+
+
 def state_twice(replica: Any) -> None:
     """A state that was taken over counts after a restart: what it stands in for is not taken again."""
     log = _log(2)
@@ -340,7 +387,7 @@ def state_twice(replica: Any) -> None:
     assert keeper.app.clock == (0, 1), "state: not the one from before"
 
 
-ECO_NODE_CHECKS = {"storms": eco_storms, "in a step": state_in_a_step, "counted": state_twice}
+ECO_NODE_CHECKS = {"storms": eco_storms, "in a step": state_in_a_step, "counted": state_twice, "owing": owing}
 
 
 # Protocols, over logs

@@ -50,7 +50,7 @@ TREE_NODE = of(
     "thence.replica.tree",
     ("a stream leaves out what the step has brought", "middle", "lost",
      ("        for message in self.gathered:\n", "        for message in ():\n")),
-    ("whoever is streamed to does not get the words from before", "stable", "unstable",
+    ("whoever is streamed to does not get the words from before", "caught up", "lost",
      ("if fresh and self._witness is not None:", "if False:")),
     ("words are not passed on", "stable", "unstable",
      ("        effects += [Transmit((peer,), tellings) for peer, tellings in words.take(live, now)]\n",
@@ -88,7 +88,7 @@ ECO_NODE = of(
      ("        while self.inbox:\n            self.take(now)\n", "")),
     ("states are not told in the trace", "storms", "order",
      ("        self._recorder.record_deps(INSTALL, 0, frontier, now)\n", "")),
-    ("what is owed to the disk is forgotten", "storms", "gap",
+    ("what is owed to the disk is forgotten", "owing", "owed",
      ("        return [*owed, *super().commit(now)]\n", "        return super().commit(now)\n")),
 )
 

@@ -35,6 +35,9 @@ from thence.trace.recorder import INSTALL, LEAVE, SEND
 
 PROBE_US = 500_000
 PROBE_NOTE = 2
+READ_ON = 0.3
+"""How often a packet is not the last one of its step."""
+
 KEEP_SEGMENTS = 3
 """Above that, what nobody needs is collected: soon, so that short runs restart from what is left."""
 
@@ -67,7 +70,7 @@ class RegisterKeeper:
 class DurableNode(OverlayNode):
     """In the place of a node that is put together by hand."""
 
-    __slots__ = ("_bad", "_collect_at", "_full_at", "_heal_at", "_linked", "_replica", "_store", "overlay")
+    __slots__ = ("_bad", "_collect_at", "_heal_at", "_linked", "_read", "_replica", "_store", "overlay")
 
     def __init__(self, store: "Store", replica: TreeReplica, overlay: Overlay, witness: Witness) -> None:
         assert isinstance(overlay.streams, Streams)
@@ -81,6 +84,8 @@ class DurableNode(OverlayNode):
         self._store = store
         self._witness = witness
         self._linked: dict[int, None] = {}
+        self._read: list[Effect] = []
+        """Of packets whose step goes on: as when a driver reads several at once."""
         self._bad = False
         self._heal_at = 0
         self._collect_at = 0
@@ -111,9 +116,13 @@ class DurableNode(OverlayNode):
         if self._bad or peer not in self._linked:
             return []
         try:
-            return self._step(self._replica.receive(peer, packet, now), now)
+            effects = self._replica.receive(peer, packet, now)
         except StorageError as error:
             return self._trouble(error, now)
+        if self._store.random.random() < READ_ON:
+            self._read += effects
+            return []
+        return self._step(effects, now)
 
     def wake_members(self, now: int) -> list[NodeEffect]:
         if self._bad:
@@ -142,6 +151,7 @@ class DurableNode(OverlayNode):
         """Write it down, sync it, let the application take what is there; only then does anything leave."""
         if self._bad:
             return []
+        effects, self._read = [*self._read, *effects], []
         store, replica = self._store, self._replica
         store.fill(now)
         try:
@@ -171,6 +181,7 @@ class DurableNode(OverlayNode):
         if self._store.log.broken is not None:
             raise error
         self._bad = True
+        self._read.clear()
         self._heal_at = now + self._store.random.choice((100_000, 1_000_000, 4_000_000))
         self._replica.roll_back(now)
         links = list(self._linked)
