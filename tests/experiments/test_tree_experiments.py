@@ -56,6 +56,17 @@ def test_a_flood_does_not_press_the_trees_to_the_ground() -> None:
     assert scale.to_dict() == {"type": "linear", "zero": True}
 
 
+def test_a_figure_is_drawn_at_the_size_that_was_varied() -> None:
+    results = [
+        {"spread": "flood", "size": size, "probability": p, "payload_bytes": 1024, "latency_s": p * size}
+        for size, p in ((50, 1.0), (100, 1.0), (200, 1.0), (100, 0.3))
+    ]
+    by_load = tree_page.Figure("", "latency_s", "", "probability")
+    assert sorted(row["latency_s"] for row in tree_page._rows(by_load, results)) == [30.0, 100.0]
+    by_size = tree_page.Figure("", "latency_s", "")
+    assert sorted(row["latency_s"] for row in tree_page._rows(by_size, results)) == [50.0, 100.0, 200.0]
+
+
 def test_every_tree_experiment_has_points_figures_and_the_documents_values() -> None:
     for name in tree.SCENARIO:
         assert name in EXPERIMENTS

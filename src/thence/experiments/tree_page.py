@@ -23,9 +23,11 @@ class Figure:
     measure: str
     label: str
     over: str = "size"
-    """`size`, `probability`, `payload_bytes`, or `second`: over time, at the largest size."""
+    """`size`, `probability`, `payload_bytes` (both at the size that they were varied at), or `second`: over
+    time, at the largest size."""
 
 
+USUAL: dict[str, float] = {"probability": 1.0, "payload_bytes": 1024}
 AXES = {
     "size": "nodes", "probability": "probability that a node sends, each second",
     "payload_bytes": "bytes of payload", "second": "seconds since the first message",
@@ -86,12 +88,13 @@ def draw(figure: Figure, results: Sequence[Result]) -> bytes:
     )
     layers: list[alt.Chart] = [lines]
     if figure.over == "second":
-        marks = [{"second": mark} for mark in _most(results)[0].get("marks", ())]
+        longest = max(results, key=lambda result: result["size"])
+        marks = [{"second": mark} for mark in longest.get("marks", ())]
         rules = alt.Chart(alt.InlineData(values=marks)).mark_rule(strokeDash=[2, 3], color="#888")
         layers = [rules.encode(x="second:Q"), lines] if marks else layers
     else:
         layers.append(base.mark_point(filled=True, size=30, opacity=1))
-    where = f", {_most(results)[0]['size']} nodes" if figure.over != "size" else ""
+    where = f", {_size(figure, results)} nodes" if figure.over != "size" else ""
     chart: Any = (
         alt.layer(*layers)
         .properties(title=figure.title + where, width=330, height=210)
@@ -118,17 +121,16 @@ def _vertical(figure: Figure, rows: Sequence[Result]) -> tuple[alt.Scale, alt.Ax
     return alt.Scale(type="symlog", constant=min(values)), alt.Axis(values=shown, format=",~r")
 
 
-def _most(results: Sequence[Result]) -> list[Result]:
-    """Those of the largest group."""
-    most = max(result["size"] for result in results)
-    return [result for result in results if result["size"] == most]
+def _size(figure: Figure, results: Sequence[Result]) -> int:
+    """The size of the group that a figure is about."""
+    varied = [result for result in results if result.get(figure.over) not in (None, USUAL.get(figure.over))]
+    return max(int(result["size"]) for result in varied or results)
 
 
 def _rows(figure: Figure, results: Sequence[Result]) -> list[dict[str, Any]]:
-    usual = {"probability": 1.0, "payload_bytes": 1024, "size": _most(results)[0]["size"]}
-    fixed = {key: value for key, value in usual.items() if key != figure.over}
-    if figure.over == "size":
-        fixed = {"probability": 1.0, "payload_bytes": 1024}
+    fixed = {key: value for key, value in USUAL.items() if key != figure.over}
+    if figure.over != "size":
+        fixed["size"] = _size(figure, results)
     chosen = [result for result in results if all(result[key] == value for key, value in fixed.items())]
     if figure.measure in ("healed_s", "settled_s"):
         chosen = [result for result in chosen if "tree" in result["spread"]]
