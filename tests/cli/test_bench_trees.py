@@ -16,15 +16,15 @@ def test_bench_trees_tells_mean_and_spread_beside_a_flood(
     monkeypatch.setattr(trees, "cases", lambda _nodes: cases)
     assert main(["bench", "trees", "--quick", "--json"]) == 0
     found = {record["name"]: record for record in json.loads(capsys.readouterr().out)}
-    flood, tree = found["trees.stable.flood.latency"], found["trees.stable.sync.latency"]
+    flood, tree = found["trees.stable.flood.8.latency"], found["trees.stable.sync.8.latency"]
     assert tree["baseline"] == flood["value"] > 0
     assert tree["ratio"] >= 1, "nothing is quicker than all ways at once"
-    assert found["trees.stable.sync.latency.deviation"]["value"] > 0
-    assert found["trees.stable.sync.latency.worst"]["value"] > tree["value"]
-    assert found["trees.stable.sync.duplicates"]["value"] == 0
-    assert found["trees.stable.sync.bytes"]["ratio"] < 1.2 < found["trees.stable.flood.bytes"]["ratio"]
-    assert found["trees.root.sync.slowest"]["value"] < 1000
-    assert found["trees.long-partition.eco.healed"]["value"] > 0
+    assert found["trees.stable.sync.8.latency.deviation"]["value"] > 0
+    assert found["trees.stable.sync.8.latency.worst"]["value"] > tree["value"]
+    assert found["trees.stable.sync.8.duplicates"]["value"] == 0
+    assert found["trees.stable.sync.8.bytes"]["ratio"] < 1.2 < found["trees.stable.flood.8.bytes"]["ratio"]
+    assert found["trees.root.sync.6.slowest"]["value"] < 1000
+    assert found["trees.long-partition.eco.20.healed"]["value"] > 0
 
 
 def test_every_case_has_something_to_measure() -> None:

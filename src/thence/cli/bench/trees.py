@@ -65,14 +65,15 @@ PERFECT_BYTES = 1024 + HEADER_BYTES
 
 
 def cases(nodes: int) -> list[Case]:
+    half = nodes // 2  # a point costs the square of its size, and churn takes long
     return [
         # A flood takes four times as long as a tree, and varies little.
         Case("stable.flood", "stable", "flood", nodes, 10),
         Case("stable.sync", "stable", "sync-tree", nodes, 20),
         Case("stable.centre", "stable", "sync-tree-centre", nodes, 20),
-        Case("churn.flood", "churn", "flood", nodes, 120, limited=True),
-        Case("churn.sync", "churn", "sync-tree", nodes, 120, limited=True),
-        Case("churn.eco", "churn", "eco-sync-tree", nodes, 120, limited=True, ttl_ms=15_000.0),
+        Case("churn.flood", "churn", "flood", half, 120, limited=True),
+        Case("churn.sync", "churn", "sync-tree", half, 120, limited=True),
+        Case("churn.eco", "churn", "eco-sync-tree", half, 120, limited=True, ttl_ms=15_000.0),
         Case("massive-join.sync", "massive-join", "sync-tree", nodes, 40),
         Case("catastrophe.sync", "catastrophe", "sync-tree", nodes, 40),
         Case("root.sync", "root", "sync-tree", 6, 20),
@@ -136,7 +137,7 @@ def _records(case: Case, found: dict[str, list[OverlayOutcome]]) -> Iterator[Rec
             baseline = float(PERFECT_BYTES)
         elif label == "latency" and flood is not None and flood is not outcomes:
             baseline = fmean([measure(outcome) for outcome in flood])
-        name = f"trees.{case.name}.{label}"
+        name = f"trees.{case.name}.{case.nodes}.{label}"
         yield Record(name, fmean(values), unit, baseline)
         if label not in ("bytes", "duplicates"):
             yield Record(f"{name}.deviation", stdev(values), unit)
