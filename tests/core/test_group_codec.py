@@ -34,6 +34,12 @@ seqs = st.integers(1, 2**43 - 1)
 optional = st.one_of(st.just(""), members)
 running = st.builds(Running, members.map(process_of), optional, optional, st.integers(0, 2**40))
 names = st.lists(members, max_size=5).map(tuple)
+spans = st.builds(
+    lambda process, low, more: (process, low, low + more),
+    members.map(process_of),
+    st.integers(1, 2**40),
+    st.integers(0, 9),
+)
 
 
 @st.composite
@@ -57,6 +63,7 @@ packets: st.SearchStrategy[GroupPacket] = st.one_of(
         optional,
         st.integers(0, 2**40),
         names,
+        st.lists(spans, max_size=3).map(tuple),
     ),
     st.builds(
         JoinRequest,
@@ -67,6 +74,7 @@ packets: st.SearchStrategy[GroupPacket] = st.one_of(
         st.integers(0, 2**56),
         st.integers(0, 2**40),
         st.text(max_size=9),
+        st.integers(0, 2**40),
     ),
     st.builds(Offer, members, members),
     st.builds(

@@ -100,3 +100,15 @@ def test_nobody_suspects_itself() -> None:
 def test_other_messages_change_nothing() -> None:
     group = view("a", "b")
     assert not deliver(group, "b", CARRY)
+
+
+def test_a_joiners_flush_speaks_for_those_who_were_past_when_it_was_let_in() -> None:
+    """Or whoever has not settled them yet would wait for it for ever."""
+    view = GroupView("a", {"a", "b", "x"})
+    view.suspect(["x"])
+    view.deliver("a", 1, FLUSH, ("x",), lambda _: 0)
+    view.deliver("b", 1, JOIN, ("z",), lambda _: 0)
+    view.deliver("b", 2, FLUSH, ("x",), lambda _: 0)
+    assert view.open == {"x"}
+    view.deliver("z", 1, FLUSH, (), lambda _: 0, [("x", 1, 1)])
+    assert view.open == set()

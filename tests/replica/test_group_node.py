@@ -147,6 +147,7 @@ def test_a_message_that_nobody_can_have_sent_is_a_peers_error() -> None:
 
 def test_a_message_beyond_what_was_agreed_on_stops_the_node() -> None:
     play = Play("abc").together("abc")
+    play.cuts("ca", "cb")
     play.evicts("a", "c")
     play.passes(1)
     late = Named("c", 7, (), bytes((OPERATION,)))

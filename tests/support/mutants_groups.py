@@ -4,7 +4,7 @@ The numbers are those of a list of forty-two that any such protocol should be tr
 no harm here and are not planted. 17, messages for another incarnation of the process are taken: whatever a
 member of the own side sends is good for any incarnation, since it was delivered there before it flushed
 anybody. 29, leavers are not served: whoever stays tells them that they may go, and so does whoever leaves at
-the same time.
+the same time. To these come bugs of how history ends (p) and of session links (s).
 
 Each is an edit of one or more modules. Unlike other mutants they are not taken out of their module but put to
 work: while one is planted, every module of the project that uses something of the edited ones uses the edited
@@ -75,10 +75,10 @@ STABILITY = [
     of("1: a receipt counts before its sender's messages came", 1,
        (PEERS, "if peer.held and came and", "if peer.held and")),
     of("2: receipts tell of what was received", 1,
-       (WATCH, "        return Receipt(\n            self._ledger.me, self._ledger.vector(), tuple",
-        "        delivered = self._ledger.orderer._delivered\n"
-        "        counts = dict(zip(self._ledger.names, [dot >> 20 for dot in delivered]))\n"
-        "        return Receipt(\n            self._ledger.me, counts, tuple")),
+       (WATCH, "        counts, suspects = self._ledger.vector(), tuple",
+        "        delivered = [dot >> 20 for dot in self._ledger.orderer._delivered]\n"
+        "        everything = dict(zip(self._ledger.names, delivered))\n"
+        "        counts, suspects = {n: everything[n] for n in self._ledger.vector()}, tuple")),
     of("3: the row of a suspect is dropped at once", 22,
        (MEMBER, "        for member in changes.left + changes.evicted:\n",
         "        for member in changes.left + changes.evicted + changes.suspected:\n")),
@@ -120,12 +120,12 @@ CUT = [
        (MEMBER, "        ledger.orderer.check(message)\n",
         "        ledger.orderer.check(message)\n"
         "        if message.payload[0] == FLUSH:\n"
-        "            names = payload_names(message.payload)\n"
+        "            names = payload_flush(message.payload)[0]\n"
         "            changes = self.view.deliver(ledger.names[origin], seq, FLUSH, names, ledger.count)\n"
         "            self._changed(changes, 0, now)\n")),
     of("13: what is pending is kept", 8,
        (MEMBER, "        if changes.suspected or changes.evicted:\n", "        if False:\n")),
-    of("14: what was not delivered is passed on", 567,
+    of("14: what was not delivered is passed on", 168,
        (PEERS, "lacking = [name for name, count in names if count > receipt.counts.get(name, 0)]",
         "lacking = [name for name, _ in names]"),
        (PEERS, "        good = (\n",
@@ -172,9 +172,9 @@ PROGRESS = [
         "            if self.ledger.place(message.dot)[0] == incoming.source:\n"
         "                self._accept(message, now)\n")),
     of("21: a flush is not joined", 108,
-       (VIEW, "            self._suspect(set(named), changes)\n", "")),
+       (VIEW, "            self._suspect(fresh, changes)\n", "")),
     of("22: a joiner sends no flush", 0,
-       (NODE, "        member.flush(now)\n        member.news(now)\n",
+       (NODE, "        member.arrived(now)\n        member.news(now)\n",
         "        member.view.flushed[member.me] = set(member.view.suspects)\n")),
     of("23: a joiner flushes open suspects only", 4,
        (VIEW, "return sorted(self.suspects - self", "return sorted(self.open - self")),
@@ -202,8 +202,9 @@ PROGRESS = [
        (LIVES, "            member.recovered(seen, log.stable, log.notes, now)\n",
         "            member.recovered(seen, log.stable, log.notes, now)\n"
         "            member.ledger.lost[id(member.ledger)] = log.tail\n")),
-    of("30: a leaver is let in once more", "late_request",
-       (MEMBER, "if not self.view.knows_later(joiner):", "if joiner not in self.view.view:")),
+    of("30: a leaver is let in once more", "very_late_request",
+       (MEMBER, "if not self.view.knows_later(joiner):", "if joiner not in self.view.view:"),
+       (VIEW, "if member in self.gone or member in self.past:", "if member in self.gone:")),
     of("31: nobody is looked for", 19,
        (NODE, "(outside | set(self._seeds)) - inside - {self.name}", "set[str]()")),
     of("32: a notice is not answered", "stranger",
@@ -244,6 +245,25 @@ HISTORY = [
        (MEMBER, "retained=stable_operations(ledger, self.operations) if joiner", "retained=[] if joiner")),
 ]  # fmt: skip
 
+HISTORY_ENDS = [
+    of("p1: who is past is not told", "past_is_told",
+       (WATCH, "running, past=tuple(view.past)", "running")),
+    of("p2: somebody is past before all have what it said", 0,
+       (VIEW, "if stable(place[0]) >= place[1]]", "]"),
+       (VIEW, "if member in self.closed and stable(member) >= final.last", "if member in self.closed")),
+    of("p3: somebody is past before its operations were carried", 0,
+       (VIEW, "if member in self.closed and stable", "if stable")),
+    of("p7: nobody hears of those whom a returner knew", "orphans_in_order",
+       (MEMBER, "self.view.strange(carried.strangers)", "pass")),
+    of("p4: carried before everything was", 0,
+       (MEMBER, "        done = self.owes and not self.operations.orphans\n", "        done = self.owes\n")),
+    of("p5: whoever is past can be suspected again", 0,
+       (VIEW, "fresh = {member for member in named if member not in self.past}", "fresh = set(named)")),
+    of("p6: operations are forgotten although somebody may return", 0,
+       (MEMBER, "or found) and not self.view.suspects:\n", "or found):\n")),
+]  # fmt: skip
+"""Bugs of how history ends."""
+
 SESSIONS = [
     of("s1: what was dropped does not come again", 1,
        (LINKS, "        self._incoming.clear()\n        for link in self._links.values():\n"
@@ -270,4 +290,4 @@ SESSIONS = [
 ]  # fmt: skip
 """Bugs of what flows over session links."""
 
-MUTANTS = STABILITY + CUT + PROGRESS + HISTORY + SESSIONS
+MUTANTS = STABILITY + CUT + PROGRESS + HISTORY + HISTORY_ENDS + SESSIONS

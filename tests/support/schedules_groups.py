@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Self
 
 from support.groups import judged
-from thence.core.groups import FLUSH, LEAVE, OPERATION, Data, GroupPacket, JoinRequest, Notice, Piece
+from thence.core.groups import FLUSH, LEAVE, OPERATION, Data, GroupPacket, JoinRequest, Notice, Piece, Receipt
 from thence.replica.group_settings import GroupSettings
 from thence.sim.groups import Air, GroupWorld
 from thence.sim.groups_storm import SECOND, events_of
@@ -73,12 +73,13 @@ class Play(GroupWorld):
 
 
 def without(
-    *types: type, kind: int = -1, sender: str = "", receiver: str = ""
+    *types: type, kind: int = -1, sender: str = "", receiver: str = "", only: str = ""
 ) -> Callable[[str, str, GroupPacket], GroupPacket | None]:
-    """Packets of these types never arrive, nor do messages of one kind from one to another."""
+    """Packets of these types never arrive (`only`: from one to another), nor do messages of one kind from one
+    to another."""
 
     def keep(one: str, other: str, packet: GroupPacket) -> GroupPacket | None:
-        if isinstance(packet, types):
+        if isinstance(packet, types) and only in ("", one + other):
             return None
         if (one, other) != (sender, receiver) or not isinstance(packet, Data):
             return packet
@@ -186,6 +187,53 @@ def late_request() -> str:
     play.passes(0.05)
     play.call("a", lambda node: node.receive(kept[-1], play.now))
     play.passes(1)
+    return play.ends_well()
+
+
+def very_late_request() -> str:
+    """The same when everybody knows, and nobody speaks of the one who left any more."""
+    play = Play("abz").together("ab")
+    kept: list[JoinRequest] = []
+
+    def overhear(sender: str, receiver: str, packet: GroupPacket) -> GroupPacket:
+        if isinstance(packet, JoinRequest) and packet.contact:
+            kept.append(packet)
+        return packet
+
+    play.filter = overhear
+    play.join("z")
+    play.passes(3)
+    play.leaves("z")
+    play.passes(5)
+    play.call("a", lambda node: node.receive(kept[-1], play.now))
+    play.passes(10)
+    return play.unsettled() or play.ends_well()
+
+
+def past_is_told() -> str:
+    """c leaves. b has what a says and a does not hear b until c is past to b, which does not count it any
+    more: a must not wait for b's word on c."""
+    play = Play("abc").together("abc")
+    play.filter = without(Receipt, only="ba")
+    play.send("c")
+    play.passes(0.1)
+    play.leaves("c")
+    play.passes(5)
+    return play.ends_well()
+
+
+def follows_from_the_past() -> str:
+    """x has left, and is past to a when b sends something that follows from x's last word. z joins through a
+    before that has reached a: it has never heard of x, and must not wait for it."""
+    play = Play("abxz").together("abx")
+    play.leaves("x")
+    play.passes(5)
+    play.filter = without(kind=OPERATION, sender="b", receiver="a")
+    play.send("b")
+    play.join("z")
+    play.passes(0.15)
+    if not play.me("z"):
+        return "z is not in yet"
     return play.ends_well()
 
 
@@ -425,6 +473,7 @@ SCHEDULES: dict[str, Callable[[], str]] = {
     schedule.__name__: schedule
     for schedule in (
         leaver_and_suspect, restart_while_evicting, two_suspects, orphans_in_order, late_request,
+        very_late_request, past_is_told, follows_from_the_past,
         stranger, circle, two_joiners_at_once, contact_dies, state_is_lost, silent_leaver, all_leave,
         waits_for_the_leaver, leaves_and_comes_back, crash_and_eviction, last_words,
         cut_off_from_each_other, split_brain, large_state, slow_joiner, joiner_dies,

@@ -115,6 +115,7 @@ def encode(packet: GroupPacket) -> bytes:
         _optional(writer, packet.target)
         writer.number(packet.stream)
         writer.names(packet.wants)
+        writer.spans(packet.past)
     elif isinstance(packet, JoinRequest):
         kind = JOIN_REQUEST
         writer.name(packet.joiner)
@@ -128,6 +129,7 @@ def encode(packet: GroupPacket) -> bytes:
         writer.number(packet.transfer)
         writer.number(packet.have)
         writer.text(packet.address)
+        writer.number(packet.since)
     elif isinstance(packet, Piece):
         kind = PIECE
         writer.names([packet.contact, packet.joiner])
@@ -164,7 +166,7 @@ def _join_request(parser: Parser) -> JoinRequest:
     joiner, contact = parser.name(), _take_optional(parser)
     rank = (parser.number(), -parser.number(), _take_optional(parser), _take_optional(parser))
     running, transfer, have = _take_running(parser), parser.number(), parser.number()
-    return JoinRequest(joiner, contact, rank, running, transfer, have, parser.text())
+    return JoinRequest(joiner, contact, rank, running, transfer, have, parser.text(), parser.number())
 
 
 def _piece(parser: Parser) -> Piece:
@@ -179,7 +181,8 @@ def _receipt(parser: Parser) -> Receipt:
     source, counts = parser.name(), parser.counts()
     suspects, unheard, running = parser.names(), parser.names(), _take_running(parser)
     target, stream = _take_optional(parser), parser.number()
-    return Receipt(source, counts, suspects, unheard, running, target, stream, parser.names())
+    wants, past = parser.names(), parser.spans()
+    return Receipt(source, counts, suspects, unheard, running, target, stream, wants, past)
 
 
 def _notice(parser: Parser) -> Notice:

@@ -6,10 +6,11 @@
 Whatever is read may come from anybody: what no correct peer writes is a `PeerError`.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from thence.core.errors import PeerError
-from thence.core.groups import CARRY, Named, Place
+from thence.core.groups import CARRY, Named, Place, Span
 from thence.core.varint import Reader, put
 
 MAX_NAME: Final = 255
@@ -55,6 +56,14 @@ class Writer:
         for name, count in counts.items():
             self.name(name)
             put(self.body, count)
+
+    def spans(self, spans: Iterable[Span]) -> None:
+        listed = list(spans)
+        put(self.body, len(listed))
+        for process, low, high in listed:
+            self.name(process)
+            put(self.body, low)
+            put(self.body, high - low)
 
     def places(self, places: tuple[Place, ...] | list[Place]) -> None:
         put(self.body, len(places))
@@ -144,6 +153,15 @@ class Parser:
 
     def counts(self) -> dict[str, int]:
         return {self.name(): self._reader.take() for _ in range(self.count())}
+
+    def spans(self) -> tuple[Span, ...]:
+        return tuple([self._span() for _ in range(self.count())])
+
+    def _span(self) -> Span:
+        process, low, more = self.name(), self.number(), self.number()
+        if not low:
+            raise PeerError(f"number 0 of {process}")
+        return process, low, low + more
 
     def places(self) -> tuple[Place, ...]:
         return tuple([(self.name(), self.seq()) for _ in range(self.count())])

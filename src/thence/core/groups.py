@@ -38,6 +38,13 @@ Place = tuple[str, int]
 """A dot with its origin's name."""
 
 
+Span = tuple[str, int, int]
+"""A process, and numbers of its incarnations from one to another."""
+
+ALL: Final = (1 << 43) - 1
+"""As a count: every message that an incarnation has ever sent."""
+
+
 class Named(NamedTuple):
     """A message as it travels: `payload` begins with its kind."""
 
@@ -91,6 +98,8 @@ class Receipt(NamedTuple):
     target: str = ""
     stream: int = 0
     wants: tuple[str, ...] = ()
+    past: tuple[Span, ...] = ()
+    """Incarnations of which the source has everything, and that it does not count one by one."""
 
 
 Rank = tuple[int, int, str, str]
@@ -112,6 +121,8 @@ class JoinRequest(NamedTuple):
     transfer: int
     have: int
     address: str = ""
+    since: int = 0
+    """From this number on the process has tried to join and never succeeded; 0: it says nothing of that."""
 
 
 class Offer(NamedTuple):

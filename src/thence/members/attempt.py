@@ -24,11 +24,14 @@ class Attempt:
         "contact",
         "joiner",
         "retry_at",
+        "since",
         "until",
     )
 
-    def __init__(self, joiner: str, contact: str, now: int, until: int) -> None:
+    def __init__(self, joiner: str, contact: str, now: int, until: int, since: int = 0) -> None:
         self.joiner = joiner
+        self.since = since
+        """From this number on the process has tried and never succeeded; 0: it is a member."""
         self.contact = contact
         """The process that is asked."""
         self.bound = ""
@@ -49,7 +52,9 @@ class Attempt:
 
     def request(self, rank: Rank, running: Running, address: str = "") -> JoinRequest:
         self.asked = len(self.buffer)
-        return JoinRequest(self.joiner, self.bound, rank, running, self._transfer, self.asked, address)
+        return JoinRequest(
+            self.joiner, self.bound, rank, running, self._transfer, self.asked, address, self.since
+        )
 
     def offered(self, offer: Offer) -> bool:
         """An offer came: is it the one to take?"""

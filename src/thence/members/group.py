@@ -8,19 +8,23 @@ have the same one.
 State. `view`: members, suspects included until they are gone. `suspects`: everybody who was ever suspected.
 `gone`: who left or was evicted, with the counter of its last message. `departing`: who has said that it
 leaves, with the counter of that message, until everybody has it. `flushed`: per member, whom its flushes have
-named. `addresses`: where the processes of all these are reached, as far as they said when they joined, but
-for those who have left in good order.
+named. `addresses`: where the processes of all these are reached, as far as they said when they joined.
+`closed`: incarnations that will never be heard of again, neither they nor operations of theirs that are not
+known here; `closing`: who will be closed once everybody has the message that says so. `past`: those of them,
+and of those who have left, that are not spoken of one by one any more.
 
 Invariants. A suspect is gone only when every member that is neither suspected nor leaving has flushed *all*
 open suspects, not only this one: a flush says what its sender had accepted before, and two suspects may have
-relayed each other's messages. `gone` never changes for one who is in it.
+relayed each other's messages. `gone` never changes for one who is in it, until it is past. Of everybody
+who is past all messages were delivered here, and are stable.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from thence.core.groups import FLUSH, JOIN, LEAVE, number_of, process_of
+from thence.core.groups import FLUSH, JOIN, LEAVE, Place, Span, number_of, process_of
+from thence.members.spans import Spans
 
 Count = Callable[[str], int]
 """How many messages of a member were delivered here."""
@@ -55,6 +59,9 @@ class GroupView:
     departing: dict[str, int] = field(default_factory=dict)
     flushed: dict[str, set[str]] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
+    closing: dict[Place, tuple[Span, ...]] = field(default_factory=dict)
+    closed: Spans = field(default_factory=Spans)
+    past: Spans = field(default_factory=Spans)
     leaving: int = 0
     """The counter of the own leave, if it was sent."""
 
@@ -76,6 +83,8 @@ class GroupView:
     def knows_later(self, member: str) -> bool:
         """Is this incarnation, or a later one of its process, known?"""
         process, number = process_of(member), number_of(member)
+        if max(self.closed.top(process), self.past.top(process)) >= number:
+            return True
         known = self.view | self.gone.keys() | self.suspects | self.departing.keys()
         return any(process_of(other) == process and number_of(other) >= number for other in known)
 
@@ -102,8 +111,16 @@ class GroupView:
         self._suspect(set(members) & self.view, changes)
         return changes
 
-    def deliver(self, origin: str, seq: int, kind: int, named: tuple[str, ...], count: Count) -> Changes:
-        """A message about membership was delivered."""
+    def deliver(
+        self,
+        origin: str,
+        seq: int,
+        kind: int,
+        named: tuple[str, ...],
+        count: Count,
+        past: Iterable[Span] = (),
+    ) -> Changes:
+        """A message about membership was delivered. `past`: whom the sender of a flush need not name."""
         changes = Changes()
         if kind == JOIN:
             for member in named:
@@ -111,21 +128,67 @@ class GroupView:
         elif kind == LEAVE:
             self._leave(origin, seq, changes)
         elif kind == FLUSH:
-            self.flushed.setdefault(origin, set()).update(named)
-            self._suspect(set(named), changes)
+            flushed = self.flushed.setdefault(origin, set())
+            fresh = {member for member in named if member not in self.past}
+            flushed.update(fresh)
+            unnamed = Spans(past)
+            # Whoever is past to a joiner was settled by its contact, and suspected here before the join came.
+            flushed.update([member for member in self.open if member in unnamed])
+            self._suspect(fresh, changes)
         self._complete(count, changes)
         return changes
 
     def leave_is_stable(self, member: str, count: Count) -> Changes:
         """Everybody has the leave of a departing member."""
         self.gone[member] = Final(self.departing.pop(member), False)
-        self.addresses.pop(member, None)
         changes = Changes()
         self._complete(count, changes)
         return changes
 
+    def strange(self, members: Iterable[str]) -> None:
+        """These were with somebody who has returned, and were never heard of here: nobody listens to them,
+        and they are looked for like those who were evicted."""
+        for member in members:
+            if not (self.knows(member) or member in self.closed or member in self.past):
+                self.gone[member] = Final(0, True)
+                self.suspects.add(member)
+
+    def forget(self, stable: Count) -> list[str]:
+        """Whoever is gone for good, with all operations known and all messages stable, is past. Returns who
+        that is now."""
+        for origin, seq in [place for place in self.closing if stable(place[0]) >= place[1]]:
+            for span in self.closing.pop((origin, seq)):
+                self.closed.add(*span)
+        found = [
+            member
+            for member, final in self.gone.items()
+            if member in self.closed and stable(member) >= final.last
+        ]
+        for member in found:
+            del self.gone[member]
+            self.suspects.discard(member)
+            self.addresses.pop(member, None)
+            for flushed in self.flushed.values():
+                flushed.discard(member)
+            self.past.add(process_of(member), number_of(member), number_of(member))
+        if found:
+            self.flushed = {q: flushed for q, flushed in self.flushed.items() if q in self.view}
+            self._fill({process_of(member) for member in found})
+        return found
+
+    def _fill(self, processes: set[str]) -> None:
+        """Numbers between those that are past were tried and came to nothing, as far as they are closed. Had
+        somebody let one of them in, that would be known by now: its message would be older than what has just
+        become stable."""
+        known = self.view | self.gone.keys() | self.suspects | self.departing.keys()
+        for process in processes:
+            numbers = {number_of(member) for member in known if process_of(member) == process}
+            for low, high in list(self.past.below(process, self.past.top(process))):
+                if self.closed.covers(process, low, high) and not any(low <= n <= high for n in numbers):
+                    self.past.add(process, low, high)
+
     def _join(self, member: str, changes: Changes) -> None:
-        if member in self.gone:
+        if member in self.gone or member in self.past:
             return
         process, number = process_of(member), number_of(member)
         newer = self.knows_later(f"{process}~{number + 1}")
@@ -140,6 +203,7 @@ class GroupView:
             self.leaving = seq
         elif origin not in self.gone:
             self.departing[origin] = seq
+            self.closed.add(process_of(origin), number_of(origin), number_of(origin))  # this was its last
             changes.left.append(origin)
 
     def _suspect(self, members: set[str], changes: Changes) -> None:

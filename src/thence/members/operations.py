@@ -7,8 +7,8 @@ good: it is applied once, whether it comes as itself or is carried, by one membe
 
 `inherited`: operations that took effect before this incarnation began, and that somebody who may come back,
 or whose side this member may have to join, could lack; those that it applied itself are in its log.
-`carried`: what came inside a CARRY. `orphans`: what this incarnation must carry, in the order in which the old
-one had applied it.
+`carried`: what came inside a CARRY. `orphans`: what this incarnation must carry, in the order in which the
+old one had applied it.
 
 Invariant: orphans go out from the front only. One that is not ready holds back those behind it, which may
 follow from it.
@@ -55,6 +55,11 @@ class Operations:
 
     def applied(self, operation: Operation, count: Count) -> bool:
         return operation.seq <= count(operation.origin) or (operation.origin, operation.seq) in self.carried
+
+    def forget(self, origin: str) -> None:
+        """Every operation of this incarnation is known to have taken effect."""
+        if self.carried:
+            self.carried = {place for place in self.carried if place[0] != origin}
 
     def ready(self, may_go: Callable[[str], bool], count: Count) -> list[Operation]:
         """The orphans that can be carried now; they are not orphans any more."""

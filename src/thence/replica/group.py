@@ -18,6 +18,7 @@ from contextlib import suppress
 
 from thence.core.errors import PeerError, UsageError
 from thence.core.groups import (
+    ALL,
     LEAVE,
     NOBODY_YET,
     OPERATION,
@@ -39,7 +40,9 @@ from thence.core.groups import (
 )
 from thence.core.machine import Wake
 from thence.members.attempt import Attempt
+from thence.members.group import Final
 from thence.members.sides import Course, course
+from thence.members.spans import Spans
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
 from thence.order.tags import Attic
@@ -57,7 +60,8 @@ NEVER = 1 << 62
 class GroupNode:
     __slots__ = (
         "_against", "_attempt", "_contacts", "_leave_until", "_leaves", "_lives", "_probe_at", "_seeds",
-        "_settings", "_tries", "_wires", "address", "application", "member", "name", "posts", "unclean",
+        "_settings", "_since", "_tries", "_wires", "address", "application", "former", "member", "name",
+        "posts", "unclean",
     )  # fmt: skip
 
     def __init__(
@@ -72,13 +76,18 @@ class GroupNode:
         floor: int = 0,
         address: str = "",
         attics: Callable[[], Attic] | None = None,
+        forgetful: bool = False,
     ) -> None:
-        """`attics`: where tags of unstable messages go when there are many; one for each incarnation."""
+        """`attics`: where tags of unstable messages go when there are many; one for each incarnation.
+        `forgetful`: the log on the shelf may lack its end, so that whoever wrote it must not speak again."""
         self.name = name
         self.address = address
         """Where others reach this process; opaque here."""
         self.application = application
         self.member: Member | None = None
+        self.former: Member | None = None
+        """Who ran here before, as far as its log tells, and may have said more than that. It is silent; what
+        it had applied goes on in the next incarnation, through `join` or `refound`."""
         self.posts: list[Post] = []
         self.unclean = False
         """The last leave was not in good order: nobody may have got what was sent last."""
@@ -93,18 +102,27 @@ class GroupNode:
         self._against: set[str] = set()
         """Members of the own side that go on without this one, as they have told it."""
         self._tries = 0
+        self._since = 0
+        """From this number on no attempt has succeeded; 0: there was none since the process was started."""
         self._leaves = False
         self._leave_until = NEVER
         self._probe_at = now
         recovered = self._lives.recover(now)
-        if recovered is not None:
+        if recovered is not None and forgetful:
+            self.former, state = recovered
+            self._leaves = state.leaves or self.former.view.leaving > 0
+            self.posts.clear()
+        elif recovered is not None:
             self.member, state = recovered
             self._leaves = state.leaves and not self.member.view.leaving
             if address:
                 self.member.view.addresses[self.member.me] = address
             if self.member.view.leaving:
                 self._leave_until = now + settings.leave_timeout_us
-            self.member.flush(now)
+            if self.member.ledger.sent or not state.counts:
+                self.member.flush(now)
+            else:
+                self.member.arrived(now)
 
     # Calls
 
@@ -120,8 +138,33 @@ class GroupNode:
         """Begin a group of one."""
         self._must_be_outside()
         me = self._lives.next()
-        state = GroupState(self.application.state(), view={me}, addresses={me: self.address})
+        since = self._since or number_of(me)
+        state = GroupState(self.application.state(), view={me}, addresses={me: self.address}, since=since)
+        state.closed = ((self.name, since, number_of(me) - 1),) if since < number_of(me) else ()
         self.member = self._lives.install(me, state, now)
+
+    def refound(self, now: int) -> None:
+        """Begin the group of the former incarnation anew: alone, with what that one had, and without all who
+        were in it then. They come back as others do that the group went on without, and bring what they
+        have; should some of them have gone on meanwhile, that is a split like any other."""
+        self._must_be_outside()
+        old = self.former
+        if old is None:
+            raise UsageError(f"{self.name} was in no group that could be founded again")
+        me = self._lives.next()
+        state = old.state(me)
+        for name in sorted(state.view | {old.me}):
+            state.gone = state.gone | {name: Final(old.ledger.count(name), True)}
+        for name, last in state.departing.items():
+            state.gone = state.gone | {name: Final(last, False)}
+        state.suspects = state.suspects | state.view | {old.me}
+        state.view, state.departing, state.flushed = {me}, {}, {}
+        state.rows = {me: dict(state.counts)}
+        state.addresses = state.addresses | {me: self.address}
+        state.orphans = list(old.operations.orphans)
+        state.leaves = self._leaves
+        state.since, state.owes = old.since, True
+        self._begin_anew(me, state, old, now)
 
     @property
     def addresses(self) -> dict[str, str]:
@@ -275,10 +318,22 @@ class GroupNode:
             if packet.running.member == source:
                 self._send(source, Farewell(member.me, source, final.last))
             return
+        if source in view.past:
+            self._late(member, packet)
+            return
         member.receipt(packet, now)
         diverged = any(packet.counts.get(name, 0) > gone.last for name, gone in view.gone.items())
         if not view.leaving and (source in view.suspects or diverged):
             self._send(source, self._notice_for(member, source))
+
+    def _late(self, member: Member, packet: Receipt) -> None:
+        """Somebody who is past runs after all: a leaver that has not heard that it may go, or one of whom
+        somebody was told that it would not come back."""
+        source = packet.source
+        if packet.running.member == source:
+            self._send(source, Farewell(member.me, source, ALL))
+            if not member.view.leaving:
+                self._send(source, Notice(member.me, source, tuple(sorted(self._side(member))), ALL))
 
     def _notice_for(self, member: Member, target: str) -> Notice:
         """Rule 20."""
@@ -343,7 +398,10 @@ class GroupNode:
         contact = self._contacts[0]
         self._contacts.rotate(-1)
         until = now + self._settings.join_timeout_us
-        self._attempt = Attempt(joiner, contact, now, until)
+        fresh = self.member is None and self.former is None
+        if fresh:
+            self._since = self._since or number_of(joiner)
+        self._attempt = Attempt(joiner, contact, now, until, self._since if fresh else 0)
         self._ask(now)
 
     def _give_up(self, now: int) -> None:
@@ -382,20 +440,30 @@ class GroupNode:
         except PeerError:
             self._give_up(now)
             return
-        old = self.member
+        old = self.member or self.former
         if old is not None:
-            counts, carried = state.counts, state.carried
+            counts, carried, past = state.counts, state.carried, Spans(state.past)
             unknown = {
                 (op.origin, op.seq): op
                 for op in all_operations(old.ledger, old.operations)
-                if op.seq > counts.get(op.origin, 0) and (op.origin, op.seq) not in carried
+                if op.seq > counts.get(op.origin, 0)
+                and (op.origin, op.seq) not in carried
+                and op.origin not in past
             }
             state.orphans = list(unknown.values())
+            state.since, state.owes = old.since, True
+            state.strangers = (old.view.view | old.strangers) - {old.me}
             state.leaves = self._leaves or old.view.leaving > 0
+        self._begin_anew(attempt.joiner, state, old, now)
+
+    def _begin_anew(self, me: str, state: GroupState, old: Member | None, now: int) -> None:
+        """From here on this process is the incarnation `me`."""
         self._attempt = None
+        self._since = 0
         self._against.clear()
         self.application.install(state.application)
-        member = self.member = self._lives.install(attempt.joiner, state, now)
+        member = self.member = self._lives.install(me, state, now)
+        self.former = None
         if old is not None:
             self._lives.end(old, now, down=True)
         for operation in state.orphans:
@@ -403,7 +471,7 @@ class GroupNode:
         self._leaves = state.leaves
         self._leave_until = NEVER
         self.application.view_changed(tuple(sorted(member.view.view)))
-        member.flush(now)
+        member.arrived(now)
         member.news(now)
 
     # Time
@@ -457,8 +525,8 @@ class GroupNode:
         member = self.member
         if not self._leaves or member is None or member.view.leaving or self._attempt is not None:
             return
-        if member.operations.orphans:
-            return  # they would be lost
+        if member.operations.orphans or member.owes:
+            return  # they would be lost, or looked for
         member.broadcast(LEAVE, b"", now)
         self._leaves = False
         self._leave_until = now + self._settings.leave_timeout_us
@@ -467,9 +535,10 @@ class GroupNode:
         member = self.member
         assert member is not None
         if not unclean:
-            for other in sorted(member.companions & member.view.gone.keys()):
+            for other in sorted(member.companions):
                 # Those who leave at the same time may have nobody else left to tell them.
-                self._send(other, Farewell(member.me, other, member.view.gone[other].last))
+                if other in member.view.gone or other in member.view.past:
+                    self._send(other, Farewell(member.me, other, ALL))
         self.unclean = unclean
         self._lives.end(member, now, down=unclean)
         self.member, self._attempt = None, None

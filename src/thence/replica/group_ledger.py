@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from thence.core.codec import Codec
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
 from thence.core.errors import InvariantError
-from thence.core.groups import Named, Place
+from thence.core.groups import ALL, Named, Place
 from thence.core.message import Message
+from thence.members.spans import Spans
 from thence.oplog.log import OpLog
 from thence.oplog.record import Stored
 from thence.order.graph import GraphOrderer, GraphTagger
@@ -29,11 +30,15 @@ from thence.replica.history import understood
 CODEC = Codec(ORIGIN_MASK + 1, stamps_are_dots=True)
 """The form of messages in the log: indices are the log's own."""
 
+HOLES_MAX = 64
+"""Names in a table that nobody uses any more: to have the same indices everywhere is worth some bytes, not
+many."""
+
 
 class Ledger:
     __slots__ = (
         "_index", "counts", "delivered", "floor", "fresh", "log", "me", "mine", "names", "orderer",
-        "tagger", "window",
+        "past", "quiet", "tagger", "window",
     )  # fmt: skip
 
     def __init__(
@@ -42,6 +47,7 @@ class Ledger:
         log: OpLog,
         state: GroupState,
         unstable: list[Message],
+        past: Spans,
         attic: Attic | None = None,
         tags_max: int = TAGS_MAX,
     ) -> None:
@@ -56,17 +62,23 @@ class Ledger:
         self.delivered = 0
         """Messages since this incarnation, or its process, was started."""
         self.fresh: list[tuple[int, bytes]] = []
+        self.past = past
+        self.quiet = {index for index, name in enumerate(self.names) if name in past}
+        """Of these everything was delivered, and is stable: they are not spoken of."""
         self.counts = [state.counts.get(name, 0) for name in self.names]
-        self.floor = [state.floor.get(name, state.stable.get(name, 0)) for name in self.names]
+        stable = [state.stable.get(name, 0) for name in self.names]
+        for index in self.quiet:
+            self.counts[index] = stable[index] = log.vector[index]
+        self.floor = [state.floor.get(name, count) for name, count in zip(self.names, stable, strict=True)]
         """Operations above these counters may have to be carried one day."""
         self.tagger = GraphTagger(self.mine, size)
         self.tagger.resume(self.counts[self.mine], self.dots(state.context))
         self.orderer = GraphOrderer(self.mine, size)
-        self.orderer.resume(tuple(self.counts))
+        self.orderer.resume(self.reached())
         self.window = Roster(self.mine, size)
         if attic is not None:
             self.window.stow_in(attic, tags_max)
-        self.window.resume(tuple([state.stable.get(name, 0) for name in self.names]))
+        self.window.resume(tuple(stable))
         for message in unstable:
             self.window.see(message)
         for index in range(size):
@@ -85,7 +97,20 @@ class Ledger:
             self.floor.append(0)
             self.orderer.admit(index)
             self.window.admit(index)
+            if name in self.past:
+                # A message that follows from it comes late; whatever it was, it was delivered.
+                self.quiet.add(index)
+                self.orderer.sent(Message(pack(index, ALL), (), b""), 0)
         return index
+
+    def forget(self, name: str) -> None:
+        """Everything of this incarnation was delivered and is stable: it is not spoken of any more."""
+        if name in self._index:
+            self.quiet.add(self._index[name])
+
+    def reached(self) -> tuple[int, ...]:
+        """Up to where messages were delivered, per index."""
+        return tuple([ALL if index in self.quiet else count for index, count in enumerate(self.counts)])
 
     def knows(self, name: str) -> bool:
         return name in self._index
@@ -109,7 +134,9 @@ class Ledger:
     def count(self, name: str) -> int:
         """How many messages of an incarnation were delivered here."""
         index = self._index.get(name)
-        return 0 if index is None else self.counts[index]
+        if index is None or index in self.quiet:
+            return ALL if name in self.past else 0
+        return self.counts[index]
 
     @property
     def sent(self) -> int:
@@ -128,7 +155,8 @@ class Ledger:
         return [self.window.stable_up_to(index) for index in range(len(self.names))]
 
     def vector(self) -> dict[str, int]:
-        return {name: count for name, count in zip(self.names, self.counts, strict=True) if count}
+        named = zip(self.names, self.counts, strict=True)
+        return {name: count for at, (name, count) in enumerate(named) if count and at not in self.quiet}
 
     def frontier(self) -> tuple[Place, ...]:
         return self.places(self.tagger.frontier())
@@ -139,8 +167,10 @@ class Ledger:
         dots, whole = [], True
         for name, count in counts.items():
             index = self._index.get(name)
+            if index in self.quiet:
+                continue
             here = 0 if index is None else self.counts[index]
-            whole = whole and count <= here
+            whole = whole and (count <= here or count == ALL)
             if index is not None and (count := min(count, here)):
                 dots.append(pack(index, count))
         self.window.known(self.number(member), tuple(dots))
@@ -148,7 +178,16 @@ class Ledger:
 
     def row(self, member: str) -> dict[str, int]:
         row = self.window.row(self.number(member))
-        return {name: count for name, count in zip(self.names, row, strict=True) if count}
+        named = zip(self.names, row, strict=True)
+        return {name: count for at, (name, count) in enumerate(named) if count and at not in self.quiet}
+
+    def spoken(self) -> list[str]:
+        return [name for at, name in enumerate(self.names) if at not in self.quiet]
+
+    def table(self) -> list[str]:
+        """Names by index, for a joiner to take over; unless most of them are past."""
+        few = len(self.quiet) <= HOLES_MAX + 2 * (len(self.names) - len(self.quiet))
+        return list(self.names) if few else self.spoken()
 
     # Messages
 

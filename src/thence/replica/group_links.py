@@ -92,12 +92,15 @@ class Outgoing:
     """What one member is sent under one number."""
 
     __slots__ = (
-        "_acked_bytes", "_marks", "_sent_bytes", "acked", "number", "ready", "relays", "sent", "to", "told",
+        "_acked_bytes", "_marks", "_sent_bytes", "acked", "number", "open", "ready", "relays", "sent", "to",
+        "told",
     )  # fmt: skip
 
     def __init__(self, number: int, to: str, acked: int) -> None:
         self.number = number
         self.to = to
+        self.open = True
+        """It is not, while the other is suspected: a leaver's leave may yet be heard of."""
         self.told = 0
         """How many names the other end knows."""
         self.ready: list[bytes] = []
@@ -220,7 +223,9 @@ class Links:
             self._recent_bytes -= len(self._recent.popleft()[1])
         for link in self._links.values():
             outgoing = link.outgoing
-            if outgoing is not None and outgoing.sent == seq - 1 and outgoing.room(settings):
+            if outgoing is None or not outgoing.open:
+                continue
+            if outgoing.sent == seq - 1 and outgoing.room(settings):
                 outgoing.sending(seq, data, settings.window_bytes // 16)
 
     def receipt(self, receipt: Receipt) -> None:
@@ -242,7 +247,8 @@ class Links:
     def _consider(self, link: Link, receipt: Receipt) -> None:
         view, outgoing = self._view, link.outgoing
         if receipt.source not in view.side and receipt.source not in view.departing:
-            link.outgoing = None
+            if outgoing is not None:
+                outgoing.open = False
             return
         has = receipt.counts.get(self._ledger.me, 0)
         if outgoing is None or (outgoing.number, outgoing.to) != (receipt.stream, receipt.source):
@@ -250,6 +256,7 @@ class Links:
                 return
             outgoing = link.outgoing = Outgoing(receipt.stream, receipt.source, has)
         else:
+            outgoing.open = True
             outgoing.acknowledged(has)
         self._pump(outgoing)
         self._pass_on(outgoing, receipt)

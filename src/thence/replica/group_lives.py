@@ -12,6 +12,7 @@ from dataclasses import replace
 from thence.core.dots import pack
 from thence.core.groups import Named, Post, incarnation, number_of
 from thence.core.message import Message
+from thence.members.spans import Spans
 from thence.oplog.log import OpLog
 from thence.order.tags import Attic
 from thence.replica.group_ledger import CODEC, Ledger
@@ -76,7 +77,8 @@ class Lives:
         return self._begin(me, log, state, unstable, now)
 
     def _write_down(self, log: OpLog, state: GroupState, now: int) -> None:
-        clock = [state.counts.get(name, 0) for name in log.names]
+        named = zip(log.names, log.vector, strict=True)
+        clock = [max(state.counts.get(name, 0), written) for name, written in named]  # some are past
         log.snapshot(log.tail, clock, encode_state(replace(state, log=[], table=[])), now)
 
     def checkpoint(self, member: Member, leaves: bool, now: int) -> None:
@@ -86,6 +88,7 @@ class Lives:
         state = member.state()
         state.orphans = list(member.operations.orphans)
         state.leaves, state.goes_on = leaves, True
+        state.since, state.owes, state.strangers = member.since, member.owes, member.strangers
         self.log.sync(now)
         self._write_down(self.log, state, now)
         oldest = next(self.log.missing(member.ledger.floor), None)  # operations that may have to be carried
@@ -125,7 +128,7 @@ class Lives:
         diary = self._diaries(me)
         self.log = log
         attic = self._attics() if self._attics else None
-        ledger = Ledger(me, log, state, unstable, attic, self._settings.tags_max)
+        ledger = Ledger(me, log, state, unstable, Spans(state.past), attic, self._settings.tags_max)
         member = Member(
             me, log, state, ledger, self._application, diary, self._settings, self._posts, self._wires, now
         )
@@ -148,5 +151,6 @@ def _indexed(named: Named, index: dict[str, int]) -> Message:
 
 def _before(position: int, log: OpLog, state: GroupState) -> list[Message]:
     """What was delivered up to a position, and was not stable in the state that was written down there."""
-    stable = [state.stable.get(name, 0) for name in log.names]
+    past, named = Spans(state.past), zip(log.names, log.vector, strict=True)
+    stable = [written if name in past else state.stable.get(name, 0) for name, written in named]
     return [understood(CODEC, stored) for stored in log.missing(stable) if stored.position <= position]

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
 from thence.core.errors import InvariantError
 from thence.core.groups import (
+    ALL,
     CARRY,
     FLUSH,
     JOIN,
@@ -29,12 +30,14 @@ from thence.core.groups import (
     Post,
     Receipt,
     Running,
+    Span,
     number_of,
     process_of,
 )
 from thence.core.message import Message
 from thence.members.group import Changes, GroupView
 from thence.members.operations import Operation, Operations
+from thence.members.spans import Spans
 from thence.oplog.log import OpLog
 from thence.order.tags import SWEEP_MAX
 from thence.replica.group_gate import Gate
@@ -45,14 +48,15 @@ from thence.replica.group_peers import Peers
 from thence.replica.group_retained import stable_operations
 from thence.replica.group_settings import GroupSettings
 from thence.replica.group_state import (
+    Carried,
     GroupState,
+    carry_payload,
     encode_state,
+    flush_payload,
     join_payload,
-    names_payload,
-    operations_payload,
+    payload_carry,
+    payload_flush,
     payload_join,
-    payload_names,
-    payload_operations,
 )
 from thence.replica.group_watch import Watch
 from thence.trace.recorder import DELIVER, EVICT, SEND, STABLE
@@ -69,7 +73,8 @@ MUCH = 1 << 30
 class Member:
     __slots__ = (
         "_application", "_diary", "_freed", "_gate", "_log", "_peers", "_posts", "_settings", "_unswept",
-        "_watch", "companions", "inbox", "ledger", "links", "me", "operations", "view",
+        "_watch", "companions", "inbox", "ledger", "links", "me", "operations", "owes",
+        "since", "strangers", "view",
     )  # fmt: skip
 
     def __init__(
@@ -96,8 +101,17 @@ class Member:
             dict(state.departing),
             {name: set(flushed) for name, flushed in state.flushed.items()},
             dict(state.addresses),
+            dict(state.closing),
+            Spans(state.closed),
+            ledger.past,
         )
         self.operations = Operations(state.retained, state.carried, state.orphans)
+        self.since = state.since or number_of(me)
+        """The first of the process's incarnations whose operations this one has, or has carried."""
+        self.strangers = set(state.strangers)
+        """Who was with the former incarnation, and is not known to this one."""
+        self.owes = state.owes
+        """It has not said yet that it has carried everything."""
         self.companions: set[str] = set()
         """Who leaves at the same time as this member."""
         self._application = application
@@ -168,9 +182,14 @@ class Member:
             if self.operations.came(operation):
                 self._application.apply(operation, origin == ledger.mine, tag)
         elif kind == CARRY:
-            for operation in payload_operations(payload):
+            carried = payload_carry(payload)
+            for operation in carried.operations:
                 if self.operations.was_carried(operation, ledger.count):
                     self._application.apply(operation, False, tag)
+            if carried.closed:
+                self.view.closing[ledger.place(message.dot)] = carried.closed
+                self.view.strange(carried.strangers)
+                self.owes = self.owes and message.dot & ORIGIN_MASK != ledger.mine
         else:
             self._membership(kind, message, now)
 
@@ -178,15 +197,12 @@ class Member:
         origin, seq = self.ledger.place(message.dot)
         own = origin == self.me
         names: tuple[str, ...] = ()
+        past: tuple[Span, ...] = ()
         if kind == FLUSH:
-            names = payload_names(message.payload)
+            names, past = payload_flush(message.payload)
         elif kind == JOIN:
-            names, addresses = payload_join(message.payload)
-            self.view.addresses.update(addresses)
-            self._watch.coming.update(dict.fromkeys(names, origin))
-            for joiner in names if own else ():
-                self._gate.opened(joiner, seq, now)
-        changes = self.view.deliver(origin, seq, kind, names, self.ledger.count)
+            names = (self._joins(origin, seq, message.payload, now),)
+        changes = self.view.deliver(origin, seq, kind, names, self.ledger.count, past)
         if kind == LEAVE and self.view.leaving:
             self.companions.update(self.view.departing)
         if kind == LEAVE and own:
@@ -194,6 +210,17 @@ class Member:
             self._diary.row(LEAVE_ROW, None, None, now)
             self._diary = Closed()  # what it still takes part in concerns nobody's application
         self._changed(changes, message.dot, now)
+
+    def _joins(self, contact: str, seq: int, payload: bytes, now: int) -> str:
+        joiner, address, since = payload_join(payload)
+        if joiner not in self.view.past:
+            self.view.addresses[joiner] = address
+            self._watch.coming[joiner] = contact
+        if since:  # all attempts before this one came to nothing
+            self.view.closed.add(process_of(joiner), since, number_of(joiner) - 1)
+        if contact == self.me:
+            self._gate.opened(joiner, seq, now)
+        return joiner
 
     def _changed(self, changes: Changes, dot: int, now: int) -> None:
         if not changes:
@@ -220,14 +247,19 @@ class Member:
         """What was received and not delivered may have come from, or through, somebody who is not believed
         any more; if it is good, it comes again from somebody who is."""
         self.inbox.clear()
-        self.ledger.orderer.forget(tuple(self.ledger.counts))
+        self.ledger.orderer.forget(self.ledger.reached())
         self.links.dropped()
 
     def flush(self, now: int) -> None:
         """Rule 17: say whom this member suspects, before it accepts anything else."""
         owed = self.view.owed()
         if owed:
-            self.broadcast(FLUSH, names_payload(owed), now)
+            self.broadcast(FLUSH, flush_payload(owed, ()), now)
+
+    def arrived(self, now: int) -> None:
+        """Rule 10: the state is installed. Others may wait for a flush of whoever is past here."""
+        if self.view.suspects or len(self.view.past):
+            self.broadcast(FLUSH, flush_payload(self.view.owed(), self.view.past), now)
 
     def suspect(self, members: list[str], now: int) -> None:
         if self.view.leaving:
@@ -247,11 +279,20 @@ class Member:
 
     def carry(self, now: int) -> None:
         """Rule 23: send again what the group never had, as far as it is certain that it never will."""
-        if not self.view.leaving and (ready := self.operations.ready(self._may_go, self.ledger.count)):
-            self.broadcast(CARRY, operations_payload(ready), now)
+        if self.view.leaving:
+            return
+        ready = self.operations.ready(self._may_go, self.ledger.count)
+        done = self.owes and not self.operations.orphans
+        if ready or done:
+            carried = Carried(ready)
+            if done:
+                former = (process_of(self.me), self.since, number_of(self.me) - 1)
+                carried = Carried(ready, (former,), tuple(sorted(self.strangers)))
+            self.broadcast(CARRY, carry_payload(carried), now)
 
     def _may_go(self, origin: str) -> bool:
-        return origin in self.view.gone or not (self.view.knows(origin) or self.view.open)
+        known = self.view.knows(origin) or self.view.open
+        return origin in self.view.gone or origin in self.view.past or not known
 
     # Receiving
 
@@ -279,10 +320,10 @@ class Member:
 
     def _accept(self, message: Message, now: int) -> None:
         ledger, origin, seq = self.ledger, message.dot & ORIGIN_MASK, message.dot >> ORIGIN_BITS
-        if seq <= ledger.counts[origin]:
+        if seq <= ledger.counts[origin] or (origin in ledger.quiet and not ledger.counts[origin]):
             self._watch.news(now)  # its sender does not know that it is here
             return
-        if ledger.names[origin] in self.view.gone:
+        if origin in ledger.quiet or ledger.names[origin] in self.view.gone:
             raise InvariantError(f"{ledger.place(message.dot)} comes after its last message was agreed on")
         ledger.orderer.check(message)
         self.inbox.extend(ledger.orderer.receive(message, 0, now))  # type: ignore[arg-type]  # messages all
@@ -290,6 +331,7 @@ class Member:
     def receipt(self, packet: Receipt, now: int) -> None:
         """Rule 5."""
         source, inside = packet.source, packet.source in self.view.side
+        packet = self._spelled(packet)
         if inside:
             self._watch.heard(source, now)
             self._peers.hold(packet, now)
@@ -301,6 +343,12 @@ class Member:
         for member in packet.unheard if inside else ():
             if member in self.view.side and (last := self._peers.last_word(member, source)):
                 self._post(source, last)
+
+    def _spelled(self, receipt: Receipt) -> Receipt:
+        """Somebody who is past to the source of a receipt may not be past here."""
+        past = Spans(receipt.past)
+        more = {name: ALL for name in self.ledger.spoken() if name not in receipt.counts and name in past}
+        return receipt._replace(counts=receipt.counts | more) if more else receipt
 
     # Stability
 
@@ -318,17 +366,24 @@ class Member:
             self._application.stable(place, tag)
         if found:
             self._log.mark_stable(ledger.stables())
-            if not self.view.suspects:
-                # Whoever may come back, or be come back to, has what all members have.
-                ledger.floor = ledger.stables()
-                self.operations.inherited.clear()
-        self._settle(now)
+        if (self._settle(now) or found) and not self.view.suspects:
+            # Whoever may come back, or be come back to, has what all members have.
+            ledger.floor = ledger.stables()
+            self.operations.inherited.clear()
 
-    def _settle(self, now: int) -> None:
-        """Rule 14: leavers whose leave everybody has are gone."""
-        for member, seq in list(self.view.departing.items()):
-            if self.ledger.stable(member) >= seq:
-                self._changed(self.view.leave_is_stable(member, self.ledger.count), 0, now)
+    def _settle(self, now: int) -> bool:
+        """Rules 14 and 27: leavers whose leave everybody has are gone, and whoever is gone for good is past.
+        Returns whether somebody is now."""
+        ledger, view = self.ledger, self.view
+        for member, seq in list(view.departing.items()):
+            if ledger.stable(member) >= seq:
+                self._changed(view.leave_is_stable(member, ledger.count), 0, now)
+        past = view.forget(ledger.stable) if view.gone or view.closing else []
+        for member in past:
+            ledger.forget(member)
+            self._peers.gone(member)
+            self.operations.forget(member)
+        return bool(past)
 
     def recovered(
         self, seen: list[int], stable: tuple[int, ...], notes: Mapping[int, bytes], now: int
@@ -373,7 +428,7 @@ class Member:
         """Rule 9: let somebody in, or go on handing over the state."""
         joiner = request.joiner
         if not self.view.knows_later(joiner):
-            self.broadcast(JOIN, join_payload(joiner, request.address), now)
+            self.broadcast(JOIN, join_payload(joiner, request.address, request.since), now)
         elif joiner not in self.view.side or not self._gate.waits_for(joiner):
             return
         for piece in self._gate.pieces(self.me, request, lambda: encode_state(self.state(joiner)), now):
@@ -392,9 +447,9 @@ class Member:
         return GroupState(
             application=self._application.state(),
             counts=ledger.vector(),
-            stable={name: stable for name in ledger.names if (stable := ledger.stable(name))},
+            stable={name: stable for name in ledger.spoken() if (stable := ledger.stable(name))},
             context=ledger.frontier(),
-            table=list(ledger.names),
+            table=ledger.table(),
             log=[ledger.named(message) for message in ledger.unstable()] if joiner else [],
             view=view.view,
             suspects=view.suspects,
@@ -402,6 +457,9 @@ class Member:
             departing=view.departing,
             flushed=view.flushed,
             addresses=view.addresses,
+            closing=view.closing,
+            closed=tuple(view.closed),
+            past=tuple(view.past),
             rows=rows,
             retained=stable_operations(ledger, self.operations) if joiner else self.operations.inherited,
             floor={} if joiner else dict(zip(ledger.names, ledger.floor, strict=True)),

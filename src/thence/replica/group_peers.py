@@ -100,8 +100,9 @@ class Peers:
     def serve(self, me: str, receipt: Receipt, now: int) -> Data | None:
         """What the sender of a receipt needs to get again, if it is time for that."""
         limits = self._ledger.counts if self.upto is None else self.upto
-        names = zip(self._ledger.names, limits, strict=False)
+        names = list(zip(self._ledger.names, limits, strict=False))
         lacking = [name for name, count in names if count > receipt.counts.get(name, 0)]
+        lacking = [name for name in lacking if name not in self._view.past]
         if not lacking:
             return None
         urgent = self._view.suspects | set(receipt.suspects) | self._view.departing.keys() | {me}

@@ -10,19 +10,18 @@ from collections.abc import Iterator
 from thence.core.groups import CARRY, OPERATION, Place
 from thence.members.operations import Operation, Operations
 from thence.replica.group_ledger import Ledger
-from thence.replica.group_state import payload_operations
+from thence.replica.group_state import payload_carry
 
 
-def _came_in(ledger: Ledger, carried: set[Place]) -> Iterator[tuple[int, Operation]]:
+def _came_in(ledger: Ledger) -> Iterator[tuple[int, Operation]]:
     """Operations that took effect here, with the dots of the messages that they came in."""
     for dot, data in ledger.written(ledger.floor):
         payload = ledger.read(dot, data).payload
         if payload[0] == OPERATION:
             yield dot, Operation(*ledger.place(dot), payload[1:])
         elif payload[0] == CARRY:
-            for operation in payload_operations(payload):
-                if (operation.origin, operation.seq) in carried:
-                    yield dot, operation
+            for operation in payload_carry(payload).operations:
+                yield dot, operation
 
 
 def _each_once(operations: Iterator[Operation]) -> list[Operation]:
@@ -37,11 +36,11 @@ def all_operations(ledger: Ledger, operations: Operations) -> list[Operation]:
     """Everything that a next incarnation may have to carry, causes first: an orphan may follow from what was
     applied here, but nothing that was applied here follows from an orphan; and nothing that everybody has
     follows from what somebody lacks."""
-    applied = [operation for _, operation in _came_in(ledger, operations.carried)]
+    applied = [operation for _, operation in _came_in(ledger)]
     return _each_once(iter([*operations.inherited, *applied, *operations.orphans]))
 
 
 def stable_operations(ledger: Ledger, operations: Operations) -> list[Operation]:
     """What a joiner needs to be told besides the messages that are not stable."""
-    applied = [operation for dot, operation in _came_in(ledger, operations.carried) if ledger.is_stable(dot)]
+    applied = [operation for dot, operation in _came_in(ledger) if ledger.is_stable(dot)]
     return _each_once(iter([*operations.inherited, *applied]))

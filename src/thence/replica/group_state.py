@@ -5,11 +5,13 @@ group knows. A member's log begins with the state that it was installed with (a 
 it delivered since follows; both together are the member.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from thence.core.errors import PeerError
 from thence.core.group_words import Parser, Writer
-from thence.core.groups import Named, Place
+from thence.core.groups import Named, Place, Span
 from thence.members.group import Final
 from thence.members.operations import Operation
 
@@ -34,6 +36,9 @@ class GroupState:
     departing: dict[str, int] = field(default_factory=dict)
     flushed: dict[str, set[str]] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
+    closing: dict[Place, tuple[Span, ...]] = field(default_factory=dict)
+    closed: tuple[Span, ...] = ()
+    past: tuple[Span, ...] = ()
     rows: dict[str, dict[str, int]] = field(default_factory=dict)
     retained: list[Operation] = field(default_factory=list)
     """Operations that somebody may lack although their messages are stable. A member that writes itself down
@@ -45,6 +50,13 @@ class GroupState:
     """Of the member itself: what its former incarnation had applied and this state lacks."""
     leaves: bool = False
     """Of the member itself: the former incarnation was leaving, and so will this one."""
+    since: int = 0
+    """Of the member itself: the first of the incarnations whose operations it has, or has carried; 0: of its
+    own only."""
+    owes: bool = False
+    """Of the member itself: it has not said yet that it carried everything."""
+    strangers: set[str] = field(default_factory=set)
+    """Of the member itself: who was with its former incarnation, and is not known in this state."""
     goes_on: bool = False
     """Of the member itself: it did not begin with this state, but wrote it down on its way."""
 
@@ -80,6 +92,12 @@ def encode_state(state: GroupState) -> bytes:
         writer.name(name)
         writer.names(sorted(flushed))
     writer.texts(state.addresses)
+    writer.number(len(state.closing))
+    for place, spans in state.closing.items():
+        writer.places([place])
+        writer.spans(spans)
+    writer.spans(state.closed)
+    writer.spans(state.past)
     writer.number(len(state.rows))
     for name, row in state.rows.items():
         writer.name(name)
@@ -88,7 +106,9 @@ def encode_state(state: GroupState) -> bytes:
     writer.counts(state.floor)
     writer.places(sorted(state.carried))
     put_operations(writer, state.orphans)
-    writer.number(state.leaves | state.goes_on << 1)
+    writer.number(state.leaves | state.goes_on << 1 | state.owes << 2)
+    writer.number(state.since)
+    writer.names(sorted(state.strangers))
     return writer.bytes()
 
 
@@ -107,13 +127,19 @@ def decode_state(data: bytes) -> GroupState:
         state.gone[name] = Final(final >> 1, bool(final & 1))
     state.flushed = {parser.name(): set(parser.names()) for _ in range(parser.count())}
     state.addresses = parser.texts()
+    for _ in range(parser.count()):
+        places = parser.places()
+        state.closing.update(dict.fromkeys(places, parser.spans()))
+    state.closed, state.past = parser.spans(), parser.spans()
     state.rows = {parser.name(): parser.counts() for _ in range(parser.count())}
     state.retained = take_operations(parser)
     state.floor = parser.counts()
     state.carried = set(parser.places())
     state.orphans = take_operations(parser)
     flags = parser.number()
-    state.leaves, state.goes_on = bool(flags & 1), bool(flags & 2)
+    state.leaves, state.goes_on, state.owes = bool(flags & 1), bool(flags & 2), bool(flags & 4)
+    state.since = parser.number()
+    state.strangers = set(parser.names())
     parser.end()
     return state
 
@@ -130,47 +156,59 @@ def take_operations(parser: Parser) -> list[Operation]:
     return [Operation(parser.name(), parser.seq(), parser.data()) for _ in range(parser.count())]
 
 
-def names_payload(names: list[str]) -> bytes:
-    """The body of a message about membership."""
+def flush_payload(names: list[str], past: Iterable[Span]) -> bytes:
+    """Who is not listened to any more; and who need not be named."""
     writer = Writer()
     writer.names(names)
+    writer.spans(past)
     return writer.bytes()
 
 
-def payload_names(data: bytes) -> tuple[str, ...]:
+def payload_flush(data: bytes) -> tuple[tuple[str, ...], tuple[Span, ...]]:
     parser = Parser(data, 1, len(data))
-    names = parser.names()
+    names, past = parser.names(), parser.spans()
     parser.end()
-    return names
+    return names, past
 
 
-def join_payload(joiner: str, address: str) -> bytes:
+def join_payload(joiner: str, address: str, since: int) -> bytes:
     """The body of a message that lets somebody in."""
     writer = Writer()
-    writer.names([joiner])
-    writer.texts({joiner: address})
+    writer.name(joiner)
+    writer.text(address)
+    writer.number(since)
     return writer.bytes()
 
 
-def payload_join(data: bytes) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Who is let in, and where they are reached."""
+def payload_join(data: bytes) -> tuple[str, str, int]:
+    """Who is let in, where it is reached, and since which number it has tried."""
     parser = Parser(data, 1, len(data))
-    names, addresses = parser.names(), parser.texts()
+    joiner, address, since = parser.name(), parser.text(), parser.number()
     parser.end()
-    return names, addresses
+    return joiner, address, since
 
 
-def operations_payload(operations: list[Operation]) -> bytes:
+class Carried(NamedTuple):
+    """Operations; incarnations of which these were the last; and others that may still be somewhere."""
+
+    operations: list[Operation]
+    closed: tuple[Span, ...] = ()
+    strangers: tuple[str, ...] = ()
+
+
+def carry_payload(carried: Carried) -> bytes:
     writer = Writer()
-    put_operations(writer, operations)
+    put_operations(writer, carried.operations)
+    writer.spans(carried.closed)
+    writer.names(carried.strangers)
     return writer.bytes()
 
 
-def payload_operations(data: bytes) -> list[Operation]:
+def payload_carry(data: bytes) -> Carried:
     parser = Parser(data, 1, len(data))
-    operations = take_operations(parser)
+    carried = Carried(take_operations(parser), parser.spans(), parser.names())
     parser.end()
-    return operations
+    return carried
 
 
 def watched_note(upto: int, names: list[str]) -> bytes:
@@ -184,3 +222,8 @@ def watched_note(upto: int, names: list[str]) -> bytes:
 def read_watched(data: bytes) -> tuple[int, tuple[str, ...]]:
     parser = Parser(data, 0, len(data))
     return parser.number(), parser.names()
+
+
+def payload_operations(data: bytes) -> list[Operation]:
+    """What a CARRY brings."""
+    return payload_carry(data)[0]

@@ -95,9 +95,8 @@ class Watch:
         view = self._view
         others = sorted(view.side - {self._ledger.me} - self.coming.keys())
         unheard = [] if drained else self._peers.silent(others, now - self._settings.unheard_us, now)
-        return Receipt(
-            self._ledger.me, self._ledger.vector(), tuple(sorted(view.suspects)), tuple(unheard), running
-        )
+        counts, suspects = self._ledger.vector(), tuple(sorted(view.suspects))
+        return Receipt(self._ledger.me, counts, suspects, tuple(unheard), running, past=tuple(view.past))
 
     def missed(self, now: int) -> list[str]:
         """Rule 16: members that should have been heard by now, and were not."""

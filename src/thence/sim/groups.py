@@ -80,6 +80,7 @@ class GroupWorld:
         self.air = air
         self.settings = settings
         self.names = names
+        self.incarnations_max = INCARNATIONS_MAX * len(names)
         self.packets = Counter[str]()
         self.bytes = Counter[str]()
         self.cut: set[tuple[str, str]] = set()
@@ -203,7 +204,7 @@ class GroupWorld:
     def _step(self, name: str, action: Callable[[GroupNode], object]) -> None:
         process = self.processes[name]
         self.steps += 1
-        if self.steps > STEPS_MAX or len(self.diaries) > INCARNATIONS_MAX * len(self.names):
+        if self.steps > STEPS_MAX or len(self.diaries) > self.incarnations_max:
             self.problem = f"no end: {self.steps} steps, {len(self.diaries)} incarnations"
             return
         node = process.node

@@ -1,0 +1,90 @@
+"""What grows with the history of a changing group, and what does not."""
+
+from support.schedules_groups import Play
+
+from thence.core.group_codec import encode
+from thence.replica.group_member import Member
+from thence.replica.group_state import encode_state
+from thence.sim.groups import Air
+
+
+def member(play: Play, name: str) -> Member:
+    node = play.processes[name].node
+    assert node is not None
+    assert node.member is not None
+    return node.member
+
+
+def sizes(play: Play, name: str) -> dict[str, int]:
+    """Of everything that a member keeps in memory, tells in receipts, and hands to joiners."""
+    node, one = play.processes[name].node, member(play, name)
+    assert node is not None
+    view, state = one.view, one.state("x")
+    state.application, state.table = b"", []  # what a table holds at most is another matter
+    return {
+        "state": len(encode_state(state)) // 50,  # numbers take more digits as they grow
+        "receipt": len(encode(one.about(node._running(), play.now))) // 50,
+        "spoken": len(one.ledger.spoken()),
+        "gone": len(view.gone),
+        "suspects": len(view.suspects),
+        "flushed": sum(map(len, view.flushed.values())) + len(view.flushed),
+        "addresses": len(view.addresses),
+        "spans": len(view.past) + len(view.closed) + len(view.closing),
+        "operations": len(one.operations.carried) + len(one.operations.inherited),
+        "peers": len(one._peers._peers),
+        "coming": len(one._watch.coming),
+        "gate": len(one._gate._watched) + len(one._gate._states),
+    }
+
+
+def restless(play: Play, times: int) -> None:
+    """c joins, says something, and leaves, again and again."""
+    for _ in range(times):
+        play.join("c")
+        play.run(play.now + 5_000_000, lambda: play.me("c") != "", 20_000)
+        play.send("c")
+        play.send("a")
+        play.leaves("c")
+        play.run(play.now + 5_000_000, lambda: play.me("c") == "", 20_000)
+        play.passes(0.3)
+
+
+def test_a_thousand_joins_and_leaves_leave_everything_as_large_as_it_was() -> None:
+    play = Play("abc", air=Air(jitter_us=0, latency_us=1000, links=True, wire=False)).together("ab")
+    play.incarnations_max = 2000
+    restless(play, 70)
+    play.passes(3)
+    before = sizes(play, "a"), sizes(play, "b")
+    restless(play, 930)
+    play.passes(3)
+    assert (sizes(play, "a"), sizes(play, "b")) == before
+    assert list(member(play, "a").view.past) == [("c", 1, 1000)]
+    assert play.problem == ""
+
+
+def test_evictions_and_returns_leave_nothing_behind_either() -> None:
+    play = Play("abc", air=Air(jitter_us=0, links=True, wire=False)).together("abc")
+    seen = []
+    for _ in range(6):
+        play.evicts("a", "c")
+        play.send("c")
+        play.passes(8)
+        assert play.unsettled() == ""
+        seen.append(sizes(play, "a"))
+    assert seen[1:] == [seen[1]] * 5
+    assert member(play, "a").view.suspects == set()
+    assert play.me("c") == "c~7"
+
+
+def test_what_may_have_to_be_carried_is_kept_only_while_somebody_may_return() -> None:
+    play = Play("abc").together("abc")
+    play.crash("c")
+    play.evicts("a", "c")
+    for _ in range(20):
+        play.send("a")
+    play.passes(5)
+    ledger = member(play, "a").ledger
+    assert ledger.floor[ledger.number("a")] < 20
+    play.boot("c")
+    assert play.ends_well() == ""
+    assert ledger.floor == ledger.stables()
