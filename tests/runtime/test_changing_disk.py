@@ -1,6 +1,7 @@
 """What happens to a node of a changing group when its disk is full, loses its end, or belongs to another."""
 
 import asyncio
+import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +13,8 @@ from support.open_nodes import run, until
 
 import thence
 from thence import StorageError, UsageError
+from thence.cli.main import main
+from thence.runtime import folder as folders
 from thence.runtime import group_driver
 
 
@@ -54,6 +57,181 @@ def test_a_full_disk_refuses_broadcasts_until_there_is_room_and_nothing_is_lost(
             assert [line.split()[0] for line in second.lines if line.endswith(".")] == [
                 str(number) for number in range(sent)
             ]
+
+    run(story)
+
+
+class Cut:
+    """Machines that lose their power: their folders go back to what they were at some moment before."""
+
+    def __init__(self, group: Changing, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._group = group
+        self._monkeypatch = monkeypatch
+
+    def remember(self, name: str) -> None:
+        """What a power cut will leave of this node's disk. It runs, so it was not closed in order."""
+        where = self._group.data[name]
+        shutil.copytree(where, where.with_name(f"{name}.left"), ignore=shutil.ignore_patterns("lock"))
+
+    def strike(self, *names: str) -> None:
+        """Those nodes do not run any more."""
+        self._monkeypatch.setattr(folders, "machine_id", lambda: b"switched on again")
+        for name in names:
+            where = self._group.data[name]
+            shutil.rmtree(where)
+            where.with_name(f"{name}.left").rename(where)
+
+
+def test_one_that_lost_the_end_of_its_log_comes_back_as_another_and_nothing_is_sent_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = Changing(tmp_path, "abc")
+    cut = Cut(group, monkeypatch)
+    books = {name: Journal() for name in "abc"}
+
+    async def story() -> None:
+        async with (
+            group.open("a", application=books["a"]) as a,
+            group.open("c", join="a", application=books["c"]) as c,
+        ):
+            async with group.open("b", join="a", application=books["b"]) as b:
+                await agree(a, b, c)
+                await b.broadcast(b"one")
+                await agree(a, b, c)
+                cut.remember("b")
+                await b.broadcast(b"forgotten")
+                await agree(a, b, c)
+            cut.strike("b")
+            books["b"] = Journal()
+            async with group.open("b", application=books["b"]) as b:
+                assert b.me == "b~2"
+                await b.broadcast(b"two")
+                await agree(a, b, c)
+                assert a.members == ("a", "b~2", "c")
+                lines = books["a"].lines
+                assert sorted(lines) == ["forgotten", "one", "two"]
+                assert books["b"].lines == books["c"].lines == lines
+
+    run(story)
+
+
+def test_after_a_power_cut_everywhere_whoever_keeps_most_goes_on_and_nothing_that_is_kept_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = Changing(tmp_path, "ab")
+    cut = Cut(group, monkeypatch)
+    books = {name: Journal() for name in "ab"}
+
+    async def story() -> None:
+        async with (
+            group.open("a", application=books["a"]) as a,
+            group.open("b", join="a", application=books["b"]) as b,
+        ):
+            await a.broadcast(b"both")
+            await agree(a, b)
+            for host, peer in ((a, "b"), (b, "a")):
+                host._host.controls.fault("cut", peer, 0)
+            await a.broadcast(b"only a")
+            cut.remember("a")
+            for number in range(5):
+                await b.broadcast(b"only b %d" % number)
+            cut.remember("b")
+            await b.broadcast(b"too late")
+        cut.strike("a", "b")
+        for name in "ab":
+            books[name] = Journal()
+        nodes = [group.open(name, application=books[name]) for name in "ab"]
+        a, b = await asyncio.gather(*[node.__aenter__() for node in nodes])
+        await agree(a, b)
+        await until(lambda: len(books["a"].lines) == len(books["b"].lines) == 7)
+        assert a.members == ("a~2", "b~2")
+        assert sorted(books["a"].lines) == ["both", "only a", *[f"only b {n}" for n in range(5)]]
+        assert sorted(books["b"].lines) == sorted(books["a"].lines)
+        await asyncio.gather(*[node.__aexit__(None, None, None) for node in nodes])
+
+    run(story)
+
+
+def test_after_a_power_cut_one_goes_on_alone_if_nobody_else_ever_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = Changing(tmp_path, "ab")
+    cut = Cut(group, monkeypatch)
+    books = {name: Journal() for name in "ab"}
+
+    async def story() -> None:
+        async with (
+            group.open("a", application=books["a"]) as a,
+            group.open("b", join="a", application=books["b"]) as b,
+        ):
+            await a.broadcast(b"kept")
+            await agree(a, b)
+            cut.remember("a")
+        cut.strike("a")
+        books["a"] = Journal()
+        hasty = {"group.patience_us": 50_000}
+        async with group.open("a", application=books["a"], settings=hasty) as a:
+            assert a.members == ("a~2",)
+            assert books["a"].lines == ["kept"]
+            # There is one after all, which has forgotten nothing: they find together again.
+            async with group.open("b", application=books["b"]) as b:
+                await until(lambda: len(a.members) == len(b.members) == 2)
+                await agree(a, b)
+                assert books["a"].lines == books["b"].lines == ["kept"]
+
+    run(story)
+
+
+@pytest.mark.parametrize("kind", ["log", "snapshot"])
+def test_a_damaged_log_or_state_is_kept_aside_and_the_node_comes_back_as_another(
+    tmp_path: Path, kind: str
+) -> None:
+    group = Changing(tmp_path, "ab")
+    books = {name: Journal() for name in "ab"}
+
+    async def story() -> None:
+        async with group.open("a", application=books["a"]) as a:
+            async with group.open("b", join="a", application=books["b"]) as b:
+                for number in range(20):
+                    await b.broadcast(b"of b %d" % number)
+                await agree(a, b)
+            await a.broadcast(b"meanwhile")
+            [file] = (tmp_path / "b" / "oplog" / "1").glob(f"*.{kind}")
+            data = bytearray(file.read_bytes())
+            data[len(data) // 2] ^= 0x10
+            file.write_bytes(data)
+            books["b"] = Journal()
+            async with group.open("b", application=books["b"]) as b:
+                assert b.me == "b~2"
+                await b.broadcast(b"again")
+                await agree(a, b)
+                assert books["b"].lines == books["a"].lines
+                assert len(books["a"].lines) == 22
+                assert (tmp_path / "b" / "damaged-1" / file.name).read_bytes() == data
+
+    run(story)
+
+
+def test_a_damaged_log_of_one_that_is_alone_is_for_people_to_cut(tmp_path: Path) -> None:
+    group = Changing(tmp_path, "a")
+
+    async def story() -> None:
+        async with group.open("a") as a:
+            for number in range(20):
+                await a.broadcast(b"%d" % number)
+        [file] = (tmp_path / "a" / "oplog" / "1").glob("*.log")
+        data = bytearray(file.read_bytes())
+        data[len(data) - 300] ^= 0x10
+        file.write_bytes(data)
+        with pytest.raises(UsageError, match=r"`thence repair .*` cuts it off there"):
+            async with group.open("a"):
+                raise AssertionError("it was opened")
+        assert main(["repair", str(tmp_path / "a")]) == 0
+        book = Journal()
+        async with group.open("a", application=book) as a:
+            assert a.me == "a"
+            assert 0 < len(book.lines) < 20
+            assert book.lines == [str(number) for number in range(len(book.lines))]
 
     run(story)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from support.changing import Changing, Journal, agree, happens
-from support.open_nodes import run
+from support.open_nodes import run, until
 
 from thence import Delivered, Orphaned, Stable, UsageError, ViewChanged
 
@@ -119,6 +119,25 @@ def test_one_that_was_evicted_alive_returns_and_its_operations_with_it(group: Ch
             assert c.me == "c~2"
             assert a.members == ("a", "b", "c~2")
             assert books["a"].lines == books["b"].lines == books["c"].lines == ["nobody hears this"]
+
+    run(story)
+
+
+def test_one_that_is_silent_is_evicted_by_a_majority_if_that_is_wanted_and_returns(group: Changing) -> None:
+    async def story() -> None:
+        silence = {"group.silence_us": 400_000}
+        async with (
+            group.open("a", application=Journal(), settings=silence) as a,
+            group.open("b", join="a", application=Journal(), settings=silence) as b,
+            group.open("c", join="ab", application=Journal(), settings=silence) as c,
+        ):
+            await agree(a, b, c)
+            for peer in ("a", "b"):
+                c._host.controls.fault("cut", peer, 0)
+            await until(lambda: a.members == b.members == ("a", "b"))
+            assert c.members == ("a", "b", "c"), "one alone is no majority"
+            c._host.controls.fault("mend", None, 0)
+            await until(lambda: a.members == b.members == c.members == ("a", "b", "c~2"))
 
     run(story)
 

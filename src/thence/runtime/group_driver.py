@@ -80,6 +80,7 @@ class GroupDriver:
     def __init__(
         self,
         make: Callable[[int], GroupNode],
+        node: GroupNode,
         shelf: DiskShelf,
         diaries: Diaries,
         outlet: Outlet,
@@ -88,7 +89,7 @@ class GroupDriver:
         syncer: Executor,
         always: bool = False,
     ) -> None:
-        """`make` builds the process from what is on its disk."""
+        """`make` builds the process from what is on its disk, as `node` was."""
         self._make: Final = make
         self._shelf: Final = shelf
         self._diaries: Final = diaries
@@ -120,7 +121,7 @@ class GroupDriver:
         self.syncs = 0
         self.sent = 0
         self.taken = 0
-        self.node = make(clock())
+        self.node = node
 
     def start(self) -> None:
         """What the process wanted when it was made."""
@@ -179,6 +180,8 @@ class GroupDriver:
         now = self._clock()
         try:
             asked(self.node, now)
+        except UsageError:
+            raise  # it was refused before anything was done
         except Exception as error:
             self._failed(error)
             raise refused(self.trouble or StorageError(str(error))) from error

@@ -19,6 +19,7 @@ from typing import Final, Protocol
 
 from thence.core.errors import StorageError, UsageError
 from thence.core.groups import Place, process_of
+from thence.core.storage import DamageError
 from thence.core.tag import Tag
 from thence.replica.group import GroupNode
 from thence.replica.group_parts import Application, Operation
@@ -164,53 +165,77 @@ class ChangingNode:
                 self._says,
             )
             await self._control.start(settings.http)
-        while not await self._enter(shelf, self._diaries):
-            pass  # what was on the disk came to nothing, and is gone now
+        await self._enter(shelf, self._diaries)
         self._state = "running"
 
-    async def _enter(self, shelf: DiskShelf, diaries: Diaries) -> bool:
-        """Resume, found or join. False: what looked like something to resume was nothing."""
-        resumes = bool(shelf.kept())
-        founds = not resumes and not await self._find(shelf)
+    async def _enter(self, shelf: DiskShelf, diaries: Diaries) -> None:
+        """Resume, found or join."""
+        machine = self._recalled(shelf)
+        resumes = machine.member is not None
+        if not resumes:
+            await self._find(shelf, machine)
         neighbours = self.neighbours = await self._listen(shelf)
+        machine.address = self.address
+        for name in self._contacts:
+            machine.meet(name)
         driver = self.driver = neighbours.driver = GroupDriver(
-            self._make, shelf, diaries, neighbours, self, self._clock, self._syncer,
+            self._make, machine, shelf, diaries, neighbours, self, self._clock, self._syncer,
             always=self.settings.log.sync == "always",
         )  # fmt: skip
         driver.on_delivery = self.controls.instruments.delivery.observe
-        if driver.node.member is None and resumes:
-            await driver.close()
-            await neighbours.close()
-            self.driver = None
-            return False
         driver.broken.add_done_callback(self._broken)
         driver.start()
-        if founds:
-            driver.call(lambda node, now: node.found(now))
-        elif not resumes:
-            self._joins = True
-            driver.call(lambda node, now: node.join(now))
-        running = driver.node.member.me if driver.node.member else ""
-        diaries.end_others(self.settings.name, running, self.now())
+        if not resumes:
+            driver.call(self._go_in)
+        running = machine.member or machine.former
+        diaries.end_others(self.settings.name, running.me if running else "", self.now())
         driver.start()
-        return True
 
-    async def _find(self, shelf: DiskShelf) -> bool:
-        """Through whom to join; False: nobody, so that a group is to be founded."""
+    def _recalled(self, shelf: DiskShelf) -> GroupNode:
+        """The process as its disk knows it. One that nobody else was ever told of may go on as whom it was,
+        whatever it has forgotten."""
+        if shelf.forgetful and not shelf.contacts:
+            shelf.remembered()
+        while True:
+            if shelf.forgetful:
+                self._says.warn(
+                    "the end of the log may be missing: this node comes back as a new incarnation"
+                )
+            try:
+                return self._make(self._clock())
+            except DamageError as damage:
+                if not shelf.contacts:
+                    raise UsageError(f"{damage}. `thence repair {shelf.path}` cuts it off there") from damage
+                self._says.warn("log damaged", what=str(damage))
+                shelf.mend(damage, self._clock())
+
+    def _go_in(self, node: GroupNode, now: int) -> None:
+        if self._contacts:
+            self._joins = True
+            node.join(now)
+        elif node.former is not None:
+            node.refound(now)
+        else:
+            node.found(now)
+
+    async def _find(self, shelf: DiskShelf, machine: GroupNode) -> None:
+        """Through whom to join; nobody: a group is to be founded."""
         settings = self.settings
-        join = settings.join or tuple(parse_address(where) for where in shelf.contacts.values())
+        known = tuple(parse_address(where) for where in shelf.contacts.values())
+        join = tuple(dict.fromkeys((*settings.join, *known)))
         if not join:
-            return False
+            return
         self._state = "looking for its group"
         found = await find_group(
             Identity(settings.cluster, settings.name, b"", 0), settings.listen, join,
             secret=settings.secret, settings=settings.links, random=Random(os.urandom(16)),
-            clock=self._clock, log=self._says,
+            clock=self._clock, log=self._says, patience_us=settings.group.patience_us,
+            keeps=sum(machine.former.ledger.vector().values()) if machine.former else 0,
         )  # fmt: skip
         self._floor = found.highest
         self._contacts = {name: address for name, address in found.members if name != settings.name}
-        shelf.keep_contacts({name: str(address) for name, address in self._contacts.items()})
-        return bool(self._contacts)
+        if self._contacts:
+            shelf.keep_contacts({name: str(address) for name, address in self._contacts.items()})
 
     async def _listen(self, shelf: DiskShelf) -> Neighbours:
         settings, folder = self.settings, self._folder
@@ -230,6 +255,7 @@ class ChangingNode:
             node = GroupNode(
                 self.settings.name, self._shelf, self._application, self._diaries, tuple(self._contacts),
                 self._machine_settings(), now, self._floor, self.address, self._attic,
+                self._shelf.forgetful,
             )  # fmt: skip
         finally:
             self._application.recovering(False)
@@ -373,6 +399,9 @@ class ChangingNode:
         if node.member is not None:
             self._joins = False
             self._is_in.set()
+            if self._shelf is not None and self._shelf.forgetful:
+                with suppress(StorageError):  # then it is a new one again after the next start
+                    self._shelf.remembered()
         elif self._inside and node.status == "outside":
             self._has_left(node.unclean)
 

@@ -123,6 +123,9 @@ class GroupSettings:
     """A contact from which nothing came for so long is dead, or does not want this joiner."""
     leave_timeout_us: int = 60 * SECOND_US
     """A leaver that nobody answers goes, and says that it did not go in good order."""
+    patience_us: int = 30 * SECOND_US
+    """After a power cut, until those who do not answer are not waited for any more: machines come up one
+    after another, and whoever keeps most should be the one to go on from."""
     receipt_every_us: int = 50_000
     """After something was delivered: long enough to tell of several messages at once."""
     receipt_busy_us: int = 400_000
@@ -133,8 +136,8 @@ class GroupSettings:
     def __post_init__(self) -> None:
         if not 0 < self.receipt_every_us <= self.receipt_busy_us <= self.receipt_idle_us:
             raise UsageError("group: need 0 < receipt_every_us <= receipt_busy_us <= receipt_idle_us")
-        if self.join_timeout_us < 1 or self.leave_timeout_us < 1:
-            raise UsageError("group.join_timeout_us and group.leave_timeout_us must be positive")
+        if min(self.join_timeout_us, self.leave_timeout_us, self.patience_us) < 1:
+            raise UsageError("group: time limits must be positive")
         if self.silence_us is not None and self.silence_us <= self.receipt_idle_us:
             raise UsageError("group.silence_us must be longer than group.receipt_idle_us")
 

@@ -1,0 +1,104 @@
+"""Traces of incarnations: what is told again after a crash is written once, and who is gone gets an end."""
+
+from pathlib import Path
+
+import msgspec
+
+from thence.runtime.diaries import Diaries, has_ended, traced
+from thence.trace.recorder import CRASH, DELIVER, EVICT, INSTALL, LEAVE, RESTART, SEND, STABLE, START
+from thence.trace.schema import Event
+
+
+def write(diaries: Diaries) -> None:
+    for trace, data in diaries.take():
+        trace.write(data)
+
+
+def rows(folder: Path) -> list[tuple[str, str, str | None, int | None]]:
+    """Of all files in order of their names: node, kind, origin and counter; a torn end left out."""
+    found = []
+    for file in sorted(folder.iterdir()):
+        for line in file.read_bytes().split(b"\n")[:-1]:
+            event = msgspec.json.decode(line, type=Event)
+            found.append((event.node, event.kind, event.origin, event.seq))
+    return found
+
+
+def story(diaries: Diaries, upto: int) -> None:
+    """The first rows of a life; told again from the log after a restart."""
+    a = diaries("a")
+    told = [
+        (START, None, None), (SEND, ("a", 1), ()), (DELIVER, ("b", 1), None), (SEND, ("a", 2), (("b", 1),)),
+        (STABLE, ("a", 1), None), (DELIVER, ("b", 2), None), (EVICT, ("c", 0), None),
+    ]  # fmt: skip
+    for kind, about, deps in told[:upto]:
+        a.row(kind, about, deps, 0)
+
+
+def test_what_a_crash_cut_off_is_told_from_the_log_and_nothing_twice(tmp_path: Path) -> None:
+    before = Diaries(tmp_path, 1)
+    story(before, 4)
+    write(before)
+    before.close()
+    [file] = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes()[:-5])  # the last row was torn
+    after = Diaries(tmp_path, 2)
+    story(after, 7)
+    after("a").row(RESTART, None, (("a", 2), ("b", 2)), 0)
+    write(after)
+    after.close()
+    told = rows(tmp_path)
+    assert [row[1:] for row in told] == [
+        ("start", None, None), ("send", "a", 1), ("deliver", "b", 1), ("send", "a", 2),
+        ("stable", "a", 1), ("deliver", "b", 2), ("evict", "c", 0), ("restart", None, None),
+    ]  # fmt: skip
+
+
+def test_a_step_that_was_not_committed_leaves_no_row_and_may_be_told_again(tmp_path: Path) -> None:
+    diaries = Diaries(tmp_path, 1)
+    story(diaries, 3)
+    write(diaries)
+    story(diaries, 7)
+    diaries.take_back()
+    assert diaries.take() == []
+    story(diaries, 5)
+    write(diaries)
+    diaries.close()
+    assert [row[1] for row in rows(tmp_path)] == ["start", "send", "deliver", "send", "stable"]
+
+
+def test_a_trace_that_begins_late_begins_with_a_restart(tmp_path: Path) -> None:
+    """The node was run without one: what its log tells of that time has no beginning here."""
+    diaries = Diaries(tmp_path, 3)
+    diaries("a").row(SEND, ("a", 9), (), 0)
+    diaries("a").row(RESTART, None, (("a", 9),), 0)
+    diaries("a").row(SEND, ("a", 10), (), 0)
+    write(diaries)
+    diaries.close()
+    assert [row[1:] for row in rows(tmp_path)] == [("restart", None, None), ("send", "a", 10)]
+
+
+def test_incarnations_that_do_not_run_are_ended_once(tmp_path: Path) -> None:
+    before = Diaries(tmp_path, 1)
+    for member, last in (("a", SEND), ("a~2", LEAVE), ("a~3", INSTALL), ("ab", SEND), ("b", SEND)):
+        before(member).row(START, None, None, 0)
+        before(member).row(last, (member, 1) if last == SEND else None, None, 0)
+    write(before)
+    before.close()
+    assert traced(tmp_path, "a") == ["a", "a~2", "a~3"]
+    for boot in (2, 3):
+        after = Diaries(tmp_path, boot)
+        after.end_others("a", "a~3", 0)
+        write(after)
+        after.close()
+    assert [row[0] for row in rows(tmp_path) if row[1] == "crash"] == ["a"]
+    assert has_ended(tmp_path, "a~2")
+    assert not has_ended(tmp_path, "a~3")
+
+
+def test_without_a_folder_nobody_writes() -> None:
+    diaries = Diaries(None, 1)
+    story(diaries, 7)
+    diaries("a").row(CRASH, None, None, 0)
+    diaries.end_others("a", "", 0)
+    assert diaries.take() == []

@@ -1,0 +1,119 @@
+"""What a process of a changing group keeps across its incarnations, and when it may have forgotten some."""
+
+from pathlib import Path
+
+import pytest
+
+from thence.core.errors import UsageError
+from thence.core.storage import DamageError
+from thence.oplog.policy import Policy
+from thence.oplog.settings import Settings
+from thence.runtime.folder import DataFolder
+from thence.runtime.shelf import FILE, DiskShelf, is_changing, read_written
+
+
+def shelf(folder: DataFolder, sync: Policy = "everysec", name: str = "a") -> DiskShelf:
+    return DiskShelf(folder, name, "town", Settings(sync=sync))
+
+
+def test_numbers_boots_and_contacts_are_kept(tmp_path: Path) -> None:
+    with DataFolder(tmp_path / "a", b"machine") as folder:
+        first = shelf(folder)
+        assert first.fresh
+        assert first.boot() == 1
+        first.reserve(1)
+        first.reserve(7)
+        first.keep_contacts({"b": "h:1"})
+        first.close(in_order=False)
+    assert is_changing(tmp_path / "a")
+    with DataFolder(tmp_path / "a", b"machine") as folder:
+        again = shelf(folder)
+        assert not again.fresh
+        assert (again.highest, again.boot(), again.contacts) == (7, 2, {"b": "h:1"})
+        again.left(unclean=True)
+        again.close(in_order=True)
+    written = read_written(tmp_path / "a")
+    assert written is not None
+    assert (written.left, written.contacts) == ("in disorder", {})
+
+
+@pytest.mark.parametrize(
+    ("sync", "in_order", "machine", "forgetful"),
+    [
+        ("everysec", False, b"again", True),
+        ("no", False, b"again", True),
+        ("always", False, b"again", False),
+        ("everysec", True, b"again", False),
+        ("everysec", False, b"machine", False),
+    ],
+)
+def test_only_a_machine_that_went_down_unsynced_forgets(
+    tmp_path: Path, sync: Policy, in_order: bool, machine: bytes, forgetful: bool
+) -> None:
+    with DataFolder(tmp_path / "a", b"machine") as folder:
+        before = shelf(folder, sync)
+        before.boot()
+        before.close(in_order)
+    with DataFolder(tmp_path / "a", machine) as folder:
+        after = shelf(folder)
+        assert after.forgetful == forgetful
+        after.close(in_order=False)
+
+
+def test_that_something_may_be_forgotten_outlives_further_crashes_until_it_does_not_matter(
+    tmp_path: Path,
+) -> None:
+    with DataFolder(tmp_path / "a", b"machine") as folder:
+        first = shelf(folder)
+        first.boot()
+        first.close(in_order=False)
+    for _ in range(2):
+        with DataFolder(tmp_path / "a", b"again") as folder:
+            crashing = shelf(folder, "always")
+            assert crashing.forgetful
+            crashing.boot()
+            crashing.close(in_order=False)
+    with DataFolder(tmp_path / "a", b"again") as folder:
+        last = shelf(folder)
+        last.boot()
+        last.remembered()
+        last.close(in_order=False)
+    with DataFolder(tmp_path / "a", b"again") as folder:
+        settled = shelf(folder)
+        assert not settled.forgetful
+        settled.close(in_order=False)
+
+
+def test_a_log_that_was_dropped_is_gone_and_what_a_crash_left_of_one_as_well(tmp_path: Path) -> None:
+    with DataFolder(tmp_path / "a", b"machine") as folder:
+        first = shelf(folder)
+        first.boot()
+        for number in (1, 2):
+            log = first.open(number, 0)
+            log.member("a")
+            log.sync(0)
+        assert first.kept() == [1, 2]
+        first.drop(1)
+        assert first.kept() == [2]
+        (tmp_path / "a" / "oplog" / "dropped-9").mkdir()
+        first.close(in_order=True)
+    with DataFolder(tmp_path / "a", b"machine") as folder:
+        again = shelf(folder)
+        again.boot()
+        assert again.kept() == [2]
+        assert again.open(2, 0).names == ("a",)
+        assert [path.name for path in (tmp_path / "a" / "oplog").iterdir()] == ["2"]
+        again.close(in_order=True)
+
+
+def test_a_file_that_is_damaged_or_anothers_is_refused(tmp_path: Path) -> None:
+    with DataFolder(tmp_path / "a", b"machine") as folder:
+        first = shelf(folder)
+        first.boot()
+        first.close(in_order=True)
+        with pytest.raises(UsageError, match="belongs to a, not to b"):
+            shelf(folder, name="b")
+        file = tmp_path / "a" / FILE
+        file.write_bytes(file.read_bytes().replace(b'"a"', b'"b"'))
+        with pytest.raises(DamageError, match="the checksum does not match"):
+            shelf(folder)
