@@ -1,7 +1,8 @@
 """Whole nodes over a tree: real TCP, real logs, a few links per node; and what they promise all the same."""
 
 import asyncio
-from contextlib import AsyncExitStack
+import shutil
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,10 @@ from support.live_history import read
 from support.open_nodes import Group, delivered, run, stable, until
 
 from thence.check.oracle import judge
+from thence.core.errors import StorageError
+from thence.oplog.settings import Settings
 from thence.runtime.application import OpenNode
+from thence.runtime.repair import repair
 
 TREE: dict[str, object] = {"spread": "tree"}
 
@@ -95,5 +99,57 @@ def test_a_cut_that_divides_the_group_heals_when_it_is_mended(tmp_path: Path) ->
             assert [event.payload for event in await delivered(nodes[0].events(), 1)] == [b"right"]
             assert [event.payload for event in await delivered(nodes[3].events(), 1)] == [b"left"]
             await until(lambda: all(node.status().unstable == 0 for node in nodes))
+
+    run(test)
+
+
+async def sent(node: OpenNode) -> tuple[str, int]:
+    """Refused as long as the node is recovering."""
+    while True:
+        with suppress(StorageError):
+            return node.name_of(await node.broadcast(b"back again"))
+        await asyncio.sleep(0.002)
+
+
+async def take_all(node: OpenNode) -> None:
+    async for _ in node.events():
+        pass
+
+
+async def with_an_old_copy(group: Group) -> None:
+    """b and c have five messages of a; the folder of a is from a time when there were two."""
+    async with group.open("b", settings=TREE) as b, group.open("c", settings=TREE) as c:
+        async with group.open("a", settings=TREE) as a:
+            await a.broadcast(b"1")
+            await a.broadcast(b"2")
+            await delivered(b.events(), 2)
+        shutil.copytree(group.folder / "a", group.folder / "copy")
+        async with group.open("a", settings=TREE) as a:
+            for payload in (b"3", b"4", b"5"):
+                await a.broadcast(payload)
+            await delivered(b.events(), 3)
+            await delivered(c.events(), 5)
+    shutil.rmtree(group.folder / "a")
+    (group.folder / "copy").rename(group.folder / "a")
+
+
+def test_a_node_that_forgot_what_it_sent_gets_it_back_from_everybody_and_counts_on(tmp_path: Path) -> None:
+    group = Group(tmp_path, ["a", "b", "c"])
+
+    async def test() -> None:
+        await with_an_old_copy(group)
+        repair(tmp_path / "a", Settings(), 0, forgetful=True)
+        async with group.open("a", settings=TREE) as a, group.open("b", settings=TREE) as b:
+            reading = [asyncio.create_task(take_all(node)) for node in (a, b)]
+            with pytest.raises(StorageError, match="recovering"):
+                await a.broadcast(b"too early: c was not heard")
+            async with group.open("c", settings=TREE) as c:
+                reading.append(asyncio.create_task(take_all(c)))
+                assert await sent(a) == ("a", 6)
+                await until(lambda: all(node.status().clock["a"] == 6 for node in (a, b, c)))
+                await until(lambda: all(node.status().unstable == 0 for node in (a, b, c)))
+                for task in reading:
+                    task.cancel()
+                await asyncio.gather(*reading, return_exceptions=True)
 
     run(test)
