@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -218,3 +219,19 @@ def test_a_node_that_has_left_is_no_trouble(tmp_path: Path, cluster: dict[str, F
     assert (left.state, left.well, left.why) == ("left", True, "it has left its group, in order")
     assert main(["status", str(tmp_path)]) == 0
     assert cluster
+
+
+def test_the_root_of_a_tree_is_told_and_so_are_several(cluster: dict[str, FakeNode], tmp_path: Path) -> None:
+    seen = look([tmp_path / name for name in "abc"])
+
+    def told(*roots: str) -> list[str]:
+        rooted = [
+            replace(node, status=msgspec.structs.replace(node.status, root=root))
+            for node, root in zip(seen, roots, strict=True)
+            if node.status is not None
+        ]
+        return [str(line) for line in notes(rooted) if "root" in str(line)]
+
+    assert told("", "", "") == [], "a mesh has none"
+    assert told("a", "a", "a") == ["one tree, root a"]
+    assert told("a", "c", "c") == ["several roots, which do not hear each other: a (1 nodes), c (2 nodes)"]

@@ -1,5 +1,6 @@
 """How the state of nodes is shown to people: tables and sentences, from what `thence status` found."""
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
@@ -104,6 +105,7 @@ def notes(seen: list[Seen]) -> Iterable[Text]:
     if answering:
         yield Text()
         yield from _stability(seen, sum(status.unstable for status in answering))
+        yield from _trees(answering)
     yield from _views(answering)
     for node in seen:
         if node.status is not None:
@@ -152,6 +154,15 @@ def _views(answering: list[Status]) -> Iterable[Text]:
             yield Text(
                 f"members as {', '.join(who)} see{'s' * (len(who) == 1)} them: {', '.join(view)}", "yellow"
             )
+
+
+def _trees(answering: list[Status]) -> Iterable[Text]:
+    roots = Counter(status.root for status in answering if status.root)
+    if len(roots) == 1:
+        yield Text(f"one tree, root {next(iter(roots))}")
+    elif roots:
+        told = ", ".join(f"{root} ({count} nodes)" for root, count in sorted(roots.items()))
+        yield Text(f"several roots, which do not hear each other: {told}", "yellow")
 
 
 def _faults(status: Status) -> Iterable[Text]:

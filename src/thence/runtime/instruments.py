@@ -18,6 +18,12 @@ from thence.runtime.status import MemberStatus, Status
 OfStatus = Mapping[str, tuple[str, Callable[[Status], float]]]
 OfMember = Mapping[str, tuple[str, Callable[[MemberStatus], float]]]
 
+
+def _branches(status: Status, kind: str) -> int:
+    """Neighbours, of one kind or of any."""
+    return sum(member.branch == kind if kind else member.branch != "" for member in status.members)
+
+
 TOTALS: Final[OfStatus] = {
     "thence_sent_messages_total": ("Own messages since the start.", lambda s: s.sent),
     "thence_delivered_messages_total": ("Messages of others since the start.", lambda s: s.delivered),
@@ -35,6 +41,8 @@ LEVELS: Final[OfStatus] = {
     "thence_log_unsynced_records": ("Records not synced yet.", lambda s: max(0, s.log.tail - s.log.durable)),
     "thence_log_broken": ("1: nothing more can be written.", lambda s: int(s.log.trouble is not None)),
     "thence_uptime_seconds": ("Time since the start.", lambda s: s.uptime_s),
+    "thence_neighbours": ("Of a tree: members whose links carry its beats.", lambda s: _branches(s, "")),
+    "thence_branches": ("Of them: those that messages are streamed to.", lambda s: _branches(s, "eager")),
     "thence_boot": ("How often this data folder was started.", lambda s: s.boot),
 }  # fmt: skip
 
