@@ -199,6 +199,17 @@ def test_a_killed_root_holds_nothing_up_for_a_second() -> None:
         assert outcome.slowest_ms < 1000, seed
 
 
+@pytest.mark.parametrize("seed", [3, 5, 6, 12])
+def test_a_catastrophe_leaves_the_tree_at_rest_within_five_seconds(seed: int) -> None:
+    """The document: 27 to 88 s. These took more than five while the last free places of views were looked for
+    and the smallest gains waited until they were believed."""
+    given = {"nodes": 60, "messages": 20, "probability": 0.1, "payload_bytes": 64}
+    outcome, _, _ = simulated(configure("catastrophe", seed=seed, **given))
+    assert outcome.complete, outcome.why
+    assert max(outcome.healed_ms) < 3000
+    assert max(outcome.settled_ms) < 5000
+
+
 def test_a_trace_can_show_what_becomes_of_links() -> None:
     """For a viewer: at the end, the links that are eager at both ends are the tree."""
     _, events, run = simulated(configure("catastrophe", nodes=12, messages=6, shows_links=True))
