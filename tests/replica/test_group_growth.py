@@ -1,7 +1,9 @@
 """What grows with the history of a changing group, and what does not."""
 
+import pytest
 from support.schedules_groups import Play
 
+from thence.core.errors import UsageError
 from thence.core.group_codec import encode
 from thence.replica.group_member import Member
 from thence.replica.group_state import encode_state
@@ -88,3 +90,23 @@ def test_what_may_have_to_be_carried_is_kept_only_while_somebody_may_return() ->
     play.boot("c")
     assert play.ends_well() == ""
     assert ledger.floor == ledger.stables()
+
+
+def test_somebody_who_will_never_come_back_can_be_buried() -> None:
+    play = Play("abc").together("abc")
+    play.crash("c")
+    play.processes["c"].dead = True
+    a = play.processes["a"].node
+    assert a is not None
+    with pytest.raises(UsageError, match="not evicted"):
+        a.bury("c", play.now)
+    play.evicts("a", "c")
+    play.send("a")
+    play.passes(5)
+    assert member(play, "b").view.suspects == {"c"}
+    play.call("a", lambda node: node.bury("c", play.now))
+    play.passes(5)
+    assert [list(member(play, name).view.past) for name in "ab"] == [[("c", 1, 1)]] * 2
+    assert not member(play, "b").view.suspects
+    assert member(play, "b").ledger.floor == member(play, "b").ledger.stables()
+    assert play.ends_well() == ""

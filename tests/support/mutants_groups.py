@@ -254,7 +254,7 @@ HISTORY_ENDS = [
     of("p3: somebody is past before its operations were carried", 0,
        (VIEW, "if member in self.closed and stable", "if stable")),
     of("p7: nobody hears of those whom a returner knew", "orphans_in_order",
-       (MEMBER, "self.view.strange(carried.strangers)", "pass")),
+       (MEMBER, "in self.view.strange(carried.strangers)", "in ()")),
     of("p4: carried before everything was", 0,
        (MEMBER, "        done = self.owes and not self.operations.orphans\n", "        done = self.owes\n")),
     of("p5: whoever is past can be suspected again", 0,

@@ -10,7 +10,7 @@ Invariant: pieces of two states are never mixed; a piece of another state than t
 is a first one.
 """
 
-from thence.core.groups import JoinRequest, Offer, Piece, Rank, Running
+from thence.core.groups import JoinRequest, Offer, Piece, Rank, Running, process_of
 
 
 class Attempt:
@@ -61,6 +61,7 @@ class Attempt:
         if offer.joiner != self.joiner or self.bound:
             return False
         self.bound = offer.contact
+        self.contact = process_of(offer.contact)
         return True
 
     def came(self, piece: Piece) -> bool:

@@ -145,13 +145,18 @@ class GroupView:
         self._complete(count, changes)
         return changes
 
-    def strange(self, members: Iterable[str]) -> None:
+    def strange(self, members: Iterable[str]) -> list[str]:
         """These were with somebody who has returned, and were never heard of here: nobody listens to them,
         and they are looked for like those who were evicted."""
-        for member in members:
-            if not (self.knows(member) or member in self.closed or member in self.past):
-                self.gone[member] = Final(0, True)
-                self.suspects.add(member)
+        found = [
+            member
+            for member in members
+            if not (self.knows(member) or member in self.closed or member in self.past)
+        ]
+        for member in found:
+            self.gone[member] = Final(0, True)
+            self.suspects.add(member)
+        return found
 
     def forget(self, stable: Count) -> list[str]:
         """Whoever is gone for good, with all operations known and all messages stable, is past. Returns who

@@ -163,7 +163,7 @@ class GroupNode:
         state.addresses = state.addresses | {me: self.address}
         state.orphans = list(old.operations.orphans)
         state.leaves = self._leaves
-        state.since, state.owes = old.since, True
+        state.since, state.owes, state.vague = old.since, True, True
         self._begin_anew(me, state, old, now)
 
     @property
@@ -191,7 +191,7 @@ class GroupNode:
         if self.member is not None:
             self.member.up(process, now)
             self.member.tick(self._running(), now)
-        if self._attempt is not None and self._attempt.contact == process:
+        if self._attempt is not None and (process == self._attempt.contact or not self._attempt.bound):
             self._ask(now)
 
     def down(self, process: str, now: int) -> None:
@@ -245,6 +245,17 @@ class GroupNode:
             raise UsageError(f"{who} is this node itself: let it leave instead")
         member.suspect(found, now)
         return found[-1]
+
+    def bury(self, process: str, now: int) -> None:
+        """Somebody promises that this process, which was evicted, will never come back with what it had: then
+        its name, and operations that it may lack, need not be kept any longer."""
+        member = self.member
+        if member is None or member.view.leaving:
+            raise UsageError(f"{self.name} is {self.status}: it cannot bury anybody")
+        missed = [number_of(name) for name in member.view.evicted() if process_of(name) == process]
+        if not missed:
+            raise UsageError(f"{process} was not evicted, or has come back since")
+        member.bury((process, min(missed), max(missed)), now)
 
     def checkpoint(self, now: int) -> bool:
         """Between two steps: shorten the way back after a restart. Returns whether it was a good moment."""
@@ -416,7 +427,12 @@ class GroupNode:
         attempt = self._attempt
         assert attempt is not None
         attempt.retry_at = now + self._settings.join_retry_us
-        self.posts.append(Post(attempt.contact, attempt.request(self._rank(), self._running(), self.address)))
+        request = attempt.request(self._rank(), self._running(), self.address)
+        asked = [attempt.contact]
+        if self.member is None and not attempt.bound and self._wires.used:
+            # Whoever answers first will do; where there is no link nobody will.
+            asked = [process for process in self._contacts if process in self._wires.up] or asked
+        self.posts += [Post(process, request) for process in asked]
 
     def _piece(self, piece: Piece, now: int) -> None:
         attempt = self._attempt
@@ -452,6 +468,7 @@ class GroupNode:
             }
             state.orphans = list(unknown.values())
             state.since, state.owes = old.since, True
+            state.vague = self.member is None or (old.owes and old.vague)
             state.strangers = (old.view.view | old.strangers) - {old.me}
             state.leaves = self._leaves or old.view.leaving > 0
         self._begin_anew(attempt.joiner, state, old, now)
@@ -525,7 +542,7 @@ class GroupNode:
         member = self.member
         if not self._leaves or member is None or member.view.leaving or self._attempt is not None:
             return
-        if member.operations.orphans or member.owes:
+        if member.operations.orphans or (member.owes and not member.vague):
             return  # they would be lost, or looked for
         member.broadcast(LEAVE, b"", now)
         self._leaves = False
@@ -535,7 +552,7 @@ class GroupNode:
         member = self.member
         assert member is not None
         if not unclean:
-            for other in sorted(member.companions):
+            for other in member.leavers:
                 # Those who leave at the same time may have nobody else left to tell them.
                 if other in member.view.gone or other in member.view.past:
                     self._send(other, Farewell(member.me, other, ALL))

@@ -89,6 +89,7 @@ class Lives:
         state.orphans = list(member.operations.orphans)
         state.leaves, state.goes_on = leaves, True
         state.since, state.owes, state.strangers = member.since, member.owes, member.strangers
+        state.vague = member.vague
         self.log.sync(now)
         self._write_down(self.log, state, now)
         oldest = next(self.log.missing(member.ledger.floor), None)  # operations that may have to be carried

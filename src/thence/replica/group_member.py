@@ -62,6 +62,9 @@ from thence.replica.group_watch import Watch
 from thence.trace.recorder import DELIVER, EVICT, SEND, STABLE
 from thence.trace.recorder import LEAVE as LEAVE_ROW
 
+LEAVERS_MAX = 64
+"""More than ever leave at the same time."""
+
 SWEEP_EVERY = 64
 """Messages after which to look for what has become stable, if nothing else is a reason before: looking costs
 about as much as delivering one."""
@@ -73,8 +76,8 @@ MUCH = 1 << 30
 class Member:
     __slots__ = (
         "_application", "_diary", "_freed", "_gate", "_log", "_peers", "_posts", "_settings", "_unswept",
-        "_watch", "companions", "inbox", "ledger", "links", "me", "operations", "owes",
-        "since", "strangers", "view",
+        "_watch", "inbox", "leavers", "ledger", "links", "me", "operations", "owes",
+        "since", "strangers", "vague", "view",
     )  # fmt: skip
 
     def __init__(
@@ -112,8 +115,10 @@ class Member:
         """Who was with the former incarnation, and is not known to this one."""
         self.owes = state.owes
         """It has not said yet that it has carried everything."""
-        self.companions: set[str] = set()
-        """Who leaves at the same time as this member."""
+        self.vague = state.vague
+        """The former incarnation may have sent more than it remembered."""
+        self.leavers: deque[str] = deque(maxlen=LEAVERS_MAX)
+        """Who has left, the last of them: they may not know yet that they may go."""
         self._application = application
         self._diary = diary
         self._log = log
@@ -188,8 +193,11 @@ class Member:
                     self._application.apply(operation, False, tag)
             if carried.closed:
                 self.view.closing[ledger.place(message.dot)] = carried.closed
-                self.view.strange(carried.strangers)
-                self.owes = self.owes and message.dot & ORIGIN_MASK != ledger.mine
+                for stranger in self.view.strange(carried.strangers):
+                    self._diary.row(EVICT, (stranger, 0), None, now)
+                own = message.dot & ORIGIN_MASK == ledger.mine
+                mine = process_of(self.me) in {process for process, _, _ in carried.closed}
+                self.owes = self.owes and not (own and mine)
         else:
             self._membership(kind, message, now)
 
@@ -203,8 +211,8 @@ class Member:
         elif kind == JOIN:
             names = (self._joins(origin, seq, message.payload, now),)
         changes = self.view.deliver(origin, seq, kind, names, self.ledger.count, past)
-        if kind == LEAVE and self.view.leaving:
-            self.companions.update(self.view.departing)
+        if kind == LEAVE and not own:
+            self.leavers.append(origin)
         if kind == LEAVE and own:
             self._peers.upto = self.links.upto = list(self.ledger.counts)
             self._diary.row(LEAVE_ROW, None, None, now)
@@ -282,13 +290,22 @@ class Member:
         if self.view.leaving:
             return
         ready = self.operations.ready(self._may_go, self.ledger.count)
-        done = self.owes and not self.operations.orphans
+        done = self.owes and not self.operations.orphans and self._is_certain
         if ready or done:
             carried = Carried(ready)
             if done:
                 former = (process_of(self.me), self.since, number_of(self.me) - 1)
                 carried = Carried(ready, (former,), tuple(sorted(self.strangers)))
             self.broadcast(CARRY, carry_payload(carried), now)
+
+    @property
+    def _is_certain(self) -> bool:
+        """Can nobody have operations of the former incarnation that it has forgotten itself?"""
+        process = process_of(self.me)
+        return not self.vague or all(process_of(name) == process for name in self.view.suspects)
+
+    def bury(self, span: Span, now: int) -> None:
+        self.broadcast(CARRY, carry_payload(Carried([], (span,))), now)
 
     def _may_go(self, origin: str) -> bool:
         known = self.view.knows(origin) or self.view.open

@@ -55,6 +55,8 @@ class GroupState:
     own only."""
     owes: bool = False
     """Of the member itself: it has not said yet that it carried everything."""
+    vague: bool = False
+    """Of the member itself: its former incarnation may have sent more than it remembered."""
     strangers: set[str] = field(default_factory=set)
     """Of the member itself: who was with its former incarnation, and is not known in this state."""
     goes_on: bool = False
@@ -106,7 +108,7 @@ def encode_state(state: GroupState) -> bytes:
     writer.counts(state.floor)
     writer.places(sorted(state.carried))
     put_operations(writer, state.orphans)
-    writer.number(state.leaves | state.goes_on << 1 | state.owes << 2)
+    writer.number(state.leaves | state.goes_on << 1 | state.owes << 2 | state.vague << 3)
     writer.number(state.since)
     writer.names(sorted(state.strangers))
     return writer.bytes()
@@ -137,7 +139,8 @@ def decode_state(data: bytes) -> GroupState:
     state.carried = set(parser.places())
     state.orphans = take_operations(parser)
     flags = parser.number()
-    state.leaves, state.goes_on, state.owes = bool(flags & 1), bool(flags & 2), bool(flags & 4)
+    state.leaves, state.goes_on = bool(flags & 1), bool(flags & 2)
+    state.owes, state.vague = bool(flags & 4), bool(flags & 8)
     state.since = parser.number()
     state.strangers = set(parser.names())
     parser.end()

@@ -22,8 +22,7 @@ from thence.replica.group import NEVER, GroupNode
 from thence.replica.group_settings import GroupSettings
 from thence.sim.attic import MemoryAttic
 from thence.sim.groups_links import SimLinks
-from thence.sim.groups_parts import SimApplication, SimDiary, SimShelf
-from thence.trace.recorder import CRASH, LEAVE
+from thence.sim.groups_parts import SimApplication, SimDiary, SimShelf, close
 
 STEPS_MAX = 2_000_000
 INCARNATIONS_MAX = 40
@@ -376,10 +375,5 @@ class GroupWorld:
         """Incarnations that do not run any more are down, but for those that have left. Who left a side that
         was given up later left nobody behind who knows of it: what it held went with that side."""
         nodes = [process.node for process in self.processes.values() if process.node is not None]
-        views = {node.member.me: node.member.view for node in nodes if node.member is not None}
-        for member, diary in self.diaries.items():
-            kinds = [kind for kind, *_ in diary.rows]
-            if member in views or not kinds or kinds[-1] == CRASH:
-                continue
-            if LEAVE not in kinds or (views and not any(member in view.gone for view in views.values())):
-                diary.row(CRASH, None, None, self.now)
+        running = {node.member.me for node in nodes if node.member is not None}
+        close(self.diaries, running, self.now)

@@ -11,7 +11,7 @@ from thence.oplog.log import OpLog
 from thence.oplog.settings import Settings as LogSettings
 from thence.replica.group_parts import Operation
 from thence.sim.disk import Disk
-from thence.trace.recorder import RESTART
+from thence.trace.recorder import CRASH, DELIVER, LEAVE, RESTART, SEND
 
 MACHINE = b"simulated"
 
@@ -139,3 +139,21 @@ class SimDiary:
         for kind, about, _, _ in self.rows[self._mark :]:
             self._known.discard((kind, about))
         del self.rows[self._mark :]
+
+
+def close(diaries: dict[str, SimDiary], running: set[str], now: int) -> None:
+    """Say of whoever neither runs nor has left that it is down. To have left is to have been heard by one
+    who runs, or has left: others may have left a side that was given up."""
+    heard = {about for name in running for kind, about, *_ in diaries[name].rows if kind == DELIVER}
+    left = {}
+    for name, diary in diaries.items():
+        kinds = [kind for kind, *_ in diary.rows]
+        if LEAVE in kinds and CRASH not in kinds:
+            left[name] = (name, kinds.count(SEND))
+    settled = set() if running else set(left)
+    while fresh := {name for name, last in left.items() if last in heard} - settled:
+        settled |= fresh
+        heard |= {about for name in fresh for kind, about, *_ in diaries[name].rows if kind == DELIVER}
+    for name, diary in diaries.items():
+        if name not in running | settled and diary.rows and diary.rows[-1][0] != CRASH:
+            diary.row(CRASH, None, None, now)
