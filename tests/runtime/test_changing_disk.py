@@ -182,6 +182,29 @@ def test_after_a_power_cut_one_goes_on_alone_if_nobody_else_ever_answers(
     run(story)
 
 
+def test_one_that_lost_its_whole_disk_joins_with_the_next_number(tmp_path: Path) -> None:
+    group = Changing(tmp_path, "ab")
+    books = {name: Journal() for name in "ab"}
+
+    async def story() -> None:
+        async with group.open("a", application=books["a"]) as a:
+            async with group.open("b", join="a", application=books["b"]) as b:
+                await b.broadcast(b"one")
+                await agree(a, b)
+            for again in (2, 3):
+                shutil.rmtree(tmp_path / "b")
+                books["b"] = Journal()
+                async with group.open("b", join="a", application=books["b"]) as b:
+                    assert b.me == f"b~{again}"
+                    await b.broadcast(b"%d" % again)
+                    await until(lambda: len(a.members) == 2)
+                    await agree(a, b)
+                    assert a.members == ("a", b.me)
+                    assert books["a"].lines == books["b"].lines
+
+    run(story)
+
+
 @pytest.mark.parametrize("kind", ["log", "snapshot"])
 def test_a_damaged_log_or_state_is_kept_aside_and_the_node_comes_back_as_another(
     tmp_path: Path, kind: str

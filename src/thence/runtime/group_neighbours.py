@@ -109,9 +109,10 @@ class Neighbours:
         self._says.info("group told", to=asks)
         side = {process_of(name) for name in member.view.side}
         known = {name: where for name, where in member.view.by_process().items() if name in side}
-        numbers = [number_of(name) for name in member.ledger.names if process_of(name) == asks]
+        view, named = member.view, [name for name in member.ledger.names if process_of(name) == asks]
+        highest = max(view.past.top(asks), view.closed.top(asks), *map(number_of, named))
         members = sorted([(name, parse_address(where)) for name, where in known.items()])
-        return put_answer(Open(tuple(members), max(numbers, default=0)))
+        return put_answer(Open(tuple(members), highest))
 
     # What the driver and people ask for
 
