@@ -130,6 +130,21 @@ def test_who_leaves_is_forgotten() -> None:
     assert wakes(machine, 10, 60_000_000) == []
 
 
+def test_a_contact_that_left_for_good_is_not_looked_for() -> None:
+    """It would be asked again and again as one that a newcomer was told of and that may be behind a
+    partition."""
+    machine = node(7, settings=ViewSettings(active=3))
+    machine.start(0)
+    machine.up(7, 10)
+    machine.receive(7, Accept(), 20)
+    machine.up(3, 30)
+    machine.receive(3, Neighbour(False), 30)
+    machine.receive(7, Disconnect(LEAVING, 7), 40)
+    machine.down(7, 50)
+    assert not [effect for _, effect in wakes(machine, 60, 60_000_000) if effect == Connect(7)]
+    assert 7 not in machine.known
+
+
 def test_leaving_is_told_to_everyone() -> None:
     machine = with_neighbours(3, 4)
     assert sent(machine.leave(5)) == [(3, Disconnect(LEAVING, ME)), (4, Disconnect(LEAVING, ME))]

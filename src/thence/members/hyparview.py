@@ -257,6 +257,7 @@ class HyParView:
         if packet.reason == LEAVING:
             self._passive.discard(peer)
             self._lost.found(peer)
+            self._contacts = tuple([contact for contact in self._contacts if contact != peer])
         else:
             self._passive.add(peer)
             self._refused[peer] = None
