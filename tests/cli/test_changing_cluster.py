@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import msgspec
 import pytest
+from support.changing import events_of, judged
 from support.processes import eventually
 
-from thence.check.oracle import judge
 from thence.cli.cluster import Cluster
 from thence.cli.layout import open_layout
 from thence.cli.main import main
@@ -20,7 +19,6 @@ from thence.core.errors import ThenceError
 from thence.runtime.load import Load
 from thence.runtime.remote import Control
 from thence.runtime.status import GroupStatus
-from thence.trace.schema import Event
 
 ENDLESS = Load(rate=10, seconds=600, bytes=16)
 
@@ -87,13 +85,6 @@ class Town:
             process.wait()
         self.cluster.stop()
 
-    def events(self) -> list[Event]:
-        found: list[Event] = []
-        for file in sorted(self.trace.iterdir()):
-            lines = file.read_bytes().split(b"\n")[:-1]
-            found += [msgspec.json.decode(line, type=Event) for line in lines]
-        return found
-
 
 @pytest.fixture
 def town(tmp_path: Path) -> Iterator[Town]:
@@ -137,9 +128,8 @@ def test_a_group_grows_is_hurt_and_shrinks_under_load_and_its_trace_is_flawless(
     assert json.loads(capsys.readouterr().out)["agree"]
 
     town.close()
-    [verdict] = judge(town.events())
-    assert verdict.flagged == ()
-    kinds = {(event.node, event.kind) for event in town.events()}
+    assert judged(town.trace).flagged == ()
+    kinds = {(event.node, event.kind) for event in events_of(town.trace)}
     assert {("c", "crash"), ("c~2", "install"), ("a", "evict"), ("d", "leave"), ("b", "restart")} <= kinds
 
 
@@ -172,8 +162,7 @@ def test_nonsense_is_refused_all_are_killed_at_once_and_go_on_and_in_the_end_all
     eventually(all_ended)
     assert set(ended.values()) == {"ended"}, "in order"
     assert all("left" in " ".join(node.last_lines()) for node in town.cluster.nodes.values())
-    [verdict] = judge(town.events())
-    assert verdict.flagged == ()
+    assert judged(town.trace).flagged == ()
 
 
 def test_nobody_joins_or_leaves_a_fixed_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

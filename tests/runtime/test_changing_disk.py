@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from support.changing import Changing, Journal, agree
+from support.changing import Changing, Journal, agree, judged
 from support.mounts import small_disk
 from support.open_nodes import run, until
 
@@ -87,6 +87,7 @@ def test_one_that_lost_the_end_of_its_log_comes_back_as_another_and_nothing_is_s
 ) -> None:
     group = Changing(tmp_path, "abc")
     cut = Cut(group, monkeypatch)
+    group.trace = tmp_path / "trace"
     books = {name: Journal() for name in "abc"}
 
     async def story() -> None:
@@ -113,6 +114,7 @@ def test_one_that_lost_the_end_of_its_log_comes_back_as_another_and_nothing_is_s
                 assert books["b"].lines == books["c"].lines == lines
 
     run(story)
+    assert judged(group.trace).flagged == ()
 
 
 def test_after_a_power_cut_everywhere_whoever_keeps_most_goes_on_and_nothing_that_is_kept_is_lost(
@@ -120,6 +122,7 @@ def test_after_a_power_cut_everywhere_whoever_keeps_most_goes_on_and_nothing_tha
 ) -> None:
     group = Changing(tmp_path, "ab")
     cut = Cut(group, monkeypatch)
+    group.trace = tmp_path / "trace"
     books = {name: Journal() for name in "ab"}
 
     async def story() -> None:
@@ -150,6 +153,7 @@ def test_after_a_power_cut_everywhere_whoever_keeps_most_goes_on_and_nothing_tha
         await asyncio.gather(*[node.__aexit__(None, None, None) for node in nodes])
 
     run(story)
+    assert judged(group.trace).flagged == ()
 
 
 def test_after_a_power_cut_one_goes_on_alone_if_nobody_else_ever_answers(

@@ -6,9 +6,12 @@ import shutil
 from pathlib import Path
 
 import thence
+from thence.runtime.address import Address
 from thence.runtime.application import Delivered
+from thence.runtime.groups import Answer, Founded, Open, Waiting, put_answer, take_answer
 from thence.runtime.handshake import Acceptor, Judge, Opener
 from thence.runtime.introductions import INSTANCE_BYTES, NONCE_BYTES, Aim, Identity, Introduction
+from thence.runtime.shelf import Written, read_written
 
 GOLDEN = Path(__file__).parent / "golden" / "v1"
 SECRET = b"sixteen bytes or more"
@@ -38,6 +41,34 @@ def exchange() -> dict[str, str]:
 
 def test_a_handshake_is_what_it_was() -> None:
     assert exchange() == json.loads((GOLDEN / "handshake.json").read_text())
+
+
+def answers() -> dict[str, str]:
+    """What nodes that are asked for a group say, one of each kind."""
+    at = Address("127.0.0.1", 7101), Address("::1", 7102)
+    told: dict[str, Answer] = {
+        "waiting": Waiting("a", at[0], at),
+        "keeping": Waiting("a", at[0], at[1:], keeps=300),
+        "founded": Founded((("a", at[0]), ("b", at[1]))),
+        "open": Open((("a", at[0]), ("b", at[1])), 7),
+    }
+    return {name: put_answer(answer).hex() for name, answer in told.items()}
+
+
+def test_answers_are_what_they_were() -> None:
+    golden = json.loads((GOLDEN / "answers.json").read_text())
+    assert answers() == golden
+    assert {
+        name: put_answer(take_answer(bytes.fromhex(told))).hex() for name, told in golden.items()
+    } == golden
+
+
+def test_what_outlives_incarnations_is_read_in_any_version(tmp_path: Path) -> None:
+    shutil.copy(GOLDEN / "incarnations", tmp_path / "incarnations")
+    assert read_written(tmp_path) == Written(
+        process="b", cluster="town", highest=3, boots=5, machine="6d616368696e65", policy="everysec",
+        closed=False, contacts={"a": "127.0.0.1:7101"}, left="",
+    )  # fmt: skip
 
 
 def test_a_data_folder_of_any_version_is_taken_up(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from support.changing import Changing, Journal, agree, happens
+from support.changing import Changing, Journal, agree, happens, judged
 from support.open_nodes import run, until
 
 from thence import Delivered, Orphaned, Stable, UsageError, ViewChanged
@@ -93,7 +93,11 @@ def test_one_that_leaves_is_gone_for_the_others_and_can_send_no_more(group: Chan
     run(story)
 
 
-def test_one_that_was_evicted_alive_returns_and_its_operations_with_it(group: Changing) -> None:
+def test_one_that_was_evicted_alive_returns_and_its_operations_with_it(
+    group: Changing, tmp_path: Path
+) -> None:
+    group.trace = tmp_path / "trace"
+
     async def story() -> None:
         books = {name: Journal() for name in "abc"}
         async with (
@@ -121,6 +125,7 @@ def test_one_that_was_evicted_alive_returns_and_its_operations_with_it(group: Ch
             assert books["a"].lines == books["b"].lines == books["c"].lines == ["nobody hears this"]
 
     run(story)
+    assert judged(group.trace).flagged == ()
 
 
 def test_one_that_is_silent_is_evicted_by_a_majority_if_that_is_wanted_and_returns(group: Changing) -> None:

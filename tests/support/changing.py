@@ -5,12 +5,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 import thence
 from support.live_links import free_addresses
 from support.open_nodes import QUICK
+from thence.check.oracle import RunVerdict, judge
 from thence.runtime.application import Delivered, OpenNode
 from thence.runtime.group_application import GroupEvents, OpenGroupNode
 from thence.runtime.group_program import GroupEvent
+from thence.trace.schema import Event
 
 SWIFT: dict[str, object] = {
     **QUICK,
@@ -26,6 +30,7 @@ class Changing:
     """Addresses and folders of processes that may come and go."""
 
     def __init__(self, folder: Path, names: str, data: Mapping[str, Path] | None = None) -> None:
+        self.trace: Path | None = None
         self.data = {name: folder / name for name in names} | dict(data or {})
         where = free_addresses(len(names))
         self.at = {name: str(address) for name, address in zip(names, where, strict=True)}
@@ -38,6 +43,7 @@ class Changing:
             join=[self.at[other] for other in join],
             data=options.pop("data", self.data[name]),
             settings=settings,
+            trace=self.trace,
             **options,
         )
         assert isinstance(node, OpenGroupNode)
@@ -72,3 +78,17 @@ async def agree(*nodes: OpenGroupNode) -> None:
     """Until all see the same members, and nothing is on its way."""
     while len({node.members for node in nodes}) > 1 or any(node.status().unstable for node in nodes):
         await asyncio.sleep(0.002)
+
+
+def events_of(trace: Path) -> list[Event]:
+    """What nodes wrote into this folder."""
+    found: list[Event] = []
+    for file in sorted(trace.iterdir()):
+        whole = file.read_bytes().split(b"\n")[:-1]
+        found += [msgspec.json.decode(line, type=Event) for line in whole]
+    return found
+
+
+def judged(trace: Path) -> RunVerdict:
+    [verdict] = judge(events_of(trace))
+    return verdict
