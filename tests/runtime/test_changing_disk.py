@@ -186,6 +186,39 @@ def test_after_a_power_cut_one_goes_on_alone_if_nobody_else_ever_answers(
     run(story)
 
 
+@pytest.mark.parametrize("sync", ["no", "always"])
+def test_a_member_writes_itself_down_and_its_log_stays_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sync: str
+) -> None:
+    monkeypatch.setattr(group_driver, "CHECKPOINT_BYTES", 4096)
+    monkeypatch.setattr(group_driver, "CHECKPOINT_EVERY_US", 1)
+    group = Changing(tmp_path, "ab")
+    group.trace = tmp_path / "trace"
+    books = {name: Journal() for name in "ab"}
+    small = {"log.segment_bytes": 4096}
+
+    def size(name: str) -> int:
+        return sum(file.stat().st_size for file in (tmp_path / name / "oplog").rglob("*.log"))
+
+    async def story() -> None:
+        async with group.open("a", application=books["a"], settings=small, sync=sync) as a:
+            async with group.open("b", join="a", application=books["b"], settings=small, sync=sync) as b:
+                for number in range(100):
+                    await a.broadcast(b"%d " % number + b"." * 400)
+                await agree(a, b)
+                await until(lambda: size("a") < 20_000 and size("b") < 20_000)
+            books["b"] = Journal()
+            async with group.open("b", application=books["b"], settings=small, sync=sync) as b:
+                await agree(a, b)
+                assert [line.split()[0] for line in books["b"].lines] == [str(n) for n in range(100)]
+                await b.broadcast(b"again")
+                await agree(a, b)
+                assert books["a"].lines == books["b"].lines
+
+    run(story)
+    assert judged(group.trace).flagged == ()
+
+
 def test_one_that_lost_its_whole_disk_joins_with_the_next_number(tmp_path: Path) -> None:
     group = Changing(tmp_path, "ab")
     books = {name: Journal() for name in "ab"}

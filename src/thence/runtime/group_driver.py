@@ -352,12 +352,13 @@ class GroupDriver:
         """Shorten the way back after a restart, if the log has grown enough to be worth it."""
         self._checkpoint_at = now + CHECKPOINT_EVERY_US
         log, (before, size) = self.log, self._checkpointed
-        if log is None or self._held:
-            return
-        if log.appended_bytes - (size if log is before else 0) < CHECKPOINT_BYTES:
+        if log is None or log.appended_bytes - (size if log is before else 0) < CHECKPOINT_BYTES:
             return
         try:
-            if self.node.checkpoint(now):
+            if self._held:
+                log.sync(now)  # what the log forgets cannot be added to a trace later: rows first
+                self._leave()
+            if self.trouble is None and not self._held and self.node.checkpoint(now):
                 self._checkpointed = log, log.appended_bytes
         except Exception as error:
             self._failed(error)

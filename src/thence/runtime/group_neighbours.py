@@ -45,8 +45,8 @@ class Neighbours:
             Random(os.urandom(16)), clock, log, self._answer,
         )  # fmt: skip
         self.driver: GroupDriver | None = None
-        self._seen = ("", 0, 0, 0)
-        """Of the view, when links were last looked at: whatever changes it changes one of these."""
+        self._seen: dict[str, str] = {}
+        """Addresses by incarnation, when links were last looked at."""
         self._met: dict[str, tuple[bytes, int]] = {}
 
     async def start(self, contacts: dict[str, Address]) -> None:
@@ -131,11 +131,9 @@ class Neighbours:
         member = self._member
         if member is None or self.driver is None:
             return
-        view = member.view
-        seen = (member.me, len(view.addresses), len(view.view), len(view.departing))
-        if seen == self._seen:
+        if member.view.addresses == self._seen:
             return
-        self._seen = seen
+        self._seen = dict(member.view.addresses)
         addresses = self.driver.node.addresses
         others = {name: where for name, where in addresses.items() if name != self._settings.name}
         self._shelf.keep_contacts(others)
