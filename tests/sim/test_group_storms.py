@@ -8,7 +8,7 @@ from support.groups import trouble, trouble_in_a_glass
 
 from thence.core.errors import UsageError
 from thence.order.roster import Roster
-from thence.sim.groups_run import simulate_group
+from thence.sim.groups_run import SHARE, is_changing, simulate_group
 from thence.sim.groups_storm import Storm
 from thence.sim.run import TRACE_FILE
 
@@ -54,3 +54,26 @@ def test_what_the_command_line_runs_is_the_storm_of_the_seed(tmp_path: Path) -> 
 def test_what_a_storm_cannot_heed_is_refused(given: dict[str, object]) -> None:
     with pytest.raises(UsageError):
         simulate_group(given)
+
+
+def test_one_storm_in_five_is_over_a_changing_group() -> None:
+    """Unless something is asked for that such a group has not."""
+    changing = [seed for seed in range(20) if is_changing("storm", {"seed": seed, "order": None})]
+    assert changing == [4, 9, 14, 19]
+    assert SHARE == 5
+    assert not is_changing("storm", {"seed": 4, "order": "vector"})
+    assert not is_changing("storm", {"seed": 4, "nodes": 3})
+    assert not is_changing("steady", {"seed": 4})
+    assert is_changing("membership", {"seed": 0})
+
+
+@pytest.mark.parametrize("seed", [4, 9, 14])
+def test_a_storm_in_which_processes_stop_and_go_on_harms_nobody(seed: int) -> None:
+    assert simulate_group({"seed": seed}, rough=True).why == ""
+
+
+def test_members_of_a_large_group_join_and_leave() -> None:
+    """Larger ones are a matter of time; see docs/protocols/membership.md."""
+    outcome = simulate_group({"seed": 1, "nodes": 33, "interval_ms": 20_000})
+    assert outcome.why == ""
+    assert outcome.joins >= 32

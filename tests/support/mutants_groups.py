@@ -190,8 +190,8 @@ PROGRESS = [
         "        first = FIRST.setdefault((id(self), receipt.source), self._ledger.vector())\n"
         "        had = {name: max(count, receipt.counts.get(name, 0)) for name, count in first.items()}\n"
         "        messages = self._missing(due, {**receipt.counts, **had}, limits)\n"),
-       (LINKS, "Outgoing(receipt.stream, receipt.source, has)",
-        "Outgoing(receipt.stream, receipt.source, self._ledger.sent)")),
+       (LINKS, "Outgoing(receipt.stream, receipt.source, has,",
+        "Outgoing(receipt.stream, receipt.source, self._ledger.sent,")),
     of("27: a joiner gets no messages that are not stable", 4,
        (LIVES, "            log.append(message.dot, CODEC.encode(message))\n", "            pass\n")),
     of("28: a restart loses what others may lack", 28,

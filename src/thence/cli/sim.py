@@ -7,7 +7,7 @@ from pathlib import Path
 
 from thence.cli import sim_overlay
 from thence.cli.console import counting, out
-from thence.sim.groups_run import MEMBERSHIP, SAYS, simulate_group
+from thence.sim.groups_run import MEMBERSHIP, SAYS, is_changing, simulate_group
 from thence.sim.overlay_scenarios import OVERLAY_SCENARIOS
 from thence.sim.run import Outcome, simulate
 from thence.sim.scenarios import SCENARIOS, configure
@@ -26,8 +26,8 @@ def run(scenario: str, given: Mapping[str, object], trace: Path | None, as_json:
     if sim_overlay.wanted(scenario, given):
         return sim_overlay.run(scenario, given, trace, as_json)
     given = sim_overlay.without_its_own(given)
-    if scenario == MEMBERSHIP:
-        return _membership(given, trace, as_json)
+    if is_changing(scenario, given):
+        return _membership(scenario, given, trace, as_json)
     settings = configure(scenario, **given)
     with counting("simulating") as watcher:
         outcome = simulate(settings, trace, watcher)
@@ -38,14 +38,14 @@ def run(scenario: str, given: Mapping[str, object], trace: Path | None, as_json:
     return 0 if outcome.complete else 1
 
 
-def _membership(given: Mapping[str, object], trace: Path | None, as_json: bool) -> int:
-    outcome = simulate_group(given, trace)
+def _membership(scenario: str, given: Mapping[str, object], trace: Path | None, as_json: bool) -> int:
+    outcome = simulate_group(given, trace, rough=scenario != MEMBERSHIP)
     if as_json:
-        print(json.dumps({"scenario": MEMBERSHIP, **asdict(outcome), "trace": trace and str(trace)}))
+        print(json.dumps({"scenario": scenario, **asdict(outcome), "trace": trace and str(trace)}))
         return 0 if outcome.complete else 1
     packets = ", ".join(f"{count:,} {what}" for what, count in outcome.packets.items())
     out.print(
-        f"{MEMBERSHIP}: {outcome.processes} processes, {outcome.incarnations} incarnations, "
+        f"{scenario}: a changing group, {outcome.processes} processes, {outcome.incarnations} incarnations, "
         f"seed {outcome.seed}"
     )
     out.print(

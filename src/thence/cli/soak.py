@@ -18,7 +18,7 @@ from pathlib import Path
 
 from thence.cli.console import counting, out
 from thence.order.engines import ENGINES
-from thence.sim.groups_run import MEMBERSHIP, simulate_group
+from thence.sim.groups_run import MEMBERSHIP, is_changing, simulate_group
 from thence.sim.run import simulate
 from thence.sim.scenarios import configure
 
@@ -96,8 +96,9 @@ def _folders(batch: list[Storm], folder: Path) -> Iterator[Path]:
 
 def _storm(storm: Storm, folder: Path) -> tuple[str, float]:
     scenario, seed, order = storm
-    if scenario == MEMBERSHIP:
-        group = simulate_group({"seed": seed}, folder, run=f"{scenario}/{seed}/{order}")
+    if is_changing(scenario, {"seed": seed, "order": order}):
+        rough = scenario != MEMBERSHIP
+        group = simulate_group({"seed": seed}, folder, run=f"{scenario}/{seed}/{order}", rough=rough)
         return group.why, group.virtual_ms * group.nodes / 3_600_000
     outcome = simulate(configure(scenario, seed=seed, order=order), folder, run=f"{scenario}/{seed}/{order}")
     return "" if outcome.complete else outcome.why, outcome.virtual_ms * outcome.nodes / 3_600_000

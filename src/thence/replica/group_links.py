@@ -92,11 +92,13 @@ class Outgoing:
     """What one member is sent under one number."""
 
     __slots__ = (
-        "_acked_bytes", "_marks", "_sent_bytes", "acked", "number", "open", "ready", "relays", "sent", "to",
-        "told",
+        "_acked_bytes", "_filled", "_marks", "_sent_bytes", "acked", "number", "open", "ready", "relays",
+        "sent", "to", "told",
     )  # fmt: skip
 
-    def __init__(self, number: int, to: str, acked: int) -> None:
+    def __init__(self, number: int, to: str, acked: int, filled: list["Outgoing"]) -> None:
+        self._filled = filled
+        """Of all members those for whom something is ready."""
         self.number = number
         self.to = to
         self.open = True
@@ -111,8 +113,13 @@ class Outgoing:
         self._marks: deque[tuple[int, int]] = deque()
         """Now and then: up to this counter, so many bytes were sent."""
 
-    def sending(self, seq: int, data: bytes, mark_every: int) -> None:
+    def add(self, data: bytes) -> None:
+        if not self.ready:
+            self._filled.append(self)
         self.ready.append(data)
+
+    def sending(self, seq: int, data: bytes, mark_every: int) -> None:
+        self.add(data)
         self.sent = seq
         self._sent_bytes += len(data)
         if self._sent_bytes - (self._marks[-1][1] if self._marks else self._acked_bytes) >= mark_every:
@@ -148,8 +155,8 @@ class Link:
 
 class Links:
     __slots__ = (
-        "_incoming", "_ledger", "_links", "_posts", "_recent", "_recent_bytes", "_settings", "_view",
-        "_wires", "upto",
+        "_filled", "_incoming", "_ledger", "_links", "_posts", "_recent", "_recent_bytes", "_settings",
+        "_view", "_wires", "upto",
     )  # fmt: skip
 
     def __init__(
@@ -162,6 +169,7 @@ class Links:
         self._wires = wires
         self._links = {process: Link() for process in sorted(wires.up)}
         self._incoming: dict[int, Incoming] = {}
+        self._filled: list[Outgoing] = []
         self._recent: deque[tuple[int, bytes]] = deque()
         """The newest own messages, as many as a window: what lies further back is read from the log."""
         self._recent_bytes = 0
@@ -254,7 +262,7 @@ class Links:
         if outgoing is None or (outgoing.number, outgoing.to) != (receipt.stream, receipt.source):
             if not receipt.stream:
                 return
-            outgoing = link.outgoing = Outgoing(receipt.stream, receipt.source, has)
+            outgoing = link.outgoing = Outgoing(receipt.stream, receipt.source, has, self._filled)
         else:
             outgoing.open = True
             outgoing.acknowledged(has)
@@ -297,17 +305,18 @@ class Links:
             for dot, data in ledger.written(ledger.above({origin: sent})) if sent < last else ():
                 if dot >> ORIGIN_BITS > last or size > settings.window_bytes // 4:
                     break
-                outgoing.ready.append(data)
+                outgoing.add(data)
                 sent, size = dot >> ORIGIN_BITS, size + len(data)
             outgoing.relays[origin] = sent
 
     def gather(self) -> None:
         """The step is over: what is ready leaves in one packet each."""
-        for process, link in self._links.items():
-            outgoing = link.outgoing
-            if outgoing is not None and outgoing.ready:
-                names = tuple(self._ledger.names[outgoing.told :])
-                bodies = tuple(outgoing.ready)
-                self._posts.append(Post(process, Flow(outgoing.number, outgoing.told, names, bodies)))
+        for outgoing in self._filled:
+            link = self._links.get(process_of(outgoing.to))
+            if link is not None and link.outgoing is outgoing:
+                names, bodies = tuple(self._ledger.names[outgoing.told :]), tuple(outgoing.ready)
+                flow = Flow(outgoing.number, outgoing.told, names, bodies)
+                self._posts.append(Post(process_of(outgoing.to), flow))
                 outgoing.told += len(names)
-                outgoing.ready.clear()
+            outgoing.ready.clear()
+        self._filled.clear()

@@ -352,7 +352,7 @@ class Member:
         if inside:
             self._watch.heard(source, now)
             self._peers.hold(packet, now)
-            self._unswept = SWEEP_EVERY
+            self._unswept += max(1, 4 * SWEEP_EVERY // len(self.view.view))
         if self.links.used:
             self.links.receipt(packet)
         elif (inside or source in self.view.departing) and (data := self._peers.serve(self.me, packet, now)):

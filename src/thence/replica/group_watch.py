@@ -13,6 +13,9 @@ from thence.replica.group_peers import Peers
 from thence.replica.group_settings import GroupSettings
 from thence.replica.group_wants import Wants
 
+CROWD = 16
+"""Members from which on receipts become rarer."""
+
 
 class Watch:
     __slots__ = (
@@ -47,8 +50,13 @@ class Watch:
 
     def news(self, now: int) -> None:
         """Something happened that others should hear of soon."""
-        self._wait = self._settings.receipt_every_us
+        self._wait = self._every
         self.at = min(self.at, now + self._wait)
+
+    @property
+    def _every(self) -> int:
+        """What a receipt costs grows with the group, and so does the number of those who get one."""
+        return self._settings.receipt_every_us * (1 + len(self._view.view) // CROWD)
 
     def urgent(self, now: int) -> None:
         """Something happened that others must hear of, or they wait for nothing."""
@@ -70,7 +78,7 @@ class Watch:
             for member in sorted((self._view.view - {self._ledger.me}) | self._view.departing.keys()):
                 self._posts.append(Post(process_of(member), receipt))
         settings = self._settings
-        longest = settings.receipt_idle_us if drained else settings.receipt_busy_us
+        longest = settings.receipt_idle_us if drained else max(settings.receipt_busy_us, self._every)
         self.at = now + self._wait
         self._wait = min(2 * self._wait, longest)
 

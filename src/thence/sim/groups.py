@@ -55,7 +55,7 @@ class Air:
 class Process:
     """What is there of a process, whether or not it runs."""
 
-    __slots__ = ("application", "dead", "life", "lost_disk", "node", "shelf", "torn", "waking")
+    __slots__ = ("application", "dead", "life", "lost_disk", "node", "paused", "shelf", "torn", "waking")
 
     def __init__(self, shelf: SimShelf, application: SimApplication) -> None:
         self.application = application
@@ -65,6 +65,8 @@ class Process:
         self.dead = False
         """Down for good."""
         self.lost_disk = False
+        self.paused = 0
+        """Until then it does nothing, and whatever happens to it waits."""
         self.torn = False
         """The next step will be cut short."""
         self.waking = NEVER
@@ -202,6 +204,10 @@ class GroupWorld:
 
     def _step(self, name: str, action: Callable[[GroupNode], object]) -> None:
         process = self.processes[name]
+        if self.now < process.paused:
+            life = process.life
+            self.at(process.paused, lambda: self._after_pause(name, life, action))
+            return
         self.steps += 1
         if self.steps > STEPS_MAX or len(self.diaries) > self.incarnations_max:
             self.problem = f"no end: {self.steps} steps, {len(self.diaries)} incarnations"
@@ -213,6 +219,11 @@ class GroupWorld:
             self._end_step(name, process, node)
         except InvariantError as error:
             self.problem = f"{name}: {error}"
+
+    def _after_pause(self, name: str, life: int, action: Callable[[GroupNode], object]) -> None:
+        process = self.processes[name]
+        if process.life == life and process.node is not None:
+            self._step(name, action)
 
     def _end_step(self, name: str, process: Process, node: GroupNode) -> None:
         syncs = node.commit(self.now)

@@ -20,6 +20,12 @@ from thence.trace.recorder import KINDS, Columns
 MEMBERSHIP = "membership"
 SAYS = "members join, leave, crash, are evicted and return; then calm, and all must come right"
 
+STORM, SHARE = "storm", 5
+"""Of the seeds of scenario `storm`, one in so many is a storm over a changing group."""
+
+LARGE = 32
+"""Processes from which on a storm is a gentle one."""
+
 AIR = ("loss", "duplicate", "reorder")
 TAKES = ("nodes", "interval_ms", "latency_ms", *AIR, "take_ms", "payload_bytes", "seed")
 """What can be chosen about such a storm; the rest comes from the seed."""
@@ -53,7 +59,18 @@ class GroupOutcome:
         return self.processes
 
 
-def weather(given: Mapping[str, object]) -> tuple[int, Weather]:
+def is_changing(scenario: str, given: Mapping[str, object]) -> bool:
+    """Does this scenario, with what was given, run over a changing group? Of storms some seeds do, unless
+    something was asked for that only a fixed group has."""
+    if scenario != STORM:
+        return scenario == MEMBERSHIP
+    chosen = {key: value for key, value in given.items() if value is not None}
+    seed, order, spread = chosen.pop("seed", 1), chosen.pop("order", "graph"), chosen.pop("spread", "mesh")
+    assert isinstance(seed, int)
+    return seed % SHARE == SHARE - 1 and (order, spread) == ("graph", "mesh") and not chosen
+
+
+def weather(given: Mapping[str, object], rough: bool = False) -> tuple[int, Weather]:
     """The seed, and the storm that it stands for, with what was given instead of what it draws."""
     chosen = {key: value for key, value in given.items() if value is not None}
     engines = {"order": "graph", "spread": "mesh"}
@@ -78,20 +95,26 @@ def weather(given: Mapping[str, object]) -> tuple[int, Weather]:
     if "latency_ms" in numbers:
         micros = max(1, round(numbers["latency_ms"] * 1000))
         air = replace(air, latency_us=micros, jitter_us=micros)
-    changes: dict[str, int] = {}
+    changes: dict[str, int] = {"rough": rough}
     for key, field in (("interval_ms", "interval_us"), ("take_ms", "take_us")):
         if key in numbers:
             changes[field] = max(field == "interval_us", round(numbers[key] * 1000))
     if "nodes" in numbers:
         changes["processes"] = int(numbers["nodes"])
+        if numbers["nodes"] > LARGE:
+            changes["gentle"] = True
+            changes["founders"] = int(numbers["nodes"] / 2)
+            air = replace(air, wire=False, links=True)
     if "payload_bytes" in numbers:
         changes["payload_bytes"] = int(numbers["payload_bytes"])
     return seed, replace(drawn, air=air, **changes)  # type: ignore[arg-type]  # whole numbers all
 
 
-def simulate_group(given: Mapping[str, object], folder: Path | None = None, run: str = "") -> GroupOutcome:
+def simulate_group(
+    given: Mapping[str, object], folder: Path | None = None, run: str = "", rough: bool = False
+) -> GroupOutcome:
     """Run, and leave the trace in `folder`, whole or not at all."""
-    seed, drawn = weather(given)
+    seed, drawn = weather(given, rough)
     storm = Storm(seed, drawn)
     with nullcontext() if folder is None else whole_trace(folder) as sink:
         started = time.process_time()

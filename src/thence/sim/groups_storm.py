@@ -32,6 +32,10 @@ class Weather:
     troubles: int
     take_us: int
     payload_bytes: int
+    rough: bool = False
+    """Processes stop for a while and go on, too."""
+    gentle: bool = False
+    """Members only join, leave, and crash and come back: in a large group everything else takes for ever."""
     air: Air
     settings: GroupSettings
 
@@ -108,6 +112,10 @@ class Storm:
             self._leave, self._leave, self._crash, self._crash, self._die, self._lose_disk, self._evict,
             self._evict, self._evict, self._split, self._split, self._isolate, self._part_two, self._rejoin,
         ]  # fmt: skip
+        if self.weather.rough:
+            troubles += [self._pause, self._pause]
+        if self.weather.gentle:
+            troubles = [self._leave, self._rejoin, self._rejoin, self._crash]
         for _ in range(self.weather.troubles):
             trouble, name = random.choice(troubles), random.choice(names)
             trouble(name, random.randrange(span // 8, span))
@@ -147,6 +155,11 @@ class Storm:
         self.world.at(at, lambda: self.world.crash(name, torn, power))
         again = at + self._random.randrange(1, 6 * SECOND)
         self.world.at(again, lambda: self.world.boot(name))
+
+    def _pause(self, name: str, at: int) -> None:
+        """Nothing is lost, but whoever waits for it waits."""
+        process, until = self.world.processes[name], at + self._random.randrange(1, 5 * SECOND)
+        self.world.at(at, lambda: setattr(process, "paused", until))
 
     def _die(self, name: str, at: int) -> None:
         def die() -> None:
@@ -235,7 +248,7 @@ class Storm:
             wire=air.wire,
         )
         for name, process in world.processes.items():
-            process.torn = False
+            process.torn, process.paused = False, 0
             if process.node is None and not process.dead:
                 world.boot(name)
         self._tidy()
