@@ -23,7 +23,7 @@ LOOK_S: Final = 0.1
 TRIES: Final = 3
 """An answer may be late where everything else is."""
 
-START_S: Final = 30.0
+START_S: Final = 60.0
 """A node that is not well by then will not be: two cores, and all nodes starting at once."""
 
 STOP_S: Final = 20.0
