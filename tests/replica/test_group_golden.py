@@ -1,0 +1,144 @@
+"""Format: what processes of a changing group send and write down, as every version since has made it."""
+
+import json
+from pathlib import Path
+from random import Random
+
+from support.schedules_groups import Play
+
+from thence.core.group_codec import decode, encode
+from thence.core.groups import (
+    Data,
+    Farewell,
+    Flow,
+    GroupPacket,
+    JoinRequest,
+    Named,
+    Notice,
+    Offer,
+    Piece,
+    Receipt,
+    Running,
+)
+from thence.members.group import Final
+from thence.members.operations import Operation
+from thence.replica.group_state import (
+    Carried,
+    GroupState,
+    carry_payload,
+    decode_state,
+    encode_state,
+    flush_payload,
+    join_payload,
+    payload_carry,
+    payload_flush,
+    payload_join,
+)
+from thence.sim.disk import Disk
+
+GOLDEN = Path(__file__).parent / "golden" / "group-v1.json"
+
+RUNNING = Running("a", "a~2", "a~3", 3)
+PACKETS: dict[str, GroupPacket] = {
+    "data": Data("a~2", "b", (Named("a~2", 7, (("b", 5), ("c", 300)), b"\x00payload"),)),
+    "flow": Flow(3, 1, ("b", "c~12"), (b"one", b"another")),
+    "receipt": Receipt("b", {"a": 3, "b": 129}, ("x",), ("c",), RUNNING, "a~2", 9, ("x",), (("d", 1, 40),)),
+    "request": JoinRequest("z~4", "b", (0, -3, "a", "b"), RUNNING, 77, 4096, "10.0.0.1:7101", 2),
+    "offer": Offer("b", "z~4"),
+    "piece": Piece("b", "z~4", 77, 0, 5, b"state"),
+    "notice": Notice("b", "x", ("a~2", "b"), 12),
+    "farewell": Farewell("b", "x", 12),
+}
+CARRIED = Carried([Operation("x", 4, b"op")], (("x", 1, 2),), ("s",))
+STATE = GroupState(
+    application=b"application",
+    counts={"a": 3, "b": 2},
+    stable={"a": 2},
+    context=(("a", 3), ("b", 2)),
+    table=["b", "a", "z"],
+    log=[Named("a", 3, (("b", 2),), b"\x00op")],
+    view={"a", "b", "z"},
+    suspects={"x"},
+    gone={"x": Final(4, True)},
+    departing={"l": 6},
+    flushed={"b": {"x"}},
+    addresses={"a": "10.0.0.1:1"},
+    closing={("b", 2): (("x", 1, 1),)},
+    closed=(("y", 1, 3),),
+    past=(("y", 1, 3),),
+    rows={"a": {"a": 3, "b": 1}},
+    retained=[Operation("x", 3, b"kept")],
+    floor={"a": 1},
+    carried={("w", 9)},
+    orphans=[Operation("w", 10, b"orphan")],
+    leaves=True,
+    since=2,
+    owes=True,
+    vague=True,
+    strangers={"s"},
+    goes_on=True,
+)
+
+
+def world() -> Play:
+    """a founds, b joins and leaves, c joins and is evicted for good; operations of all of them."""
+    play = Play("abc").together("abc")
+    for name in "abc":
+        play.send(name, b"hello")
+    play.passes(1)
+    play.leaves("b")
+    play.passes(3)
+    play.call("a", lambda node: node.checkpoint(play.now))
+    play.crash("c")
+    play.evicts("a", "c")
+    play.send("a", b"later")
+    play.passes(1)
+    return play
+
+
+def written() -> dict[str, object]:
+    disk = world().processes["a"].shelf._disks[1]
+    return {
+        "packets": {name: encode(packet).hex() for name, packet in PACKETS.items()},
+        "join": join_payload("z~4", "10.0.0.1:7101", 2).hex(),
+        "flush": flush_payload(["x", "y~2"], [("d", 1, 40)]).hex(),
+        "carry": carry_payload(CARRIED).hex(),
+        "state": encode_state(STATE).hex(),
+        "log": {name: disk.read(name, 0, disk.size(name)).hex() for name in disk.names()},
+    }
+
+
+def test_packets_and_messages_are_what_they_were() -> None:
+    golden, now = json.loads(GOLDEN.read_text()), written()
+    for what in ("packets", "join", "flush", "carry", "state"):
+        assert now[what] == golden[what]
+
+
+def test_packets_and_messages_of_any_version_are_understood() -> None:
+    golden = json.loads(GOLDEN.read_text())
+    packets = {name: decode(bytes.fromhex(data)) for name, data in golden["packets"].items()}
+    assert packets == PACKETS
+    assert payload_join(b"\x01" + bytes.fromhex(golden["join"])) == ("z~4", "10.0.0.1:7101", 2)
+    assert payload_flush(b"\x03" + bytes.fromhex(golden["flush"])) == (("x", "y~2"), (("d", 1, 40),))
+    assert payload_carry(b"\x04" + bytes.fromhex(golden["carry"])) == CARRIED
+    assert decode_state(bytes.fromhex(golden["state"])) == STATE
+
+
+def test_an_incarnation_of_any_version_is_taken_up() -> None:
+    """One that has evicted somebody since it last wrote itself down."""
+    play = Play("abc")
+    play.crash("a")
+    shelf = play.processes["a"].shelf
+    disk = shelf._disks[1] = Disk(Random(1))
+    shelf.reserve(1)
+    for name, data in json.loads(GOLDEN.read_text())["log"].items():
+        disk.write(name, 0, bytes.fromhex(data))
+        disk.sync(name)
+    disk.sync_folder()
+    play.boot("a")
+    node = play.processes["a"].node
+    assert node is not None
+    assert node.member is not None
+    assert (node.status, node.member.view.view, node.member.view.suspects) == ("member", {"a"}, {"c"})
+    assert list(node.member.view.past) == [("b", 1, 1)]
+    assert play.processes["a"].application.order == [("a", 3), ("b", 1), ("c", 1), ("a", 5)]
