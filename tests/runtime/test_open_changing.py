@@ -128,6 +128,38 @@ def test_one_that_was_evicted_alive_returns_and_its_operations_with_it(
     assert judged(group.trace).flagged == ()
 
 
+def test_the_last_one_does_not_leave_while_somebody_may_come_back_unless_it_is_forced(
+    group: Changing,
+) -> None:
+    async def story() -> None:
+        async with group.open("a", application=Journal()) as a:
+            async with group.open("b", join="a", application=Journal()) as b:
+                await agree(a, b)
+            a.evict("b")
+            await until(lambda: a.members == ("a",))
+            with pytest.raises(UsageError, match="a is the last member, and what it has would be lost for b"):
+                await a.leave()
+            with pytest.raises(UsageError, match="z was not evicted"):
+                a._host.controls.bury("z")
+            a._host.controls.bury("b")  # its disk is lost
+            await until(lambda: [member.name for member in a.status().members] == ["a"])
+            assert await a.leave()
+
+    run(story)
+
+
+def test_the_last_one_leaves_by_force(group: Changing) -> None:
+    async def story() -> None:
+        async with group.open("a", application=Journal()) as a:
+            async with group.open("b", join="a", application=Journal()) as b:
+                await agree(a, b)
+            a.evict("b")
+            await until(lambda: a.members == ("a",))
+            assert await a.leave(force=True)
+
+    run(story)
+
+
 def test_one_that_is_silent_is_evicted_by_a_majority_if_that_is_wanted_and_returns(group: Changing) -> None:
     async def story() -> None:
         silence = {"group.silence_us": 400_000}

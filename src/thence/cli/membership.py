@@ -89,10 +89,10 @@ def _table(answering: list[Status], seen: list[Seen]) -> Table:
     return table
 
 
-def leave(folder: Path, name: str | None, patience_s: float) -> int:
+def leave(folder: Path, name: str | None, patience_s: float, force: bool = False) -> int:
     """Exit 0 when it is gone and everybody has what it sent; 1 when that is not certain."""
     control = _the_one(folder, name)
-    control.leave()
+    control.leave(force)
     until = time.monotonic() + patience_s
     with working(f"{control.name} leaves"):
         while _runs(control):
@@ -136,9 +136,9 @@ def _why(control: Control) -> str:
     return f"it waits for {waits}" if waits else "it does not say why"
 
 
-def evict(folder: Path, who: str, by: str | None, force: bool) -> int:
+def evict(folder: Path, who: str, by: str | None, force: bool, for_good: bool = False) -> int:
     controls = [Control.of(node_folder(folder, by))] if by is not None else chosen(folder, [])
     others = [control for control in controls if control.name != who.partition("~")[0]]
-    evicted = (others or controls)[0].evict(who, force)
-    out.print(f"the group goes on without {evicted}")
+    evicted = (others or controls)[0].evict(who, force, for_good)
+    out.print(f"{evicted} is forgotten" if for_good else f"the group goes on without {evicted}")
     return 0

@@ -88,6 +88,7 @@ def leave(
     name: Annotated[str | None, typer.Argument(help="Which node; not needed where there is one.")] = None,
     data: Data = DATA,
     patience: Annotated[float, typer.Option(help="Seconds to wait for it.", min=0)] = 90.0,
+    force: Annotated[bool, typer.Option("--force", help="Even if what it has is lost with it.")] = False,
 ) -> None:
     """Let a node leave its group for good.
 
@@ -95,7 +96,7 @@ def leave(
     """
     from thence.cli import membership as command
 
-    raise typer.Exit(command.leave(data, name, patience))
+    raise typer.Exit(command.leave(data, name, patience, force))
 
 
 @app.command()
@@ -104,6 +105,9 @@ def evict(
     data: Data = DATA,
     by: Annotated[str | None, typer.Option(help="The node to tell; default: any.", metavar="NAME")] = None,
     force: Annotated[bool, typer.Option("--force", help="Even if it seems to be alive.")] = False,
+    for_good: Annotated[
+        bool, typer.Option("--for-good", help="It was evicted, and its disk is lost: forget it.")
+    ] = False,
 ) -> None:
     """Let the group go on without a member that is gone.
 
@@ -111,7 +115,7 @@ def evict(
     """
     from thence.cli import membership as command
 
-    raise typer.Exit(command.evict(data, who, by, force))
+    raise typer.Exit(command.evict(data, who, by, force, for_good))
 
 
 @app.command()

@@ -198,7 +198,7 @@ class OpenNode:
         self._waiting.append((tag, at, future))
         await future
 
-    async def leave(self) -> bool:
+    async def leave(self, force: bool = False) -> bool:  # noqa: ARG002
         """Leave the group for good: only where the members were not named at the start."""
         raise UsageError(FIXED)
 

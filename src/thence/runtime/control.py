@@ -12,7 +12,7 @@ for trials: a node takes them only if it was started so.
 | `POST /broadcast` | the body is the payload: `{"origin", "seq"}` |
 | `POST /load` | `load.Load` as JSON: 202, and it runs; the status tells how far it is |
 | `POST /fault` | `Fault` as JSON: 200; 403 unless faults are allowed |
-| `POST /leave` | 202, and the node leaves its group, then stops; 400 where the group is fixed |
+| `POST /leave` | `Leave` as JSON: 202, and the node leaves its group, then stops; 400 if it is fixed |
 | `POST /evict` | `Evict` as JSON: `{"evicted"}`, the incarnation that the group goes on without |
 | `POST /stop` | 202, and the node stops cleanly |
 
@@ -66,17 +66,26 @@ class Evict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """A process or an incarnation."""
     force: bool = False
     """Even if it seems to be alive."""
+    for_good: bool = False
+    """It was evicted before, and its process will never come back with what it had: forget it."""
+
+
+class Leave(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    force: bool = False
+    """Even if what this node has may be lost with it."""
 
 
 @runtime_checkable
 class Leavable(Protocol):
     """A node of a changing group, as its routes see it besides."""
 
-    def leave(self) -> None:
+    def leave(self, force: bool) -> None:
         """Begin to leave; returns at once."""
         ...
 
     def evict(self, who: str, force: bool) -> str: ...
+
+    def bury(self, who: str) -> None: ...
 
 
 class Controlled(Protocol):
@@ -181,13 +190,18 @@ def routes(node: Controlled, token: str, allow_faults: bool, log: Log) -> Routes
             node.fault(wanted.what, wanted.peer, round(wanted.delay_ms * 1000))
         return answer(200, {"fault": wanted})
 
-    async def leave(_: Request) -> Response:
-        log.info("asked_to_leave")
-        changing(node).leave()
+    async def leave(request: Request) -> Response:
+        wanted = asked(request, Leave)
+        log.info("asked_to_leave", force=wanted.force)
+        changing(node).leave(wanted.force)
         return answer(202, {"leaving": True})
 
     async def evict(request: Request) -> Response:
         wanted = asked(request, Evict)
+        if wanted.for_good:
+            changing(node).bury(wanted.who)
+            log.warn("buried", who=wanted.who)
+            return answer(200, {"evicted": wanted.who})
         evicted = changing(node).evict(wanted.who, wanted.force)
         log.warn("evicted", who=evicted, force=wanted.force)
         return answer(200, {"evicted": evicted})

@@ -134,9 +134,10 @@ class OpenGroupNode(OpenNode):
             self._until.append((named, at, future))
         await future
 
-    async def leave(self) -> bool:
-        """Leave the group for good. Returns whether everybody has what was sent."""
-        self._host.controls.leave()
+    async def leave(self, force: bool = False) -> bool:
+        """Leave the group for good. Returns whether everybody has what was sent. `force`: also the last one,
+        though somebody who was evicted may come back and find nobody."""
+        self._host.controls.leave(force)
         await self._host.stopping.wait()
         if self._host.failed is not None:
             raise StorageError(str(self._host.failed))

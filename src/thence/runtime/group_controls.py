@@ -67,7 +67,15 @@ class Controls:
     def load_status(self) -> LoadStatus | None:
         return self.loader.status()
 
-    def leave(self) -> None:
+    def leave(self, force: bool = False) -> None:
+        member = self._driver.node.member
+        if member is not None and not force and member.view.side == {member.me}:
+            missing = ", ".join(sorted({process_of(name) for name in member.view.evicted()}))
+            if missing:
+                raise UsageError(
+                    f"{member.me} is the last member, and what it has would be lost for {missing}, evicted, "
+                    "which may come back: stop it instead, or say --force"
+                )
         self._driver.call(lambda node, now: node.leave(now))
 
     def evict(self, who: str, force: bool = False) -> str:
@@ -75,6 +83,10 @@ class Controls:
         evicted: list[str] = []
         self._driver.call(lambda node, now: evicted.append(node.evict(who, now)))
         return evicted[0]
+
+    def bury(self, who: str) -> None:
+        """One that was evicted never comes back with what it had: nothing is kept for it any more."""
+        self._driver.call(lambda node, now: node.bury(process_of(who), now))
 
     def _check_evictable(self, who: str, force: bool) -> None:
         member = self._driver.node.member

@@ -63,10 +63,10 @@ def _group(node: "ChangingNode", member: "Member | None") -> GroupStatus:
 
 
 def _behind(member: "Member | None") -> list[str]:
-    """Who has not delivered everything that is not stable, by process."""
+    """Who is not known to have delivered the oldest message that is not stable, by process."""
     if member is None:
         return []
-    names = [member.ledger.names[index] for index in member.ledger.window.behind()]
+    names = [member.ledger.names[index] for index in member.ledger.window.silent()]
     return sorted({process_of(name) for name in names if name != member.me})
 
 

@@ -13,6 +13,7 @@ from random import Random
 from typing import Final
 
 from thence.runtime.address import Address
+from thence.runtime.handshake import Acceptor
 from thence.runtime.introductions import Aim, Identity, Introduction, RefusalError
 from thence.runtime.link import Connection, End
 from thence.runtime.links import Handler, Links
@@ -113,6 +114,14 @@ class OpenLinks(Links):
             elif connection is not peer.pending and not peer.cut:
                 peer.stop_dialling()
         super().connection_up(connection, now)
+
+    def connection_down(self, connection: Connection, end: End, why: str) -> None:
+        handshake = connection.handshake
+        hello = handshake.hello if isinstance(handshake, Acceptor) else None
+        peer = self._peers.get(hello.identity.name) if hello is not None else None
+        if peer is not None and (peer.cut or peer.pending is not None) and self._listener.forget(connection):
+            return  # nothing that anybody needs to read about: it calls again
+        super().connection_down(connection, end, why)
 
     def _link_down(self, peer: Peer, end: End, why: str) -> None:
         super()._link_down(peer, end, why)

@@ -83,13 +83,15 @@ class Control:
     def fault(self, what: str, peer: str | None = None, delay_ms: float = 0.0) -> None:
         self.post("/fault", {"what": what, "peer": peer, "delay_ms": delay_ms})
 
-    def leave(self) -> None:
+    def leave(self, force: bool = False) -> None:
         """Begin to leave the group."""
-        self.post("/leave", {})
+        self.post("/leave", {"force": force})
 
-    def evict(self, who: str, force: bool = False) -> str:
-        """Let the group go on without a member; which incarnation that is."""
-        told: dict[str, str] = msgspec.json.decode(self.post("/evict", {"who": who, "force": force}))
+    def evict(self, who: str, force: bool = False, for_good: bool = False) -> str:
+        """Let the group go on without a member; which incarnation that is. `for_good`: forget one that was
+        evicted before."""
+        wanted = {"who": who, "force": force, "for_good": for_good}
+        told: dict[str, str] = msgspec.json.decode(self.post("/evict", wanted))
         return told["evicted"]
 
     def stop(self) -> None:
