@@ -285,6 +285,8 @@ SESSIONS = [
         "names = () if outgoing.told else tuple(self._ledger.names)")),
     of("s7: what the log has not written yet is not read", 0,
        (LEDGER, "        for dot, data in self.fresh:\n", "        for dot, data in ():\n")),
+    of("s9: whoever there is a link to is heard", "leaves_before_it_has_heard",
+       (LINKS, "return link.last is not None and link.last.source == member", "return True")),
     of("s8: nothing is asked of others", 1,
        (WANTS, "                if asked is not None:\n", "                if False:\n")),
 ]  # fmt: skip

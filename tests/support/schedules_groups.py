@@ -469,6 +469,25 @@ def names_in_another_order() -> str:
     return play.ends_well()
 
 
+def leaves_before_it_has_heard() -> str:
+    """d was down while c was evicted and returned and e joined; it leaves as soon as it is back. It lacks
+    what the old c said, which its process cannot tell it any more; and e lacks d's leave, which d does not
+    send to somebody of whom it has not heard."""
+    play = Play("abcde", air=Air(jitter_us=0, links=True)).together("abcd")
+    play.crash("d")
+    for name in "abcabc":
+        play.send(name)
+        play.passes(0.1)
+    play.evicts("a", "c")
+    play.join("e")
+    play.passes(1)
+    play.boot("d")
+    play.passes(0.02)
+    play.leaves("d")
+    play.passes(8)
+    return play.not_out("d") or play.ends_well()
+
+
 SCHEDULES: dict[str, Callable[[], str]] = {
     schedule.__name__: schedule
     for schedule in (
@@ -477,6 +496,6 @@ SCHEDULES: dict[str, Callable[[], str]] = {
         stranger, circle, two_joiners_at_once, contact_dies, state_is_lost, silent_leaver, all_leave,
         waits_for_the_leaver, leaves_and_comes_back, crash_and_eviction, last_words,
         cut_off_from_each_other, split_brain, large_state, slow_joiner, joiner_dies,
-        names_in_another_order,
+        names_in_another_order, leaves_before_it_has_heard,
     )
 }  # fmt: skip

@@ -210,9 +210,12 @@ class Links:
         return self._incoming.get(number)
 
     def hears(self, member: str) -> bool:
-        """Do its messages come from itself?"""
+        """Do its messages come from itself? They do not if its process runs another incarnation by now, or
+        has not heard of this one yet: then there is no receipt of its."""
         link = self._links.get(process_of(member))
-        return link is not None and link.incoming is not None and link.incoming.source == member
+        if link is None or link.incoming is None or link.incoming.source != member:
+            return False
+        return link.last is not None and link.last.source == member
 
     def dropped(self) -> None:
         """What had come and was not delivered is lost: it must come again, under other numbers."""
