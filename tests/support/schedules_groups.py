@@ -473,13 +473,16 @@ def leaves_before_it_has_heard() -> str:
     """d was down while c was evicted and returned and e joined; it leaves as soon as it is back. It lacks
     what the old c said, which its process cannot tell it any more; and e lacks d's leave, which d does not
     send to somebody of whom it has not heard."""
-    play = Play("abcde", air=Air(jitter_us=0, links=True)).together("abcd")
+    play = Play("abcdef", air=Air(jitter_us=0, links=True)).together("abcd")
+    for when in range(play.now, play.now + 5 * SECOND, 50_000):
+        for name in "abc":
+            play.at(when, lambda name=name: play.send(name))  # type: ignore[misc]
+    play.passes(1)
     play.crash("d")
-    for name in "abcabc":
-        play.send(name)
-        play.passes(0.1)
+    play.passes(1)
     play.evicts("a", "c")
     play.join("e")
+    play.join("f")
     play.passes(1)
     play.boot("d")
     play.passes(0.02)
