@@ -10,6 +10,7 @@ from random import Random
 
 import pytest
 from support import keeper
+from support.changing import Changing, Journal
 from support.open_nodes import Group, delivered, run, until
 
 from thence.runtime.application import Events, OpenNode
@@ -20,12 +21,9 @@ TESTS = Path(keeper.__file__).parents[1]
 class Program:
     """`support.keeper`, as often as it takes."""
 
-    def __init__(self, group: Group, name: str) -> None:
-        self.file = group.folder / f"{name}.kept"
-        members = [f"{member}={address}" for member, address in group.members.items()]
-        self._command = [
-            sys.executable, "-m", "support.keeper", name, str(group.folder / name), str(self.file), *members,
-        ]  # fmt: skip
+    def __init__(self, file: Path, *words: str) -> None:
+        self.file = file
+        self._command = [sys.executable, "-m", *words]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -68,7 +66,9 @@ def test_a_program_that_keeps_its_position_sees_every_message_once(tmp_path: Pat
 
     async def test() -> None:
         group = Group(tmp_path, ["a", "b"])
-        program = Program(group, "b")
+        file = group.folder / "b.kept"
+        members = [f"{member}={address}" for member, address in group.members.items()]
+        program = Program(file, "support.keeper", "b", str(group.folder / "b"), str(file), *members)
         try:
             async with group.open("a", settings={"drain_us": 0}) as a:
                 said = asyncio.ensure_future(answers(a.events(), count))
@@ -90,6 +90,41 @@ def test_a_program_that_keeps_its_position_sees_every_message_once(tmp_path: Pat
         assert [seq for _, _, seq, _ in seen] == list(range(1, count + 1))
         assert [seq for seq, _ in heard] == list(range(1, len(heard) + 1)), "a dot was used twice, or never"
         told = [payload for _, payload in heard]
+        assert len(told) == len(set(told)), "it answered the same message twice"
+
+    run(test)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_so_does_one_in_a_changing_group(tmp_path: Path, seed: int) -> None:
+    """What it took, others lack in its receipts until it is in its log: it comes again if that is not so."""
+    rng = Random(seed)
+    count = 400
+
+    async def test() -> None:
+        group = Changing(tmp_path, "ab")
+        file = tmp_path / "b.kept"
+        words = ["b", group.at["b"], group.at["a"], str(tmp_path / "b"), str(file)]
+        program = Program(file, "support.changing_keeper", *words)
+        book = Journal()
+        try:
+            async with group.open("a", application=book, settings={"drain_us": 0}) as a:
+                program.start()
+                await until(lambda: program.count >= 1)  # it is a member, and has a position
+                talking = asyncio.ensure_future(talk(a, count, rng))
+                for _ in range(3):
+                    enough = min(count, program.count + rng.choice((1, 10, 100)))
+                    await until(lambda: program.count >= enough)  # noqa: B023
+                    program.kill()
+                    program.start()
+                await until(lambda: program.count >= count + 1 and f"saw {count - 1}" in book.lines)
+                await talking
+                program.kill()
+        finally:
+            program.kill()
+        seen = keeper.kept(program.file)[1:]
+        assert [payload for _, _, _, payload in seen] == [str(i) for i in range(count)]
+        told = [line for line in book.lines if line.startswith("saw")]
         assert len(told) == len(set(told)), "it answered the same message twice"
 
     run(test)

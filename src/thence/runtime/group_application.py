@@ -6,6 +6,7 @@ the program may be a state that joiners begin from (`group_program`).
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from types import TracebackType
 from typing import Final
 
@@ -20,7 +21,15 @@ from thence.replica.history import understood
 from thence.runtime.application import Delivered, Event, Events, OpenNode
 from thence.runtime.group_driver import GroupDriver
 from thence.runtime.group_node import ChangingNode
-from thence.runtime.group_program import LIFE_BITS, GroupEvent, LifeTag, Program, Replicated
+from thence.runtime.group_program import (
+    LIFE_BITS,
+    PART_BITS,
+    GroupEvent,
+    LifeTag,
+    Program,
+    Replicated,
+    place_of,
+)
 from thence.runtime.running import wall_clock
 from thence.runtime.settings import NodeSettings
 from thence.runtime.status import Status
@@ -178,7 +187,8 @@ class OpenGroupNode(OpenNode):
             if event is not None:
                 return event  # type: ignore[return-value]  # `GroupEvents` says what else there is
             if driver.trouble is None and driver.node.waiting:
-                driver.take()
+                with suppress(StorageError):  # it comes again, when it can be written down
+                    await self._program.take(driver)
                 continue
             if driver.broken.done():
                 raise StorageError(str(driver.broken.result()))
@@ -224,35 +234,39 @@ class OpenGroupNode(OpenNode):
             return iter(())
         if self._is_state:
             raise UsageError("a program that is a state goes on from its state: it needs no position")
-        life, number, now = after >> LIFE_BITS, self._driver.node.number, self.position
+        now, life = self.position, self._driver.node.number
         if after > now:
             raise UsageError(f"position {after} is ahead of this log, which ends at {now}")
-        if life != number:
+        if after >> LIFE_BITS != life:
             me = self._member.me
             raise UsageError(f"position {after} is of an earlier incarnation, and this is {me}: begin anew")
-        return self._repeated(after, now) if after < now else iter(())
-
-    def _repeated(self, after: int, now: int) -> Iterator[Delivered]:
         log = self._driver.log
         assert log is not None
-        stored = list(log.since(log.head))
-        first = now - len(stored)
-        if after < first:
-            raise UsageError(f"what follows position {after} is not in the log, which begins after {first}")
-        messages = [understood(CODEC, one) for one in stored[after - first :]]
-        return self._as_events(enumerate(messages, after + 1))
+        stored = list(log.since(log.head)) if after < now else []
+        before = (now - place_of(life, 0) >> PART_BITS) - len(stored)
+        ordinal, part = after - place_of(life, 0) >> PART_BITS, after & (1 << PART_BITS) - 1
+        if part:
+            ordinal -= 1  # the rest of it is to come
+        if ordinal < before:
+            raise UsageError(f"what follows position {after} is not in the log any more")
+        messages = [understood(CODEC, one) for one in stored[ordinal - before :]]
+        return self._as_events(enumerate(messages, ordinal + 1), after)
 
-    def _as_events(self, messages: Iterator[tuple[int, Message]]) -> Iterator[Delivered]:
-        member = self._member
-        for position, message in messages:
+    def _as_events(self, messages: Iterator[tuple[int, Message]], after: int) -> Iterator[Delivered]:
+        member, life, again = self._member, self._driver.node.number, set[Place]()
+        for ordinal, message in messages:
             named, inner = member.ledger.place(message.dot), member.ledger.window.tag_of(message.dot)
             tag = None if inner is None else LifeTag(inner, member.me, named)
-            kind = message.payload[0]
+            position, kind = place_of(life, ordinal), message.payload[0]
             if kind == OPERATION and named[0] != member.me:
                 yield Delivered(tag, message.payload[1:], *named, position)
-            elif kind == CARRY:
-                for operation in payload_operations(message.payload):
-                    yield Delivered(tag, operation.payload, operation.origin, operation.seq, position)
+            carried = payload_operations(message.payload) if kind == CARRY and named[0] != member.me else []
+            for part, operation in enumerate(carried, 1):
+                place = (operation.origin, operation.seq)
+                took_effect = operation.seq > member.ledger.count(operation.origin) and place not in again
+                again.add(place)
+                if took_effect and position | part > after:
+                    yield Delivered(tag, operation.payload, *place, position | part)
 
     def _fail_waiting(self, error: Exception) -> None:
         for _, _, future in self._until:

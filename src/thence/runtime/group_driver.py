@@ -36,9 +36,6 @@ CHECKPOINT_BYTES: Final = 8 << 20
 CHECKPOINT_EVERY_US: Final = 10_000_000
 """At most so often: it writes down everything that is not stable."""
 
-SETTLE_S: Final = 0.005
-"""How long what was taken may wait for company before it is written down."""
-
 
 class Outlet(Protocol):
     """Where packets go, by the name of a process."""
@@ -197,13 +194,23 @@ class GroupDriver:
         self._settle_soon()
         return future
 
-    def take(self) -> None:
-        """The application takes the next message. That it did is written down before anything else leaves
-        this node, or a moment later if nothing does."""
+    def take(self) -> "asyncio.Future[list[Place]]":
+        """The application takes the next message. It may be told of it when the future is done: then it is
+        certain that it will not come again. `StorageError`: it was not taken."""
+        future: asyncio.Future[list[Place]] = self._loop.create_future()
+        if self.trouble is not None:
+            future.set_exception(refused(self.trouble))
+            return future
+        now = self._clock()
+        try:
+            self.node.take(now)
+        except Exception as error:
+            _refuse([future], refused(StorageError(str(error))))
+            self._failed(error)
+            return future
         self.taken += 1
-        self.node.take(self._clock())
-        if self._settling is None:
-            self._settling = self._loop.call_later(SETTLE_S, self._settle)
+        self._finish(now, [(future, [])])
+        return future
 
     def drain(self, now: int) -> None:
         """Inside `Sink.taking`: take everything."""
@@ -213,14 +220,11 @@ class GroupDriver:
             self.taken += 1
 
     def _settle_soon(self) -> None:
-        if isinstance(self._settling, asyncio.TimerHandle):
-            self._settling.cancel()
-            self._settling = None
         if self._settling is None:
             self._settling = self._loop.call_soon(self._settle)
 
     def _settle(self) -> None:
-        """Everything that was put off until the loop came round, or a little longer."""
+        """Everything that was put off until the loop came round."""
         self._settling = None
         if self.trouble is not None:
             return

@@ -8,24 +8,28 @@ Two ways to be a program of such a group:
     each once. A joiner begins from the state of whoever lets it in, a restart from the last one that was
     written down and what came after it, a node that returns from the state of the group that it returns to.
 
-Invariant: what a program was given and the log could not take comes again from others, and is not news then.
+Invariant: a program is told of nothing that the log does not hold, so that nothing comes twice.
 """
 
 from collections import deque
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from thence.core.errors import UsageError
+from thence.core.errors import StorageError, UsageError
 from thence.core.groups import CARRY, OPERATION, Place
 from thence.core.tag import Tag
 from thence.replica.group import GroupNode
 from thence.replica.group_parts import Operation
 from thence.replica.group_state import payload_operations
 from thence.runtime.application import STABLE_MAX, Delivered, Stable
+from thence.runtime.group_driver import GroupDriver
 from thence.runtime.group_node import ChangingNode
 
-LIFE_BITS: Final = 48
-"""A position is the number of the incarnation above, and how many messages it had delivered below."""
+ORDINAL_BITS: Final = 36
+PART_BITS: Final = 12
+LIFE_BITS: Final = ORDINAL_BITS + PART_BITS
+"""A position has 63 bits: the number of the incarnation, how many messages it had delivered, and, of a
+message that carries several operations, which of them this is (from 1)."""
 
 ORPHANS_MAX: Final = 65_536
 """That wait for a program which does not read them. They are sent again all the same."""
@@ -115,10 +119,8 @@ class Program:
         self._stables = 0
         self._view: tuple[str, ...] = ()
         self._replays = False
-        self._given: list[Place] = []
-        """Since the last commit."""
-        self._known: set[Place] = set()
-        """Given before a commit failed."""
+        self._parts: dict[Place, int] = {}
+        """Of the message that is being taken: which of its operations is which; empty: it is one."""
 
     def next(self) -> GroupEvent | None:
         if not self.happened:
@@ -136,7 +138,24 @@ class Program:
     @property
     def position(self) -> int:
         member = self.machine.member
-        return self.machine.number << LIFE_BITS | (sum(member.ledger.counts) if member else 0)
+        return place_of(self.machine.number, sum(member.ledger.counts) if member else 0)
+
+    async def take(self, driver: GroupDriver) -> None:
+        """Take the next message; if it cannot be written down it was not taken."""
+        member, mark = self.machine.member, len(self.happened)
+        assert member is not None
+        payload = member.inbox[0].payload
+        carried = payload_operations(payload) if payload[0] == CARRY else []
+        self._parts = {(op.origin, op.seq): part for part, op in enumerate(carried, 1)}
+        taken = driver.take()
+        self._parts = {}
+        until = len(self.happened)
+        try:
+            await taken
+        except StorageError:
+            for _ in range(mark, until):
+                del self.happened[mark]
+            raise
 
     # What the machine says
 
@@ -154,13 +173,9 @@ class Program:
             self.own[place] = named
         if self._state is not None:
             self._state.apply(Delivered(named, operation.payload, *place, self.position))
-        elif own:
-            return
-        elif place in self._known:
-            self._known.discard(place)
-        else:
-            self._given.append(place)
-            self.happened.append(Delivered(named, operation.payload, *place, self.position))
+        elif not own:
+            position = self.position | min(self._parts.get(place, 0), (1 << PART_BITS) - 1)
+            self.happened.append(Delivered(named, operation.payload, *place, position))
 
     def stable(self, place: Place, tag: Tag) -> None:
         if self._replays or not self.listens or self._stables >= STABLE_MAX:
@@ -188,8 +203,6 @@ class Program:
     def recovering(self, begins: bool) -> None:
         self._replays = begins
         if begins:
-            self._known.update(self._given)
-            self._given.clear()
             self.own.clear()
 
     def taking(self, node: ChangingNode, now: int) -> None:
@@ -207,11 +220,15 @@ class Program:
 
     def stepped(self, node: ChangingNode, now: int) -> None:
         del now
-        self._given.clear()
         member = node.driver.node.member if node.driver is not None else None
         if member is not None and (view := tuple(sorted(member.view.view))) != self._view:
             self._view = view
             self.happened.append(ViewChanged(view, member.me))
+
+
+def place_of(life: int, ordinal: int) -> int:
+    """A position: the whole of a message."""
+    return life << LIFE_BITS | ordinal << PART_BITS
 
 
 def concerns_programs(payload: bytes) -> bool:
