@@ -179,6 +179,23 @@ def test_one_that_is_silent_is_evicted_by_a_majority_if_that_is_wanted_and_retur
     run(story)
 
 
+def test_many_large_messages_at_once_travel_in_frames_that_links_take(group: Changing) -> None:
+    async def story() -> None:
+        books = Journal(), Journal()
+        small = {"links.frame_bytes_max": 65_536}
+        async with group.open("a", application=books[0], settings=small) as a:
+            await asyncio.gather(*[a.broadcast(b"%d " % n + b"." * 30_000) for n in range(20)])
+            async with group.open("b", join="a", application=books[1], settings=small) as b:  # a large state
+                await asyncio.gather(*[a.broadcast(b"%d " % n + b"." * 30_000) for n in range(20)])
+                await agree(a, b)
+                assert books[0].lines == books[1].lines
+                assert len(books[1].lines) == 40
+                with pytest.raises(UsageError, match="links carry up to"):
+                    await a.broadcast(bytes(40_000))
+
+    run(story)
+
+
 def test_what_makes_no_sense_is_refused_with_a_reason(group: Changing) -> None:
     async def story() -> None:
         async with group.open("a") as a:

@@ -313,13 +313,28 @@ class Links:
             outgoing.relays[origin] = sent
 
     def gather(self) -> None:
-        """The step is over: what is ready leaves in one packet each."""
+        """The step is over: what is ready leaves, in one packet each if it fits."""
         for outgoing in self._filled:
             link = self._links.get(process_of(outgoing.to))
             if link is not None and link.outgoing is outgoing:
-                names, bodies = tuple(self._ledger.names[outgoing.told :]), tuple(outgoing.ready)
-                flow = Flow(outgoing.number, outgoing.told, names, bodies)
-                self._posts.append(Post(process_of(outgoing.to), flow))
-                outgoing.told += len(names)
+                for bodies in _packed(outgoing.ready, self._settings.packet_bytes):
+                    names = tuple(self._ledger.names[outgoing.told :])
+                    flow = Flow(outgoing.number, outgoing.told, names, bodies)
+                    self._posts.append(Post(process_of(outgoing.to), flow))
+                    outgoing.told += len(names)
             outgoing.ready.clear()
         self._filled.clear()
+
+
+def _packed(bodies: list[bytes], most: int) -> Iterator[tuple[bytes, ...]]:
+    """In order, several together up to a size; one that is larger goes alone."""
+    if sum(map(len, bodies)) <= most:
+        yield tuple(bodies)
+        return
+    first = size = 0
+    for place, body in enumerate(bodies):
+        if place > first and size + len(body) > most:
+            yield tuple(bodies[first:place])
+            first, size = place, 0
+        size += len(body)
+    yield tuple(bodies[first:])

@@ -7,7 +7,7 @@ from thence.order.tags import TAGS_MAX
 
 POSITIVE = (
     "repeat_us", "relay_us", "unheard_us", "burst", "pending_max", "probe_every_us", "join_retry_us",
-    "join_timeout_us", "piece_bytes", "pieces", "leave_timeout_us", "window", "window_bytes",
+    "join_timeout_us", "piece_bytes", "pieces", "leave_timeout_us", "window", "window_bytes", "packet_bytes",
     "tags_max",
 )  # fmt: skip
 
@@ -38,6 +38,8 @@ class GroupSettings:
     """The same in bytes, for large messages: what one member may cost in memory."""
     tags_max: int = TAGS_MAX
     """Tags of unstable messages in memory; older ones go to the attic, if there is one."""
+    packet_bytes: int = 1 << 20
+    """Messages that travel together over a session link; links have a limit for packets."""
     probe_every_us: int = 1_000_000
     """How often those who are thought dead, and the configured seeds, are looked for."""
     join_retry_us: int = 300_000

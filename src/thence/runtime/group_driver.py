@@ -311,8 +311,13 @@ class GroupDriver:
                 held.appendleft(leaving._replace(rows=left))
                 self._failed(error)
                 return
-            for process, packets in leaving.packets.items():
-                self._outlet.send(process, packets)
+            try:
+                for process, packets in leaving.packets.items():
+                    self._outlet.send(process, packets)
+            except Exception as error:
+                held.appendleft(leaving._replace(rows=[], packets={}))
+                self._failed(error)
+                return
             for future, places in leaving.answers:
                 if not future.done():
                     future.set_result(places)

@@ -41,6 +41,9 @@ from thence.runtime.settings import NodeSettings
 from thence.runtime.shelf import DiskShelf
 
 SECOND: Final = 1_000_000
+PACKET_BYTES: Final = 1 << 20
+PIECE_BYTES: Final = 1 << 18
+"""What travels at once, where frames may be so large: enough that a packet's overhead does not matter."""
 SCRATCH: Final = "scratch"
 """In the data folder: what a restart makes anew."""
 DRAIN_LOOK_S: Final = 0.02
@@ -276,7 +279,10 @@ class ChangingNode:
 
     def _machine_settings(self) -> GroupSettings:
         group, mesh = self.settings.group, self.settings.mesh
+        frame_bytes = self.settings.links.frame_bytes_max // 2  # with room for names and the like
         return GroupSettings(
+            packet_bytes=min(PACKET_BYTES, frame_bytes),
+            piece_bytes=min(PIECE_BYTES, frame_bytes),
             tags_max=self.settings.stability.tags_max,
             window=mesh.window,
             window_bytes=mesh.window_bytes,
