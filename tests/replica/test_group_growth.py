@@ -110,3 +110,18 @@ def test_somebody_who_will_never_come_back_can_be_buried() -> None:
     assert not member(play, "b").view.suspects
     assert member(play, "b").ledger.floor == member(play, "b").ledger.stables()
     assert play.ends_well() == ""
+
+
+def test_what_is_carried_comes_in_messages_of_bounded_size() -> None:
+    """However long somebody was apart, and the last of them says that it is the last."""
+    play = Play("abc").together("abc")
+    play.cuts("ca", "cb")
+    play.evicts("a", "c")
+    for _ in range(20):
+        play.send("c", bytes(60_000))
+    play.passes(1)
+    assert play.ends_well() == ""
+    ledger = member(play, "a").ledger
+    assert 5 <= ledger.count("c~2") <= 8
+    assert len(play.processes["b"].application.applied) == 20
+    assert list(member(play, "a").view.past) == [("c", 1, 1)]

@@ -27,6 +27,10 @@ NODE = "thence.replica.group"
 LIVES = "thence.replica.group_lives"
 LINKS = "thence.replica.group_links"
 WATCH = "thence.replica.group_watch"
+ENTRY = "thence.replica.group_entry"
+HANDOVER = "thence.replica.group_handover"
+CARRYING = "thence.replica.group_carrying"
+BIRTHS = "thence.replica.group_births"
 WANTS = "thence.replica.group_wants"
 VIEW = "thence.members.group"
 OPERATIONS = "thence.members.operations"
@@ -89,7 +93,7 @@ STABILITY = [
         "            ledger.window.enter(ledger.number(member), dot)\n"
         "            ledger.known(member, ledger.vector())\n")),
     of("6: a joiner takes all others to have what it got", 1,
-       (MEMBER, "rows = {name: ledger.row(name) for name", "rows = {name: ledger.vector() for name")),
+       (HANDOVER, "rows = {name: ledger.row(name) for name", "rows = {name: ledger.vector() for name")),
     of("7: after a restart all others are taken to have everything", 7,
        (MEMBER, "        self._gate.recall(notes)\n",
         "        self._gate.recall(notes)\n"
@@ -147,11 +151,9 @@ CUT = [
         "            member.recovered(seen, log.stable, log.notes, now)\n"
         "            member.view.suspects.intersection_update(member.view.gone)\n")),
     of("18: a joiner is not bound to its contact", 41,
-       (NODE, "        self._attempt = None\n        self._tries -= 1\n",
-        "        old, self._attempt = self._attempt, None\n        self._tries -= 1\n"),
-       (NODE, "        if self.member is None or self._tries > 0:\n            self._try(now)\n",
-        "        if self.member is None or self._tries > 0:\n            self._try(now)\n"
-        "            self._attempt.joiner = old.joiner\n"),
+       (ENTRY, "            self.begin(old.outside, old.since > 0, now)\n",
+        "            self.begin(old.outside, old.since > 0, now)\n"
+        "            self.attempt.joiner = old.joiner\n"),
        (MEMBER, "        elif joiner not in self.view.side or not self._gate.waits_for(joiner):\n"
         "            return\n",
         "        elif joiner not in self.view.side:\n            return\n"
@@ -206,7 +208,7 @@ PROGRESS = [
        (MEMBER, "if not self.view.knows_later(joiner):", "if joiner not in self.view.view:"),
        (VIEW, "if member in self.gone or member in self.past:", "if member in self.gone:")),
     of("31: nobody is looked for", 19,
-       (NODE, "(outside | set(self._seeds)) - inside - {self.name}", "set[str]()")),
+       (NODE, "(outside | set(self._entry.seeds)) - inside - {self.name}", "set[str]()")),
     of("32: a notice is not answered", "stranger",
        (NODE, "        elif todo is Course.ANSWER:\n", "        elif False:\n")),
     of("33: those who return wait for each other", "circle",
@@ -228,9 +230,9 @@ HISTORY = [
        (LEDGER, "self.tagger.resume(self.counts[self.mine], self.dots(state.context))",
         "self.tagger.resume(self.counts[self.mine], ())")),
     of("38: nothing is sent again after a return", 0,
-       (NODE, "state.orphans = list(unknown.values())", "state.orphans = []")),
+       (BIRTHS, "state.orphans = list(unknown.values())", "state.orphans = []")),
     of("39: only own operations are sent again", 13,
-       (NODE, "if op.seq > counts", "if op.origin == old.me and op.seq > counts")),
+       (BIRTHS, "if op.seq > counts", "if op.origin == old.me and op.seq > counts")),
     of("40: an operation takes effect as often as it comes", 50,
        (OPERATIONS, "        if self.applied(operation, count):\n            return False\n", "")),
     of("41: operations that are not ready are skipped", "orphans_in_order",
@@ -242,7 +244,7 @@ HISTORY = [
         "                    self.orphans = deque([op for op in self.orphans if op not in found])\n"
         "                    break\n                found.append(first)\n")),
     of("42: a joiner does not learn what may have to be sent again", 253,
-       (MEMBER, "retained=stable_operations(ledger, self.operations) if joiner", "retained=[] if joiner")),
+       (HANDOVER, "retained=stable_operations(ledger, operations) if joiner", "retained=[] if joiner")),
 ]  # fmt: skip
 
 HISTORY_ENDS = [
@@ -254,9 +256,9 @@ HISTORY_ENDS = [
     of("p3: somebody is past before its operations were carried", 0,
        (VIEW, "if member in self.closed and stable", "if stable")),
     of("p7: nobody hears of those whom a returner knew", "orphans_in_order",
-       (MEMBER, "in self.view.strange(carried.strangers)", "in ()")),
+       (CARRYING, "return self._view.strange(carried.strangers)", "return []")),
     of("p4: carried before everything was", 0,
-       (MEMBER, "        done = self.owes and not self.operations.orphans\n", "        done = self.owes\n")),
+       (CARRYING, "done = self.owes and not self._operations.orphans and", "done = self.owes and")),
     of("p5: whoever is past can be suspected again", 0,
        (VIEW, "fresh = {member for member in named if member not in self.past}", "fresh = set(named)")),
     of("p6: operations are forgotten although somebody may return", 0,

@@ -491,6 +491,40 @@ def leaves_before_it_has_heard() -> str:
     return play.not_out("d") or play.ends_well()
 
 
+def leaves_alone() -> str:
+    """c has evicted the others while it was cut off, and leaves: what it has acknowledged must not go with
+    it."""
+    play = Play("abc").together("abc")
+    play.cuts("ca", "cb")
+    play.evicts("c", "a")
+    play.evicts("c", "b")
+    play.send("c")
+    play.passes(1)
+    play.leaves("c")
+    play.passes(1)
+    play.heals()
+    play.passes(20)
+    if ("c", 3) not in play.processes["a"].application.applied:
+        return "what c had sent is lost"
+    return play.not_out("c") or play.ends_well()
+
+
+def leaves_with_the_better_side() -> str:
+    """The same in a group of two, where the other must return to the one who leaves."""
+    play = Play("ab").together("ab")
+    play.cuts("ab")
+    play.evicts("a", "b")
+    play.send("a")
+    play.passes(1)
+    play.leaves("a")
+    play.passes(1)
+    play.heals()
+    play.passes(20)
+    if len(play.processes["b"].application.applied) != 1:
+        return "what a had sent is lost"
+    return play.not_out("a") or play.ends_well()
+
+
 SCHEDULES: dict[str, Callable[[], str]] = {
     schedule.__name__: schedule
     for schedule in (
@@ -499,6 +533,6 @@ SCHEDULES: dict[str, Callable[[], str]] = {
         stranger, circle, two_joiners_at_once, contact_dies, state_is_lost, silent_leaver, all_leave,
         waits_for_the_leaver, leaves_and_comes_back, crash_and_eviction, last_words,
         cut_off_from_each_other, split_brain, large_state, slow_joiner, joiner_dies,
-        names_in_another_order, leaves_before_it_has_heard,
+        names_in_another_order, leaves_before_it_has_heard, leaves_alone, leaves_with_the_better_side,
     )
 }  # fmt: skip

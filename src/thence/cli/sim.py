@@ -45,8 +45,7 @@ def _membership(scenario: str, given: Mapping[str, object], trace: Path | None, 
         return 0 if outcome.complete else 1
     packets = ", ".join(f"{count:,} {what}" for what, count in outcome.packets.items())
     out.print(
-        f"{scenario}: a changing group, {outcome.processes} processes, {outcome.incarnations} incarnations, "
-        f"seed {outcome.seed}"
+        f"{scenario}: {outcome.processes} processes, {outcome.incarnations} incarnations, seed {outcome.seed}"
     )
     out.print(
         f"  {outcome.joins:,} joins, {outcome.leaves:,} leaves, {outcome.restarts:,} restarts, "

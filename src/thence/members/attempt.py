@@ -23,13 +23,18 @@ class Attempt:
         "buffer",
         "contact",
         "joiner",
+        "outside",
         "retry_at",
         "since",
         "until",
     )
 
-    def __init__(self, joiner: str, contact: str, now: int, until: int, since: int = 0) -> None:
+    def __init__(
+        self, joiner: str, contact: str, now: int, until: int, since: int = 0, outside: bool = True
+    ) -> None:
         self.joiner = joiner
+        self.outside = outside
+        """Nothing of this process runs meanwhile."""
         self.since = since
         """From this number on the process has tried and never succeeded; 0: it is a member."""
         self.contact = contact

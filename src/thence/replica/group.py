@@ -1,8 +1,9 @@
 """A process in a changing group: one incarnation at a time, and the way from one to the next.
 
-Implements rules 8, 15, 16 and 20 to 23 of docs/protocols/membership.md; what an incarnation does while it is
-a member is in `group_member`. Sans-IO: calls and packets with `now` go in; after each the driver calls
-`commit`, syncs what it says, and then carries the posts out. `wake` is due at `wake_at`.
+Implements rules 15, 16 and 20 to 23 of docs/protocols/membership.md; what an incarnation does while it is a
+member is in `group_member`, how a process becomes one in `group_entry`. Sans-IO: calls and packets with `now`
+go in; after each the driver calls `commit`, syncs what it says, and then carries the posts out. `wake` is due
+at `wake_at`.
 
 States: *outside* (never joined, or left), *joining* (an attempt and no member), *member*, *returning* (a
 member that the group went on without, with an attempt to replace it), *leaving* (its leave is out).
@@ -12,9 +13,7 @@ long as `floor` grows with time, across the loss of the disk. The old incarnatio
 state is durable; then it is replaced in one step.
 """
 
-from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 
 from thence.core.errors import PeerError, UsageError
 from thence.core.groups import (
@@ -40,17 +39,16 @@ from thence.core.groups import (
 )
 from thence.core.machine import Wake
 from thence.members.attempt import Attempt
-from thence.members.group import Final
 from thence.members.sides import Course, course
-from thence.members.spans import Spans
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
 from thence.order.tags import Attic
+from thence.replica.group_births import founding, refounding, returning
+from thence.replica.group_entry import Entry
 from thence.replica.group_links import Wires
 from thence.replica.group_lives import Lives
 from thence.replica.group_member import Member
 from thence.replica.group_parts import Application, Diary, Shelf
-from thence.replica.group_retained import all_operations
 from thence.replica.group_settings import GroupSettings
 from thence.replica.group_state import GroupState, decode_state
 
@@ -59,9 +57,8 @@ NEVER = 1 << 62
 
 class GroupNode:
     __slots__ = (
-        "_against", "_attempt", "_contacts", "_leave_until", "_leaves", "_lives", "_probe_at", "_seeds",
-        "_settings", "_since", "_tries", "_wires", "address", "application", "former", "member", "name",
-        "posts", "unclean",
+        "_against", "_entry", "_leave_until", "_leaves", "_lives", "_probe_at", "_settings", "_wires",
+        "address", "application", "former", "member", "name", "posts", "unclean",
     )  # fmt: skip
 
     def __init__(
@@ -95,15 +92,12 @@ class GroupNode:
         self._lives = Lives(
             name, shelf, application, diaries, settings, self.posts, self._wires, floor, attics
         )
-        self._seeds = tuple([seed for seed in seeds if seed != name])
+        others = tuple([seed for seed in seeds if seed != name])
+        about = self._about
+        self._entry = Entry(address, others, self._lives.next, about, settings, self.posts, self._wires)
         self._settings = settings
-        self._attempt: Attempt | None = None
-        self._contacts: deque[str] = deque(self._seeds)
         self._against: set[str] = set()
         """Members of the own side that go on without this one, as they have told it."""
-        self._tries = 0
-        self._since = 0
-        """From this number on no attempt has succeeded; 0: there was none since the process was started."""
         self._leaves = False
         self._leave_until = NEVER
         self._probe_at = now
@@ -129,19 +123,19 @@ class GroupNode:
     @property
     def status(self) -> str:
         if self.member is None:
-            return "joining" if self._attempt else "outside"
-        if self.member.view.leaving:
+            return "joining" if self._entry.attempt else "outside"
+        if self.member.view.leaving or self._leave_until != NEVER:
             return "leaving"
-        return "returning" if self._attempt else "member"
+        return "returning" if self._entry.attempt else "member"
 
     def found(self, now: int) -> None:
         """Begin a group of one."""
         self._must_be_outside()
         me = self._lives.next()
-        since = self._since or number_of(me)
-        state = GroupState(self.application.state(), view={me}, addresses={me: self.address}, since=since)
-        state.closed = ((self.name, since, number_of(me) - 1),) if since < number_of(me) else ()
+        since = self._entry.since(number_of(me))
+        state = founding(me, self.application.state(), self.address, since)
         self.member = self._lives.install(me, state, now)
+        self._entry.over()
 
     def refound(self, now: int) -> None:
         """Begin the group of the former incarnation anew: alone, with what that one had, and without all who
@@ -152,18 +146,7 @@ class GroupNode:
         if old is None:
             raise UsageError(f"{self.name} was in no group that could be founded again")
         me = self._lives.next()
-        state = old.state(me)
-        for name in sorted(state.view | {old.me}):
-            state.gone = state.gone | {name: Final(old.ledger.count(name), True)}
-        for name, last in state.departing.items():
-            state.gone = state.gone | {name: Final(last, False)}
-        state.suspects = state.suspects | state.view | {old.me}
-        state.view, state.departing, state.flushed = {me}, {}, {}
-        state.rows = {me: dict(state.counts)}
-        state.addresses = state.addresses | {me: self.address}
-        state.orphans = list(old.operations.orphans)
-        state.leaves = self._leaves
-        state.since, state.owes, state.vague = old.since, True, True
+        state = refounding(me, old, self.address, self._leaves)
         self._begin_anew(me, state, old, now)
 
     @property
@@ -176,9 +159,7 @@ class GroupNode:
         reached elsewhere than it said when it joined."""
         if process == self.name:
             return
-        if process not in self._seeds:
-            self._seeds += (process,)
-            self._contacts.append(process)
+        self._entry.meet(process)
         if self.member and address:
             for name in sorted(self.member.view.addresses):
                 if process_of(name) == process:
@@ -191,8 +172,7 @@ class GroupNode:
         if self.member is not None:
             self.member.up(process, now)
             self.member.tick(self._running(), now)
-        if self._attempt is not None and (process == self._attempt.contact or not self._attempt.bound):
-            self._ask(now)
+        self._entry.up(process, now)
 
     def down(self, process: str, now: int) -> None:
         """The link broke: whatever was under way may be lost."""
@@ -203,12 +183,12 @@ class GroupNode:
     def join(self, now: int) -> None:
         """Become a member through one of the seeds, and keep trying."""
         self._must_be_outside()
-        if not self._seeds:
+        if not self._entry.seeds:
             raise UsageError(f"{self.name} knows nobody through whom it could join")
-        self._try(now)
+        self._entry.begin(outside=True, fresh=self.former is None, now=now)
 
     def _must_be_outside(self) -> None:
-        if self.member is not None or self._attempt is not None:
+        if self.member is not None or self._entry.attempt is not None:
             raise UsageError(f"{self.name} is {self.status} already")
 
     def broadcast(self, payload: bytes, now: int) -> Place:
@@ -229,7 +209,7 @@ class GroupNode:
     def leave(self, now: int) -> None:
         """Leave for good: the rest goes by itself, `status` says when it is over and `unclean` how."""
         if self.member is None:
-            self._attempt = None
+            self._entry.attempt = None
         self._leaves = self.member is not None
         self._leave_if_due(now)
 
@@ -309,12 +289,10 @@ class GroupNode:
                 member.ghosts(packet.running, now)
                 self._asked(member, packet, now)
         elif isinstance(packet, Offer):
-            if self._attempt and self._attempt.offered(packet):
-                self._attempt.until = now + self._settings.join_timeout_us
-                self._attempt.retry_at = now
-                self._ask(now)
+            self._entry.offered(packet, now)
         elif isinstance(packet, Piece):
-            self._piece(packet, now)
+            if attempt := self._entry.came(packet, now):
+                self._replace(attempt, now)
         elif member and packet.target == member.me:
             if isinstance(packet, Notice):
                 self._notice(member, packet, now)
@@ -358,14 +336,16 @@ class GroupNode:
 
     def _asked(self, member: Member, request: JoinRequest, now: int) -> None:
         """Rules 8, 9 and 22, from the contact's side."""
-        if member.view.leaving or self._leaves or process_of(request.joiner) == self.name:
+        if member.view.leaving or process_of(request.joiner) == self.name:
+            return
+        if self._leaves and not self._is_alone(member):
             return
         if request.contact not in ("", member.me):
             return
-        if self._attempt is not None:
+        if self._entry.attempt is not None:
             if request.rank <= self._rank():
                 return
-            self._attempt = None  # of two who want to return through each other, the better stays
+            self._entry.attempt = None  # of two who want to return through each other, the better stays
         if request.contact:
             member.admit(request, now)
         elif not member.view.knows_later(request.joiner):
@@ -393,90 +373,24 @@ class GroupNode:
 
     def _return(self, source: str, now: int) -> None:
         """Rule 22: come back as a new incarnation; the old one works on meanwhile."""
-        if self._attempt is None:
-            process = process_of(source)
-            with suppress(ValueError):
-                self._contacts.remove(process)
-            self._contacts.appendleft(process)
-            self._tries = len(self._contacts)
-            self._try(now)
-
-    # Joining
-
-    def _try(self, now: int) -> None:
-        """A new attempt, through the next contact."""
-        joiner = self._lives.next()
-        contact = self._contacts[0]
-        self._contacts.rotate(-1)
-        until = now + self._settings.join_timeout_us
-        fresh = self.member is None and self.former is None
-        if fresh:
-            self._since = self._since or number_of(joiner)
-        self._attempt = Attempt(joiner, contact, now, until, self._since if fresh else 0)
-        self._ask(now)
-
-    def _give_up(self, now: int) -> None:
-        """An attempt has failed. A member that was told to return does so only while somebody says so: the
-        side that it was to return to may be dead by now."""
-        self._attempt = None
-        self._tries -= 1
-        if self.member is None or self._tries > 0:
-            self._try(now)
-
-    def _ask(self, now: int) -> None:
-        attempt = self._attempt
-        assert attempt is not None
-        attempt.retry_at = now + self._settings.join_retry_us
-        request = attempt.request(self._rank(), self._running(), self.address)
-        asked = [attempt.contact]
-        if self.member is None and not attempt.bound and self._wires.used:
-            # Whoever answers first will do; where there is no link nobody will.
-            asked = [process for process in self._contacts if process in self._wires.up] or asked
-        self.posts += [Post(process, request) for process in asked]
-
-    def _piece(self, piece: Piece, now: int) -> None:
-        attempt = self._attempt
-        if attempt is None or not attempt.came(piece):
-            return
-        attempt.until = now + self._settings.join_timeout_us
-        if attempt.complete:
-            self._replace(attempt, now)
-        elif not attempt.waiting and len(attempt.buffer) - attempt.asked >= self._window_bytes:
-            self._ask(now)
-
-    @property
-    def _window_bytes(self) -> int:
-        """How much of a state is sent for one request."""
-        return self._settings.pieces * self._settings.piece_bytes
+        if self._entry.attempt is None:
+            self._entry.towards(process_of(source), now)
 
     def _replace(self, attempt: Attempt, now: int) -> None:
         """Rules 10, 22 and 23: the state is whole; from here on this process is the new incarnation."""
         try:
             state = decode_state(bytes(attempt.buffer))
         except PeerError:
-            self._give_up(now)
+            self._entry.give_up(now)
             return
         old = self.member or self.former
         if old is not None:
-            counts, carried, past = state.counts, state.carried, Spans(state.past)
-            unknown = {
-                (op.origin, op.seq): op
-                for op in all_operations(old.ledger, old.operations)
-                if op.seq > counts.get(op.origin, 0)
-                and (op.origin, op.seq) not in carried
-                and op.origin not in past
-            }
-            state.orphans = list(unknown.values())
-            state.since, state.owes = old.since, True
-            state.vague = self.member is None or (old.owes and old.vague)
-            state.strangers = (old.view.view | old.strangers) - {old.me}
-            state.leaves = self._leaves or old.view.leaving > 0
+            returning(state, old, self._leaves, self.member is None)
         self._begin_anew(attempt.joiner, state, old, now)
 
     def _begin_anew(self, me: str, state: GroupState, old: Member | None, now: int) -> None:
         """From here on this process is the incarnation `me`."""
-        self._attempt = None
-        self._since = 0
+        self._entry.over()
         self._against.clear()
         self.application.install(state.application)
         member = self.member = self._lives.install(me, state, now)
@@ -499,17 +413,10 @@ class GroupNode:
         times = [NEVER]
         if self.member:
             times += [self.member.wake_at, self._probe_at, self._leave_until]
-        if self._attempt:
-            times += [self._attempt.retry_at, self._attempt.until]
-        return min(times)
+        return min(*times, self._entry.wake_at or NEVER)
 
     def wake(self, now: int) -> None:
-        attempt = self._attempt
-        if attempt is not None:
-            if now >= attempt.until:
-                self._give_up(now)
-            elif now >= attempt.retry_at:
-                self._ask(now)
+        self._entry.wake(now)
         member = self.member
         if member is not None:
             member.tick(self._running(), now)
@@ -524,7 +431,7 @@ class GroupNode:
         self._probe_at = now + self._settings.probe_every_us
         inside = {process_of(name) for name in member.view.view}
         outside = {process_of(name) for name in [*member.view.suspects, *member.view.evicted()]}
-        for process in sorted((outside | set(self._seeds)) - inside - {self.name}):
+        for process in sorted((outside | set(self._entry.seeds)) - inside - {self.name}):
             self.posts.append(Post(process, member.about(self._running(), now)))
 
     def _afterwards(self, now: int) -> None:
@@ -540,13 +447,20 @@ class GroupNode:
 
     def _leave_if_due(self, now: int) -> None:
         member = self.member
-        if not self._leaves or member is None or member.view.leaving or self._attempt is not None:
+        if not self._leaves or member is None or member.view.leaving or self._entry.attempt is not None:
             return
-        if member.operations.orphans or (member.owes and not member.vague):
+        if member.operations.orphans or (member.carrying.owes and not member.carrying.vague):
             return  # they would be lost, or looked for
+        if self._is_alone(member):
+            # Nobody else has what this one has, and others may come back without it: wait for one of them.
+            self._leave_until = min(self._leave_until, now + self._settings.leave_timeout_us)
+            return
         member.broadcast(LEAVE, b"", now)
         self._leaves = False
         self._leave_until = now + self._settings.leave_timeout_us
+
+    def _is_alone(self, member: Member) -> bool:
+        return member.view.side == {member.me} and bool(member.view.suspects)
 
     def _exit(self, now: int, unclean: bool) -> None:
         member = self.member
@@ -557,15 +471,19 @@ class GroupNode:
                 if other in member.view.gone or other in member.view.past:
                     self._send(other, Farewell(member.me, other, ALL))
         self.unclean = unclean
+        self._leaves = False
         self._lives.end(member, now, down=unclean)
-        self.member, self._attempt = None, None
+        self.member = self._entry.attempt = None
         self._leave_until = NEVER
 
     # What is said of this process
 
     def _running(self) -> Running:
-        attempt = self._attempt.joiner if self._attempt else ""
+        attempt = self._entry.attempt.joiner if self._entry.attempt else ""
         return Running(self.name, self.member.me if self.member else "", attempt, self._lives.highest)
+
+    def _about(self) -> tuple[Rank, Running]:
+        return self._rank(), self._running()
 
     def _rank(self) -> Rank:
         if self.member is None:

@@ -88,8 +88,9 @@ class Lives:
         state = member.state()
         state.orphans = list(member.operations.orphans)
         state.leaves, state.goes_on = leaves, True
-        state.since, state.owes, state.strangers = member.since, member.owes, member.strangers
-        state.vague = member.vague
+        carrying = member.carrying
+        state.since, state.owes, state.vague = carrying.since, carrying.owes, carrying.vague
+        state.strangers = carrying.strangers
         self.log.sync(now)
         self._write_down(self.log, state, now)
         oldest = next(self.log.missing(member.ledger.floor), None)  # operations that may have to be carried

@@ -40,12 +40,13 @@ from thence.members.operations import Operation, Operations
 from thence.members.spans import Spans
 from thence.oplog.log import OpLog
 from thence.order.tags import SWEEP_MAX
+from thence.replica.group_carrying import Carrying
 from thence.replica.group_gate import Gate
+from thence.replica.group_handover import state_of
 from thence.replica.group_ledger import Ledger
 from thence.replica.group_links import Links, Wires
 from thence.replica.group_parts import Application, Closed, Diary
 from thence.replica.group_peers import Peers
-from thence.replica.group_retained import stable_operations
 from thence.replica.group_settings import GroupSettings
 from thence.replica.group_state import (
     Carried,
@@ -76,8 +77,8 @@ MUCH = 1 << 30
 class Member:
     __slots__ = (
         "_application", "_diary", "_freed", "_gate", "_log", "_peers", "_posts", "_settings", "_unswept",
-        "_watch", "inbox", "leavers", "ledger", "links", "me", "operations", "owes",
-        "since", "strangers", "vague", "view",
+        "_watch", "carrying", "inbox", "leavers", "ledger", "links", "me", "operations",
+        "view",
     )  # fmt: skip
 
     def __init__(
@@ -109,14 +110,7 @@ class Member:
             ledger.past,
         )
         self.operations = Operations(state.retained, state.carried, state.orphans)
-        self.since = state.since or number_of(me)
-        """The first of the process's incarnations whose operations this one has, or has carried."""
-        self.strangers = set(state.strangers)
-        """Who was with the former incarnation, and is not known to this one."""
-        self.owes = state.owes
-        """It has not said yet that it has carried everything."""
-        self.vague = state.vague
-        """The former incarnation may have sent more than it remembered."""
+        self.carrying = Carrying(ledger, self.view, self.operations, state)
         self.leavers: deque[str] = deque(maxlen=LEAVERS_MAX)
         """Who has left, the last of them: they may not know yet that they may go."""
         self._application = application
@@ -191,13 +185,8 @@ class Member:
             for operation in carried.operations:
                 if self.operations.was_carried(operation, ledger.count):
                     self._application.apply(operation, False, tag)
-            if carried.closed:
-                self.view.closing[ledger.place(message.dot)] = carried.closed
-                for stranger in self.view.strange(carried.strangers):
-                    self._diary.row(EVICT, (stranger, 0), None, now)
-                own = message.dot & ORIGIN_MASK == ledger.mine
-                mine = process_of(self.me) in {process for process, _, _ in carried.closed}
-                self.owes = self.owes and not (own and mine)
+            for stranger in self.carrying.came(ledger.place(message.dot), carried):
+                self._diary.row(EVICT, (stranger, 0), None, now)
         else:
             self._membership(kind, message, now)
 
@@ -286,30 +275,12 @@ class Member:
             self.suspect(dead, now)
 
     def carry(self, now: int) -> None:
-        """Rule 23: send again what the group never had, as far as it is certain that it never will."""
-        if self.view.leaving:
-            return
-        ready = self.operations.ready(self._may_go, self.ledger.count)
-        done = self.owes and not self.operations.orphans and self._is_certain
-        if ready or done:
-            carried = Carried(ready)
-            if done:
-                former = (process_of(self.me), self.since, number_of(self.me) - 1)
-                carried = Carried(ready, (former,), tuple(sorted(self.strangers)))
+        """Rules 23 and 25: send again what the group never had, and say when that was all."""
+        for carried in [] if self.view.leaving else self.carrying.due():
             self.broadcast(CARRY, carry_payload(carried), now)
-
-    @property
-    def _is_certain(self) -> bool:
-        """Can nobody have operations of the former incarnation that it has forgotten itself?"""
-        process = process_of(self.me)
-        return not self.vague or all(process_of(name) == process for name in self.view.suspects)
 
     def bury(self, span: Span, now: int) -> None:
         self.broadcast(CARRY, carry_payload(Carried([], (span,))), now)
-
-    def _may_go(self, origin: str) -> bool:
-        known = self.view.knows(origin) or self.view.open
-        return origin in self.view.gone or origin in self.view.past or not known
 
     # Receiving
 
@@ -458,30 +429,7 @@ class Member:
 
     def state(self, joiner: str = "") -> GroupState:
         """Rule 10; without a joiner, for this member itself."""
-        ledger, view = self.ledger, self.view
-        rows = {name: ledger.row(name) for name in sorted(view.view - {self.me, joiner})}
-        rows[self.me] = ledger.vector()
-        return GroupState(
-            application=self._application.state(),
-            counts=ledger.vector(),
-            stable={name: stable for name in ledger.spoken() if (stable := ledger.stable(name))},
-            context=ledger.frontier(),
-            table=ledger.table(),
-            log=[ledger.named(message) for message in ledger.unstable()] if joiner else [],
-            view=view.view,
-            suspects=view.suspects,
-            gone=view.gone,
-            departing=view.departing,
-            flushed=view.flushed,
-            addresses=view.addresses,
-            closing=view.closing,
-            closed=tuple(view.closed),
-            past=tuple(view.past),
-            rows=rows,
-            retained=stable_operations(ledger, self.operations) if joiner else self.operations.inherited,
-            floor={} if joiner else dict(zip(ledger.names, ledger.floor, strict=True)),
-            carried=self.operations.carried,
-        )
+        return state_of(self.ledger, self.view, self.operations, self._application.state(), joiner)
 
     # Time
 

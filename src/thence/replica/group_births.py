@@ -1,0 +1,50 @@
+"""The state that an incarnation begins with: a founder's, a returner's, and that of one who founds again."""
+
+from thence.core.groups import number_of, process_of
+from thence.members.group import Final
+from thence.members.spans import Spans
+from thence.replica.group_member import Member
+from thence.replica.group_retained import all_operations
+from thence.replica.group_state import GroupState
+
+
+def founding(me: str, application: bytes, address: str, since: int) -> GroupState:
+    """A group of one. `since`: the first number with which the process had tried to join before."""
+    state = GroupState(application, view={me}, addresses={me: address}, since=since)
+    if since < number_of(me):
+        state.closed = ((process_of(me), since, number_of(me) - 1),)
+    return state
+
+
+def returning(state: GroupState, old: Member, leaves: bool, forgetful: bool) -> None:
+    """Rule 23: what `old` had and this state lacks goes on in the next incarnation. `forgetful`: it may have
+    said more than it remembers."""
+    counts, carried, past = state.counts, state.carried, Spans(state.past)
+    unknown = {
+        (op.origin, op.seq): op
+        for op in all_operations(old.ledger, old.operations)
+        if op.seq > counts.get(op.origin, 0) and (op.origin, op.seq) not in carried and op.origin not in past
+    }
+    state.orphans = list(unknown.values())
+    carrying = old.carrying
+    state.since, state.owes = carrying.since, True
+    state.vague = forgetful or (carrying.owes and carrying.vague)
+    state.strangers = (old.view.view | carrying.strangers) - {old.me}
+    state.leaves = leaves or old.view.leaving > 0
+
+
+def refounding(me: str, old: Member, address: str, leaves: bool) -> GroupState:
+    """Alone, with what `old` had, and without all who were with it: they are evicted, itself among them."""
+    state = old.state(me)
+    for name in sorted(state.view | {old.me}):
+        state.gone = state.gone | {name: Final(old.ledger.count(name), True)}
+    for name, last in state.departing.items():
+        state.gone = state.gone | {name: Final(last, False)}
+    state.suspects = state.suspects | state.view | {old.me}
+    state.view, state.departing, state.flushed = {me}, {}, {}
+    state.rows = {me: dict(state.counts)}
+    state.addresses = state.addresses | {me: address}
+    state.orphans = list(old.operations.orphans)
+    state.leaves = leaves
+    state.since, state.owes, state.vague = old.carrying.since, True, True
+    return state

@@ -1,0 +1,74 @@
+"""What a returner still has to carry, and what everybody concludes from it: rules 23 to 26 of
+docs/protocols/membership.md."""
+
+from thence.core.groups import Place, number_of, process_of
+from thence.members.group import GroupView
+from thence.members.operations import Operation, Operations
+from thence.replica.group_ledger import Ledger
+from thence.replica.group_state import Carried, GroupState
+
+PART_BYTES = 1 << 18
+"""Of operations in one message: no more than what others send, or a long partition makes one that fits
+nowhere."""
+
+
+class Carrying:
+    __slots__ = ("_ledger", "_operations", "_view", "owes", "since", "strangers", "vague")
+
+    def __init__(self, ledger: Ledger, view: GroupView, operations: Operations, state: GroupState) -> None:
+        self._ledger = ledger
+        self._view = view
+        self._operations = operations
+        self.since = state.since or number_of(ledger.me)
+        """The first of the process's incarnations whose operations this one has, or has carried."""
+        self.owes = state.owes
+        """It has not said yet that it has carried everything."""
+        self.vague = state.vague
+        """The former incarnation may have sent more than it remembered."""
+        self.strangers = set(state.strangers)
+        """Who was with the former incarnation, and is not known to this one."""
+
+    def due(self) -> list[Carried]:
+        """What can be carried now, as far as it is certain that it would never come otherwise: a message
+        each."""
+        found = [Carried(part) for part in _parts(self._operations.ready(self._may_go, self._ledger.count))]
+        done = self.owes and not self._operations.orphans and self._is_certain
+        if done:
+            me = self._ledger.me
+            former = (process_of(me), self.since, number_of(me) - 1)
+            last = found.pop().operations if found else []
+            found.append(Carried(last, (former,), tuple(sorted(self.strangers))))
+        return found
+
+    def came(self, place: Place, carried: Carried) -> list[str]:
+        """A CARRY was delivered, and its operations have taken effect. Returns who was unknown before."""
+        if not carried.closed:
+            return []
+        self._view.closing[place] = carried.closed
+        process = process_of(self._ledger.me)
+        if place[0] == self._ledger.me and process in [span[0] for span in carried.closed]:
+            self.owes = False
+        return self._view.strange(carried.strangers)
+
+    @property
+    def _is_certain(self) -> bool:
+        """Can nobody have operations of the former incarnation that it has forgotten itself?"""
+        process = process_of(self._ledger.me)
+        return not self.vague or all(process_of(name) == process for name in self._view.suspects)
+
+    def _may_go(self, origin: str) -> bool:
+        view = self._view
+        known = view.knows(origin) or view.open
+        return origin in view.gone or origin in view.past or not known
+
+
+def _parts(operations: list[Operation]) -> list[list[Operation]]:
+    parts: list[list[Operation]] = []
+    size = PART_BYTES
+    for operation in operations:
+        size += len(operation.payload) + 32
+        if size > PART_BYTES:
+            parts.append([])
+            size = len(operation.payload) + 32
+        parts[-1].append(operation)
+    return parts

@@ -1,0 +1,140 @@
+"""A process's way into the group: one attempt after another, through one contact after another.
+
+Rules 8 and 22 of docs/protocols/membership.md, from the joiner's side; what one attempt is, is in
+`members.attempt`. Whoever is outside asks everybody to whom there is a link, and takes the first offer; a
+member that was told to return goes to the one who said so first.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+
+from thence.core.groups import Offer, Piece, Post, Rank, Running, number_of
+from thence.members.attempt import Attempt
+from thence.replica.group_links import Wires
+from thence.replica.group_settings import GroupSettings
+
+About = Callable[[], tuple[Rank, Running]]
+"""How good a side this process is on, and what it runs."""
+
+
+class Entry:
+    __slots__ = (
+        "_about", "_address", "_contacts", "_next", "_posts", "_settings", "_since", "_tries", "_wires",
+        "attempt", "seeds",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        address: str,
+        seeds: tuple[str, ...],
+        reserve: Callable[[], str],
+        about: About,
+        settings: GroupSettings,
+        posts: list[Post],
+        wires: Wires,
+    ) -> None:
+        """`reserve` gives a name that no incarnation had before."""
+        self.seeds = seeds
+        self.attempt: Attempt | None = None
+        self._address = address
+        self._next = reserve
+        self._about = about
+        self._settings = settings
+        self._posts = posts
+        self._wires = wires
+        self._contacts: deque[str] = deque(seeds)
+        self._tries = 0
+        self._since = 0
+        """From this number on no attempt has succeeded; 0: there was none since the process was started."""
+
+    def meet(self, process: str) -> None:
+        """One more through whom one may join."""
+        if process not in self.seeds:
+            self.seeds += (process,)
+            self._contacts.append(process)
+
+    def since(self, number: int) -> int:
+        """The first of the numbers that came to nothing before this one; itself if there were none."""
+        return self._since or number
+
+    def over(self) -> None:
+        """The process is a member, by this attempt or otherwise."""
+        self.attempt = None
+        self._since = 0
+
+    def towards(self, process: str, now: int) -> None:
+        """Return, through this process if possible."""
+        with suppress(ValueError):
+            self._contacts.remove(process)
+        self._contacts.appendleft(process)
+        self._tries = len(self._contacts)
+        self.begin(outside=False, fresh=False, now=now)
+
+    def begin(self, outside: bool, fresh: bool, now: int) -> None:
+        """A new attempt, through the next contact. `outside`: nothing runs meanwhile; `fresh`: nor did
+        anything before that has to be carried on."""
+        joiner = self._next()
+        contact = self._contacts[0]
+        self._contacts.rotate(-1)
+        until = now + self._settings.join_timeout_us
+        if fresh:
+            self._since = self.since(number_of(joiner))
+        self.attempt = Attempt(joiner, contact, now, until, self._since if fresh else 0, outside)
+        self.ask(now)
+
+    def give_up(self, now: int) -> None:
+        """An attempt has failed. A member that was told to return does so only while somebody says so: the
+        side that it was to return to may be dead by now."""
+        old, self.attempt = self.attempt, None
+        assert old is not None
+        self._tries -= 1
+        if old.outside or self._tries > 0:
+            self.begin(old.outside, old.since > 0, now)
+
+    def ask(self, now: int) -> None:
+        attempt = self.attempt
+        assert attempt is not None
+        attempt.retry_at = now + self._settings.join_retry_us
+        request = attempt.request(*self._about(), self._address)
+        asked = [attempt.contact]
+        if attempt.outside and not attempt.bound and self._wires.used:
+            # Whoever answers first will do; where there is no link nobody will.
+            asked = [process for process in self._contacts if process in self._wires.up] or asked
+        self._posts += [Post(process, request) for process in asked]
+
+    def up(self, process: str, now: int) -> None:
+        """There is a link to somebody."""
+        if self.attempt is not None and (process == self.attempt.contact or not self.attempt.bound):
+            self.ask(now)
+
+    def offered(self, offer: Offer, now: int) -> None:
+        if self.attempt is not None and self.attempt.offered(offer):
+            self.attempt.until = now + self._settings.join_timeout_us
+            self.ask(now)
+
+    def came(self, piece: Piece, now: int) -> Attempt | None:
+        """Part of a state. The attempt, if that makes it whole."""
+        attempt, settings = self.attempt, self._settings
+        if attempt is None or not attempt.came(piece):
+            return None
+        attempt.until = now + settings.join_timeout_us
+        if attempt.complete:
+            return attempt
+        if (
+            not attempt.waiting
+            and len(attempt.buffer) - attempt.asked >= settings.pieces * settings.piece_bytes
+        ):
+            self.ask(now)
+        return None
+
+    @property
+    def wake_at(self) -> int | None:
+        return min(self.attempt.retry_at, self.attempt.until) if self.attempt is not None else None
+
+    def wake(self, now: int) -> None:
+        if self.attempt is not None:
+            if now >= self.attempt.until:
+                self.give_up(now)
+            elif now >= self.attempt.retry_at:
+                self.ask(now)

@@ -1,0 +1,37 @@
+"""The state of a member, for a joiner or for itself: rule 10 of docs/protocols/membership.md."""
+
+from thence.members.group import GroupView
+from thence.members.operations import Operations
+from thence.replica.group_ledger import Ledger
+from thence.replica.group_retained import stable_operations
+from thence.replica.group_state import GroupState
+
+
+def state_of(
+    ledger: Ledger, view: GroupView, operations: Operations, application: bytes, joiner: str
+) -> GroupState:
+    """Without a joiner, for the member itself: then what is in its log is left out."""
+    me = ledger.me
+    rows = {name: ledger.row(name) for name in sorted(view.view - {me, joiner})}
+    rows[me] = ledger.vector()
+    return GroupState(
+        application=application,
+        counts=ledger.vector(),
+        stable={name: stable for name in ledger.spoken() if (stable := ledger.stable(name))},
+        context=ledger.frontier(),
+        table=ledger.table(),
+        log=[ledger.named(message) for message in ledger.unstable()] if joiner else [],
+        view=view.view,
+        suspects=view.suspects,
+        gone=view.gone,
+        departing=view.departing,
+        flushed=view.flushed,
+        addresses=view.addresses,
+        closing=view.closing,
+        closed=tuple(view.closed),
+        past=tuple(view.past),
+        rows=rows,
+        retained=stable_operations(ledger, operations) if joiner else operations.inherited,
+        floor={} if joiner else dict(zip(ledger.names, ledger.floor, strict=True)),
+        carried=operations.carried,
+    )
