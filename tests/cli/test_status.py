@@ -205,7 +205,7 @@ def test_changing_groups_tell_what_is_going_on_and_who_sees_whom(tmp_path: Path)
     lines = [str(line) for line in notes(told)]
     assert "a is to send again, from before its return, 1,200 messages" in lines
     assert "b has not heard from everybody that they go on without a" in lines
-    assert "d waits for a at h:1" in lines
+    assert "d waits: a at h:1" in lines
     assert "members as a sees them: a, c~2" in lines
     assert "members as b sees them: a, b" in lines
 

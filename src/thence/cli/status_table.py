@@ -14,6 +14,7 @@ from thence.runtime.status import MemberStatus, Status
 COLOURS: Final = {
     "running": "green", "starting": "yellow", "draining": "yellow", "paused": "yellow",
     "up": "green", "me": "dim", "cut": "yellow", "idle": "dim", "left": "dim",
+    "joining": "yellow", "returning": "yellow", "leaving": "yellow", "looking for its group": "yellow",
 }  # fmt: skip
 """Everything else is red."""
 
@@ -140,7 +141,7 @@ def _views(answering: list[Status]) -> Iterable[Text]:
         if group.view:
             views.setdefault(tuple(group.view), []).append(status.name)
         told = {
-            "waits for": group.waiting_for if not group.view else [],
+            "waits:": group.waiting_for if not group.view else [],
             "has not heard from everybody that they go on without": group.suspects,
             "waits until everybody knows of the leave of": group.departing,
             "is to send again, from before its return,": [f"{group.orphans:,} messages"]

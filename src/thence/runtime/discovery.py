@@ -8,7 +8,7 @@ Invariant: a node founds at most one group, and joins none that has somebody els
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final
 
@@ -46,10 +46,11 @@ async def find_group(
     round_us: int = ROUND_US,
     keeps: int = 0,
     patience_us: int = PATIENCE_US,
+    tell: Callable[[list[str]], None] = lambda _: None,
 ) -> Open:
     """The members of a group through whom this node may join it; itself alone, if it is to found one.
     `keeps`: see `groups.Waiting`; one that keeps something does not wait for the absent for longer than
-    `patience_us`. `UsageError`: it cannot succeed."""
+    `patience_us`. `tell` is told what is waited for. `UsageError`: it cannot succeed."""
     me.check()
     search = _Search(me, my_address, join, secret, settings, limits or LinkLimits(), clock, log, keeps)
     search.hasty_at = clock() + patience_us
@@ -59,6 +60,7 @@ async def find_group(
             found = await search.round()
             if found is not None:
                 return found
+            tell(search.obstacles)
             await asyncio.sleep(upper_half_us(round_us, random) / 1_000_000)
     finally:
         await search.close()
@@ -117,6 +119,7 @@ class _Search:
     ) -> None:
         self._keeps: Final = keeps
         self.hasty_at = 0
+        self.obstacles: list[str] = []
         self._me: Final = me
         self._address: Final = my_address
         self._join: Final = tuple(join)
@@ -151,7 +154,8 @@ class _Search:
             raise UsageError(f"another node is called {self._me.name} too: every node needs its own name")
         found = survey.verdict()
         if found is None:
-            self._tell(survey.obstacles())
+            self.obstacles = survey.obstacles()
+            self._tell(self.obstacles)
         return found
 
     async def _inquire(self, survey: Survey, address: Address) -> None:

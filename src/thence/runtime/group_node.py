@@ -121,6 +121,7 @@ class ChangingNode:
         self._state = "starting"
         self._contacts: dict[str, Address] = {}
         """Through whom it joins."""
+        self._obstacles: list[str] = []
         self._attics: list[FileAttic] = []
         self._floor = 0
         self._joins = False
@@ -234,6 +235,7 @@ class ChangingNode:
             secret=settings.secret, settings=settings.links, random=Random(os.urandom(16)),
             clock=self._clock, log=self._says, patience_us=settings.group.patience_us,
             keeps=sum(machine.former.ledger.vector().values()) if machine.former else 0,
+            tell=self._wait_for,
         )  # fmt: skip
         self._floor = found.highest
         self._contacts = {name: address for name, address in found.members if name != settings.name}
@@ -436,7 +438,11 @@ class ChangingNode:
 
     @property
     def waiting_for(self) -> list[str]:
-        return sorted(f"{name} at {address}" for name, address in self._contacts.items())
+        """Of one that is no member: what it waits for, for people."""
+        return sorted(f"{name} at {address}" for name, address in self._contacts.items()) or self._obstacles
+
+    def _wait_for(self, obstacles: list[str]) -> None:
+        self._obstacles = obstacles
 
     def links(self) -> dict[str, LinkStatus]:
         return self.neighbours.status() if self.neighbours else {}
