@@ -150,12 +150,15 @@ def test_the_last_one_does_not_leave_while_somebody_may_come_back_unless_it_is_f
 
 def test_the_last_one_leaves_by_force(group: Changing) -> None:
     async def story() -> None:
-        async with group.open("a", application=Journal()) as a:
+        hurry = {"group.leave_timeout_us": 200_000}
+        async with group.open("a", application=Journal(), settings=hurry) as a:
             async with group.open("b", join="a", application=Journal()) as b:
                 await agree(a, b)
             a.evict("b")
             await until(lambda: a.members == ("a",))
-            assert await a.leave(force=True)
+            await a.leave(force=True)
+            with pytest.raises(UsageError, match="it cannot send"):
+                await a.broadcast(b"more")
 
     run(story)
 
