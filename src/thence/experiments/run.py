@@ -65,23 +65,23 @@ _ALL = (
     Experiment(
         "tree-churn",
         "Trees under churn",
-        "Section 5.3.3: every 30 s, 4 % of the nodes are killed and as many join. " + tree.SETTING,
+        "Section 5.3.3: every 30 s, 4 % of the nodes are killed and as many join. " + tree.MARKED,
     ),
     Experiment(
         "tree-massive-join",
         "Trees and a massive join",
-        "Sections 5.3.3 and 5.4.2: midway, 30 % of the nodes join at once. " + tree.SETTING,
+        "Sections 5.3.3 and 5.4.2: midway, 30 % of the nodes join at once. " + tree.MARKED,
     ),
     Experiment(
         "tree-catastrophe",
         "Trees and a catastrophe",
-        "Sections 5.3.3 and 5.4.2: midway, 30 % of the nodes are killed at once. " + tree.SETTING,
+        "Sections 5.3.3 and 5.4.2: midway, 30 % of the nodes are killed at once. " + tree.MARKED,
     ),
     Experiment(
         "tree-eco",
         "Trees that forget",
         "Section 5.4.2: logs that forget after 15 s against logs that keep everything, under churn. "
-        + tree.SETTING,
+        + tree.MARKED,
     ),
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}

@@ -30,8 +30,9 @@ for its past as the published latencies under churn let one guess."""
 SETTING = (
     "Every node sends each second. Latencies are 10 to 100 ms; a node carries 500 Mbit/s each way and spends "
     "80 µs of a core, of which it has 0.36, on a message that arrives: the same for every protocol. Latency "
-    "is the time until everybody who was there has a message. Dashed lines mark when nodes come or go."
+    "is the time until everybody who was there has a message."
 )
+MARKED = f"{SETTING} Dashed lines mark when nodes come or go."
 
 ALL = ("sync-tree", "sync-tree-centre", "eco-sync-tree", "flood", "pull", "pull-1s")
 THEIRS = ("sync-tree", "eco-sync-tree", "flood", "pull", "pull-1s")

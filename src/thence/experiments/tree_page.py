@@ -206,6 +206,15 @@ DOCUMENTED: dict[str, list[Documented]] = {
 }
 
 
+CLASSES = {"document": "n", "ours": "n", "why they differ": "why"}
+
+
+def _shown(entry: Documented, result: Result) -> str:
+    """Bytes against a perfect tree differ in the third place."""
+    value = result[entry.measure]
+    return f"{value:.3f}" if entry.measure == "bytes_per_perfect" else number(value)
+
+
 def beside(experiment: str, results: Sequence[Result]) -> tuple[str, list[dict[str, str]]]:
     """The table with the document's value beside ours, as HTML and as rows."""
     rows = []
@@ -223,7 +232,7 @@ def beside(experiment: str, results: Sequence[Result]) -> tuple[str, list[dict[s
                     "spread": entry.spread,
                     "nodes": str(entry.size),
                     "document": entry.theirs,
-                    "ours": f"{number(ours[0][entry.measure])} {entry.unit}",
+                    "ours": f"{_shown(entry, ours[0])} {entry.unit}".strip(),
                     "why they differ": entry.why,
                 }
             )
@@ -231,6 +240,9 @@ def beside(experiment: str, results: Sequence[Result]) -> tuple[str, list[dict[s
         return "<p>The document gives no number for these sizes.</p>", rows
     head = "".join(f"<th>{escape(key)}</th>" for key in rows[0])
     body = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row.values()) + "</tr>" for row in rows
+        "<tr>"
+        + "".join(f'<td class="{CLASSES.get(key, "")}">{escape(cell)}</td>' for key, cell in row.items())
+        + "</tr>"
+        for row in rows
     )
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>", rows
