@@ -156,7 +156,7 @@ def test_the_last_one_leaves_by_force(group: Changing) -> None:
                 await agree(a, b)
             a.evict("b")
             await until(lambda: a.members == ("a",))
-            await a.leave(force=True)
+            assert not await a.leave(force=True), "nobody has what it sent"
             with pytest.raises(UsageError, match="it cannot send"):
                 await a.broadcast(b"more")
 

@@ -123,7 +123,6 @@ class ChangingNode:
         """Through whom it joins."""
         self._obstacles: list[str] = []
         self._attics: list[FileAttic] = []
-        self._floor = 0
         self._joins = False
         self._inside = False
         self._phase = ""
@@ -237,7 +236,8 @@ class ChangingNode:
             keeps=sum(machine.former.ledger.vector().values()) if machine.former else 0,
             tell=self._wait_for,
         )  # fmt: skip
-        self._floor = found.highest
+        if found.highest > shelf.highest:  # the disk was lost: numbers that were used before are known there
+            shelf.reserve(found.highest)
         self._contacts = {name: address for name, address in found.members if name != settings.name}
         if self._contacts:
             shelf.keep_contacts({name: str(address) for name, address in self._contacts.items()})
@@ -259,8 +259,8 @@ class ChangingNode:
         try:
             node = GroupNode(
                 self.settings.name, self._shelf, self._application, self._diaries, tuple(self._contacts),
-                self._machine_settings(), now, self._floor, self.address, self._attic,
-                self._shelf.forgetful,
+                self._machine_settings(), now, address=self.address, attics=self._attic,
+                forgetful=self._shelf.forgetful,
             )  # fmt: skip
         finally:
             self._application.recovering(False)
