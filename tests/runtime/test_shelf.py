@@ -67,12 +67,12 @@ def test_that_something_may_be_forgotten_outlives_further_crashes_until_it_does_
         first = shelf(folder)
         first.boot()
         first.close(in_order=False)
-    for _ in range(2):
+    for in_order in (False, True):
         with DataFolder(tmp_path / "a", b"again") as folder:
             crashing = shelf(folder, "always")
             assert crashing.forgetful
             crashing.boot()
-            crashing.close(in_order=False)
+            crashing.close(in_order)  # stopped in order, but before it had found anybody
     with DataFolder(tmp_path / "a", b"again") as folder:
         last = shelf(folder)
         last.boot()

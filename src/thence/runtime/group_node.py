@@ -350,7 +350,7 @@ class ChangingNode:
         await self.controls.loader.stop()
         if self.neighbours is not None:
             await self.neighbours.close()
-        in_order = True
+        in_order = False
         try:
             if self.driver is not None:
                 in_order = await self.driver.close()

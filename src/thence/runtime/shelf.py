@@ -148,7 +148,8 @@ class DiskShelf:
         return self._files[number]
 
     def close(self, in_order: bool) -> None:
-        if in_order:
+        """`in_order`: nothing was left to be synced. What was missing before still is."""
+        if in_order and not self.forgetful:
             with suppress(StorageError):  # then the next start is more careful than it need be
                 self._written.closed = True
                 self._write()
