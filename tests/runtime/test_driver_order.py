@@ -52,6 +52,9 @@ class Wire:
     def send(self, peer: int, packets: Sequence[bytes]) -> None:
         self.sent += packets
 
+    def queued(self, peer: int) -> int:
+        raise AssertionError("a mesh keeps to its windows")
+
     def relink(self, wishes: Sequence[LinkEffect]) -> None:
         raise AssertionError("a mesh has no wishes")
 

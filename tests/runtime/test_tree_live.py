@@ -153,3 +153,25 @@ def test_a_node_that_forgot_what_it_sent_gets_it_back_from_everybody_and_counts_
                 await asyncio.gather(*reading, return_exceptions=True)
 
     run(test)
+
+
+def test_what_a_slow_neighbour_is_sent_waits_in_the_log_and_not_in_memory(tmp_path: Path) -> None:
+    group = Group(tmp_path, ["a", "b"])
+
+    async def test() -> None:
+        settings = {**TREE, "allow_faults": True}
+        async with group.open("a", settings=settings) as a, group.open("b", settings=settings) as b:
+            await a.broadcast(b"hello")
+            events = b.events()
+            await delivered(events, 1)
+            a._running.fault("slow", "b", 100_000)
+            most = 0
+            for number in range(100):
+                await a.broadcast(bytes([number]) * 100_000)
+                most = max(most, *[member.queued_bytes for member in a.status().members])
+            payloads = [event.payload[:1] for event in await delivered(events, 100)]
+            assert payloads == [bytes([number]) for number in range(100)]
+            assert (1 << 20) < most < (4 << 20), "it was not slow, or nothing slowed its sender down"
+            assert all(member.reconnects == 0 for member in a.status().members)
+
+    run(test)

@@ -191,6 +191,42 @@ def pieces(streams: Any) -> None:
     assert 2 <= most <= 3, f"window: {most} pieces under way"
 
 
+def choked(streams: Any) -> None:
+    """A neighbour that takes no more is sent nothing until there is room, and then what came meanwhile, in
+    order; what everybody has by then may be gone from the log."""
+    grove = Grove(puppets(streams), 3)
+    grove.connect([(0, 1), (1, 2)])
+    grove.run(SECOND)
+    for _ in range(5):
+        grove.send(0)
+    grove.run(SECOND)
+    grove.nodes[1].hold(2)
+    before = len(grove.sent)
+    for _ in range(20):
+        grove.send(0)
+        grove.run(20_000)
+    meanwhile = [packet for _, one, other, packet in grove.sent[before:] if (one, other) == (1, 2)]
+    assert not [packet for packet in meanwhile if isinstance(packet, Message)], "window: it is sent more"
+    grove.release(1, 2)
+    grove.run(SECOND)
+    grove.send(0)
+    grove.run(SECOND)
+    grove.all_have_everything()
+    assert not grove.duplicates, f"thrift: {grove.duplicates} messages were sent again"
+    grove.nodes[1].hold(2)
+    grove.send(0)
+    grove.run(SECOND)
+    grove.up(0, 2)  # another way
+    grove.run(5 * SECOND)
+    grove.histories[1].collect(grove.now + 1, grove.histories[1].vector)
+    grove.release(1, 2)
+    grove.run(SECOND)
+    grove.send(0)
+    grove.run(5 * SECOND)
+    grove.all_have_everything()
+    assert (1, 2) in grove.live(), "idle: a branch that carries nothing"
+
+
 def one_at_a_time(streams: Any) -> None:
     """Section 3.3.3: a node does not let two neighbours send it the same past."""
     grove = Grove(puppets(streams), 5)
@@ -280,7 +316,7 @@ def garbage(streams: Any) -> None:
 STREAM_CHECKS = {
     "circles": circles, "weather": weather, "found again": found_again, "gap": gap, "crossing": crossing,
     "pieces": pieces, "one at a time": one_at_a_time, "mute neighbour": mute_neighbour,
-    "sent back": sent_back, "resync": resync, "garbage": garbage,
+    "sent back": sent_back, "resync": resync, "garbage": garbage, "choked": choked,
 }  # fmt: skip
 
 

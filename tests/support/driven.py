@@ -150,6 +150,9 @@ class Bench:
             self.sent.append((peer, packet))
             self.journal.append(f"send {peer} {type(packet).__name__}")
 
+    def queued(self, peer: int) -> int:
+        raise AssertionError("a mesh keeps to its windows")
+
     def relink(self, wishes: Sequence[LinkEffect]) -> None:
         raise AssertionError("a mesh has no wishes")
 

@@ -57,6 +57,10 @@ class Grove:
         self.lost_by(one, other)
         self.lost_by(other, one)
 
+    def release(self, node: int, peer: int) -> None:
+        """There is room again for what `node` sends to `peer`."""
+        self._act(node, self.nodes[node].release(peer, self.now))
+
     def lost_by(self, node: int, peer: int) -> None:
         """Only one end notices."""
         if self._sessions.pop((node, peer), None) is not None:

@@ -60,6 +60,19 @@ STREAMS = of(
      ("        for message in sync.messages:\n            self._check(peer, message)\n", "")),
     ("a message of this node's own is believed", "garbage", "garbage",
      (" or (mine and seq > self._clock[origin])", "")),
+    ("a neighbour that takes no more is sent more", "choked", "window",
+     ("            link.clock, link.live, link.held, link.credit = list(self._clock), False, True, 0\n",
+      "            pass\n")),
+    ("what was sent before is sent again", "choked", "thrift",
+     ("link.clock, link.live, link.held, link.credit = list(self._clock), False, True, 0",
+      "link.live, link.held, link.credit = False, True, 0")),
+    ("what came meanwhile is left out", "choked", "thrift",
+     ("            link.held, link.credit = False, self._streams.window\n"
+      "            self._feed(peer, link, effects)\n",
+      "            link.held, link.live = False, True\n            self._relist()\n")),
+    ("a stream whose past is gone stays as it is", "choked", "idle",
+     ("            link.clock = None\n            effects.append(Transmit((peer,), Resync()))\n",
+      "            link.clock = None\n")),
     ("own messages do not advance the clock", "weather", "PeerError",
      ("        self._clock[self._me] = message.dot >> ORIGIN_BITS\n", "")),
 )  # fmt: skip
@@ -130,7 +143,7 @@ ECO = of(
      ("                link.clock, link.live = None, False\n                self._leaving.pop(other, None)\n"
       "                effects.append(Transmit((other,), Resync()))\n",
       "                pass\n")),
-    ("T1c: who lacks what the log has forgotten gets the rest", "burst", "PeerError",
+    ("T1c: who lacks what the log has forgotten gets the rest", "burst", "lost",
      ("        if peer not in self._leaving and not self._history.reaches(link.clock):\n",
       "        if False:\n")),
     ("the log's part after a state is not sent", "large", "lost",

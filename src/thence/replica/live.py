@@ -95,6 +95,16 @@ class Live(NamedTuple):
         self.replica.start(now)
         return self.replica.resume(now) if self.overlay is not None else []
 
+    def hold(self, peer: int) -> bool:
+        """Too much waits to be sent to a peer; whether anything can be done about it."""
+        if isinstance(self.replica, TreeReplica):
+            self.replica.hold(peer)
+            return True
+        return False
+
+    def release(self, peer: int, now: int) -> list[Effect]:
+        return self.replica.release(peer, now) if isinstance(self.replica, TreeReplica) else []
+
     def take_wishes(self) -> Sequence[LinkEffect]:
         """Links to be opened and closed, since the last time."""
         if self.overlay is None or not self.overlay.wishes:

@@ -161,6 +161,12 @@ class Overlay:
                     self._linked.pop(effect.peer, None)
                 self.wishes.append(effect)
 
+    def hold(self, peer: int) -> None:
+        self.streams.hold(peer)
+
+    def release(self, peer: int, now: int) -> list[SpreadEffect]:
+        return self.streams.release(peer, now)
+
     # What this node may have forgotten
 
     def regain(self) -> None:

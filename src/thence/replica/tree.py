@@ -27,6 +27,7 @@ from thence.order.tags import TAGS_MAX, Attic
 from thence.replica.durable import INBOX_MAX, DurableReplica
 from thence.replica.history import LogHistory
 from thence.replica.overlay import Overlay
+from thence.replica.replica import NOBODY
 from thence.replica.tellings import NEVER, Words
 from thence.trace.recorder import EAGER, LAZY, SYNC, UNLINK, Recorder
 
@@ -143,6 +144,16 @@ class TreeReplica(DurableReplica):
             for member, context in self._words.items():
                 self._witness.heard(member, context)
         return True
+
+    def hold(self, peer: int) -> None:
+        """Too much waits to be sent to a peer: for a while it is sent nothing but what it asks for."""
+        self._overlay.hold(peer)
+
+    def release(self, peer: int, now: int) -> list[Effect]:
+        """There is room again."""
+        effects: list[Effect] = []
+        self._route(self._overlay.release(peer, now), NOBODY, effects, now)
+        return self._after(effects, now)
 
     # Words
 

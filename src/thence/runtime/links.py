@@ -172,6 +172,11 @@ class Links:
         known.bytes_out += len(data)
         known.link.send(data)
 
+    def queued(self, peer: str) -> int:
+        """Bytes that wait to be sent to this peer."""
+        known = self._peers.get(peer)
+        return 0 if known is None or known.link is None else known.link.queued_bytes
+
     def cut_off(self, peer: str, why: str) -> None:
         """It misbehaved: its link is closed, and not opened again for a good while."""
         known = self._peers.get(peer)

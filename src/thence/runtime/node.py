@@ -307,6 +307,9 @@ class Node:
         if self._links is not None:
             self._links.write(self.names[peer], packets)
 
+    def queued(self, peer: int) -> int:
+        return 0 if self._links is None else self._links.queued(self.names[peer])
+
     def relink(self, wishes: Sequence[LinkEffect]) -> None:
         if self._links is None:
             self._early_wishes += wishes

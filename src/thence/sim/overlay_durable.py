@@ -70,7 +70,17 @@ class RegisterKeeper:
 class DurableNode(OverlayNode):
     """In the place of a node that is put together by hand."""
 
-    __slots__ = ("_bad", "_collect_at", "_heal_at", "_linked", "_read", "_replica", "_store", "overlay")
+    __slots__ = (
+        "_bad",
+        "_choked",
+        "_collect_at",
+        "_heal_at",
+        "_linked",
+        "_read",
+        "_replica",
+        "_store",
+        "overlay",
+    )
 
     def __init__(self, store: "Store", replica: TreeReplica, overlay: Overlay, witness: Witness) -> None:
         assert isinstance(overlay.streams, Streams)
@@ -86,6 +96,7 @@ class DurableNode(OverlayNode):
         self._linked: dict[int, None] = {}
         self._read: list[Effect] = []
         """Of packets whose step goes on: as when a driver reads several at once."""
+        self._choked: list[int] = []
         self._bad = False
         self._heal_at = 0
         self._collect_at = 0
@@ -153,6 +164,7 @@ class DurableNode(OverlayNode):
             return []
         effects, self._read = [*self._read, *effects], []
         store, replica = self._store, self._replica
+        effects += self._choke(now)
         store.fill(now)
         try:
             store.sync(replica.commit(now), now)
@@ -175,6 +187,17 @@ class DurableNode(OverlayNode):
             if isinstance(wish, Close):
                 self._linked.pop(wish.peer, None)
         return [*effects, *wishes]
+
+    def _choke(self, now: int) -> list[Effect]:
+        """Now and then a neighbour takes no more for a while."""
+        random, effects = self._store.random, list[Effect]()
+        if self._choked and random.random() < 0.3:
+            effects = self._replica.release(self._choked.pop(), now)
+        elif random.random() < 0.05 and (live := self.overlay.streams.live):
+            peer = random.choice(live)
+            self._replica.hold(peer)
+            self._choked.append(peer)
+        return effects
 
     def _trouble(self, error: StorageError, now: int) -> list[NodeEffect]:
         """The step never was; links begin anew when something can be written again."""

@@ -66,6 +66,9 @@ class EcoSyncTree(SyncTree):
 
     # States out
 
+    def _beyond(self, peer: int) -> None:
+        """A state stands in."""
+
     def _grafted(self, peer: int, link: Link, graft: Graft, effects: list[SpreadEffect], now: int) -> None:
         self._leaving.pop(peer, None)
         super()._grafted(peer, link, graft, effects, now)

@@ -18,7 +18,8 @@ Invariants. Messages of one origin are passed on in the order of their counters,
 tells what is new. A message that is not the next one of its origin shuts the ear to that link (whatever comes
 after it may follow from what is missing) until a new graft is answered. At most one stream is being caught up
 with at a time, so that two neighbours do not send the same past. Nothing is queued for a peer: what it lacks
-is in the history.
+is in the history. A live link that cannot take more falls back to that (`hold`), whatever the other end
+thinks of it: to a receiver pieces and messages are the same, and a piece is answered.
 """
 
 from collections.abc import Iterator, Sequence
@@ -57,7 +58,7 @@ OVERHEAD = 16
 class Link:
     """A neighbour, and the streams in both directions."""
 
-    __slots__ = ("branch", "clock", "credit", "grafted", "heard", "live", "version")
+    __slots__ = ("branch", "clock", "credit", "grafted", "heard", "held", "live", "version")
 
     def __init__(self) -> None:
         self.version = 0
@@ -72,6 +73,8 @@ class Link:
         self.credit = 0
         self.live = False
         """It has everything that this end had, and gets what comes."""
+        self.held = False
+        """It takes no more at present: it will get the rest from the history."""
 
 
 class Streams:
@@ -163,6 +166,22 @@ class Streams:
             self._relist()
             self._leave_queue(peer, effects, now)
             self._vanished(peer, effects, now)
+        return self._planned(effects, now)
+
+    def hold(self, peer: int) -> None:
+        """More waits to be sent to `peer` than is good. It has been sent everything up to here; what comes
+        now it gets from the history, when `release` says that there is room."""
+        link = self._links.get(peer)
+        if link is not None and link.live:
+            link.clock, link.live, link.held, link.credit = list(self._clock), False, True, 0
+            self._relist()
+
+    def release(self, peer: int, now: int) -> list[SpreadEffect]:
+        effects: list[SpreadEffect] = []
+        link = self._links.get(peer)
+        if link is not None and link.held and link.clock is not None:
+            link.held, link.credit = False, self._streams.window
+            self._feed(peer, link, effects)
         return self._planned(effects, now)
 
     def broadcast(self, message: Message, now: int) -> list[SpreadEffect]:  # noqa: ARG002
@@ -283,15 +302,21 @@ class Streams:
     def _grafted(self, peer: int, link: Link, graft: Graft, effects: list[SpreadEffect], now: int) -> None:
         if graft.version < link.version:
             return  # the other end will see what this one sent meanwhile, and follow
+        if not self._history.reaches(graft.clock):
+            self._beyond(peer)
         if graft.version > link.version or not link.branch:
             link.version = graft.version
             link.branch = True
             self._want(peer, link, effects, now)
         link.clock = list(graft.clock)
-        link.live = False
+        link.live = link.held = False
         link.credit = self._streams.window
         self._relist()
         self._feed(peer, link, effects)
+
+    def _beyond(self, peer: int) -> None:
+        """It lacks what the history no longer holds."""
+        raise PeerError(f"member {peer} lacks what this log no longer holds: it has lost what it had")
 
     # Streams out
 
@@ -300,7 +325,10 @@ class Streams:
         assert link.clock is not None
         clock, most = link.clock, self._streams.piece_bytes
         if not self._history.reaches(clock):
-            raise PeerError(f"member {peer} lacks what this log no longer holds: it has lost what it had")
+            # It has what is gone, from elsewhere, or it could not be gone: begin anew from what it has now.
+            link.clock = None
+            effects.append(Transmit((peer,), Resync()))
+            return
         piece: list[Message] = []
         size = 0
         for message in self._history.missing(clock):
