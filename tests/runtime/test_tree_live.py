@@ -175,3 +175,20 @@ def test_what_a_slow_neighbour_is_sent_waits_in_the_log_and_not_in_memory(tmp_pa
             assert all(member.reconnects == 0 for member in a.status().members)
 
     run(test)
+
+
+def test_messages_as_large_as_links_carry_come_with_the_past_as_well(tmp_path: Path) -> None:
+    group = Group(tmp_path, ["a", "b"])
+    settings = {**TREE, "links.frame_bytes_max": 1 << 17}
+    large = bytes((1 << 17) - (32 << 10))
+    middling = bytes(60_000)
+
+    async def test() -> None:
+        async with group.open("a", settings={**settings, "drain_us": 0}) as a:
+            for payload in (middling, large, middling, large):
+                await a.broadcast(payload)
+            async with group.open("b", settings=settings) as b:
+                got = [len(event.payload) for event in await delivered(b.events(), 4)]
+                assert got == [60_000, len(large), 60_000, len(large)]
+
+    run(test)

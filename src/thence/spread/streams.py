@@ -332,13 +332,14 @@ class Streams:
         piece: list[Message] = []
         size = 0
         for message in self._history.missing(clock):
-            if size >= most:
+            cost = len(message.payload) + OVERHEAD
+            if piece and size + cost > most:  # a large one goes alone: frames have an end
                 self._piece(peer, link, piece, False, effects)
                 if not link.credit:
                     return
                 piece, size = [], 0
             piece.append(message)
-            size += len(message.payload) + OVERHEAD
+            size += cost
         self._piece(peer, link, piece, True, effects)
         link.live = True
         self._relist()
@@ -367,10 +368,11 @@ class Streams:
         if not self._history.reaches(clock):
             return Sync(0, (), False)
         for lacked in self._history.missing(clock):
-            if size >= self._streams.piece_bytes:
+            cost = len(lacked.payload) + OVERHEAD
+            if piece and size + cost > self._streams.piece_bytes:
                 return Sync(0, tuple(piece), False)
             piece.append(lacked)
-            size += len(lacked.payload) + OVERHEAD
+            size += cost
         return Sync(0, tuple(piece), True)
 
     def take_in(self, peer: int, messages: Sequence[Message]) -> list[SpreadEffect]:
