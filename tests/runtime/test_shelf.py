@@ -84,6 +84,27 @@ def test_that_something_may_be_forgotten_outlives_further_crashes_until_it_does_
         settled.close(in_order=False)
 
 
+def test_the_first_contacts_are_on_disk_at_once_and_others_when_there_is_time(tmp_path: Path) -> None:
+    """Without any it would go on alone after a power cut; with old ones it asks those."""
+    with DataFolder(tmp_path / "a", b"machine") as folder:
+        kept = shelf(folder)
+        kept.boot()
+
+        def on_disk() -> dict[str, str]:
+            written = read_written(tmp_path / "a")
+            assert written is not None
+            return written.contacts
+
+        kept.keep_contacts({"b": "h:1"})
+        assert on_disk() == {"b": "h:1"}
+        kept.keep_contacts({"b": "h:1", "c": "h:2"})
+        assert on_disk() == {"b": "h:1"}
+        assert kept.contacts == {"b": "h:1", "c": "h:2"}
+        kept.catch_up()
+        assert on_disk() == {"b": "h:1", "c": "h:2"}
+        kept.close(in_order=False)
+
+
 def test_a_log_that_was_dropped_is_gone_and_what_a_crash_left_of_one_as_well(tmp_path: Path) -> None:
     with DataFolder(tmp_path / "a", b"machine") as folder:
         first = shelf(folder)

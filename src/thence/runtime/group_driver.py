@@ -361,9 +361,10 @@ class GroupDriver:
         """Shorten the way back after a restart, if the log has grown enough to be worth it."""
         self._checkpoint_at = now + CHECKPOINT_EVERY_US
         log, (before, size) = self.log, self._checkpointed
-        if log is None or log.appended_bytes - (size if log is before else 0) < CHECKPOINT_BYTES:
-            return
         try:
+            self._shelf.catch_up()
+            if log is None or log.appended_bytes - (size if log is before else 0) < CHECKPOINT_BYTES:
+                return
             if self._held:
                 log.sync(now)  # what the log forgets cannot be added to a trace later: rows first
                 self._leave()

@@ -4,8 +4,8 @@ Members, suspects, leavers and the evicted are kept in touch with as long as the
 others may call. Whoever is not needed any more keeps its link until it closes it: a leaver waits for a last
 word.
 
-Invariant: whom a step has made known is on disk before anything of that step leaves (`look_around`), so that
-a process that has forgotten everything else still knows whom to ask.
+Invariant: that anybody was let in is on disk before anything that follows from it leaves (`look_around`), so
+that a process that has forgotten everything else still knows whom to ask.
 """
 
 import os

@@ -62,13 +62,14 @@ def is_changing(folder: Path) -> bool:
 class DiskShelf:
     """`replica.group_parts.Shelf` over a data folder, and the counting of boots."""
 
-    __slots__ = ("_files", "_folder", "_root", "_settings", "_written", "forgetful", "fresh")
+    __slots__ = ("_behind", "_files", "_folder", "_root", "_settings", "_written", "forgetful", "fresh")
 
     def __init__(self, folder: DataFolder, process: str, cluster: str, settings: Settings) -> None:
         self._folder: Final = folder
         self._settings: Final = settings
         self._root: Final = DiskFiles(folder.path)
         self._files: dict[int, DiskFiles] = {}
+        self._behind = False
         found = read_written(folder.path)
         self.fresh: Final = found is None
         """Nothing was ever done here."""
@@ -132,9 +133,18 @@ class DiskShelf:
         return dict(self._written.contacts)
 
     def keep_contacts(self, contacts: dict[str, str]) -> None:
-        """Durable when it returns: one who has forgotten that others were let in would go on alone."""
+        """Durable when it returns if they are the first: one who has forgotten that anybody was let in would
+        go on alone. Later ones are written down when there is time (`catch_up`): old ones help as well."""
         if contacts != self._written.contacts:
+            first = not self._written.contacts
             self._written.contacts = dict(contacts)
+            self._behind = True
+            if first:
+                self._write()
+
+    def catch_up(self) -> None:
+        """Write down what was put off."""
+        if self._behind:
             self._write()
 
     def left(self, unclean: bool) -> None:
@@ -217,6 +227,7 @@ class DiskShelf:
         return self._folder.path / OPLOG / str(number)
 
     def _write(self) -> None:
+        self._behind = False
         body = msgspec.json.encode(self._written) + b"\n"
         root = self._root
         if TEMPORARY in root.names():
