@@ -102,3 +102,21 @@ def test_without_a_folder_nobody_writes() -> None:
     diaries("a").row(CRASH, None, None, 0)
     diaries.end_others("a", "", 0)
     assert diaries.take() == []
+
+
+def test_who_lost_its_disk_ends_its_former_incarnations_though_it_counts_boots_from_the_beginning(
+    tmp_path: Path,
+) -> None:
+    before = Diaries(tmp_path, 1)
+    before("a").row(START, None, None, 0)
+    write(before)
+    before.close()
+    after = Diaries(tmp_path, 1)
+    after("a~2").row(INSTALL, None, (), 1)
+    after.end_others("a", "a~2", 1)
+    write(after)
+    after.close()
+    assert has_ended(tmp_path, "a")
+    assert sorted(rows(tmp_path)) == [
+        ("a", "crash", None, None), ("a", "start", None, None), ("a~2", "install", None, None),
+    ]  # fmt: skip

@@ -152,7 +152,10 @@ class Diaries:
             return
         for member in traced(self._folder, process):
             if member != running and not has_ended(self._folder, member):
-                self(member).row(CRASH, None, None, now)
+                # Where a disk was lost, boots are counted anew, and the trace has seen them all.
+                boot = max(self._boot, last_boot(self._folder, member) + 1)
+                self._diaries[member] = FileDiary(self._folder, member, boot)
+                self._diaries[member].row(CRASH, None, None, now)
 
     def close(self) -> None:
         for diary in self._diaries.values():
@@ -201,11 +204,19 @@ def has_ended(folder: Path, member: str) -> bool:
     return True  # it never wrote anything
 
 
+def last_boot(folder: Path, member: str) -> int:
+    """Under which an incarnation wrote last; 0: it never did."""
+    return max([boot for boot, _ in _boots(folder, member)], default=0)
+
+
 def _files_of(folder: Path, member: str) -> list[Path]:
     """The files of an incarnation, by boot."""
+    return [path for _, path in sorted(_boots(folder, member))]
+
+
+def _boots(folder: Path, member: str) -> list[tuple[int, Path]]:
     own = re.compile(rf"{re.escape(file_stem(member))}-([0-9]+)\.jsonl")
-    found = [(int(match[1]), folder / name) for name in _names(folder) if (match := own.fullmatch(name))]
-    return [path for _, path in sorted(found)]
+    return [(int(match[1]), folder / name) for name in _names(folder) if (match := own.fullmatch(name))]
 
 
 def _read(path: Path, line: bytes) -> _Line:

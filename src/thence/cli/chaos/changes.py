@@ -15,7 +15,7 @@ from thence.cli.chaos.plan import CALM_S, POINTS, Link, Setup, draw_setup
 
 Kind = Literal[
     "join", "leave", "kill", "kill most", "kill in step", "stop", "pause",
-    "kill for good", "kill and evict", "pause and evict", "evict", "evict each other",
+    "kill for good", "lose disk", "kill and evict", "pause and evict", "evict", "evict each other",
     "cut", "isolate", "split", "split and evict", "slow",
 ]  # fmt: skip
 
@@ -31,6 +31,7 @@ FOR_S: Final[dict[Kind, tuple[float, float]]] = {
     "pause": (0.2, 6.0),
     # Until it is evicted.
     "kill for good": (0.0, 3.0),
+    "lose disk": (0.0, 3.0),
     # Evicted on half the way, back at the end: as a new incarnation.
     "kill and evict": (1.0, 4.0),
     "pause and evict": (1.0, 4.0),
@@ -96,6 +97,7 @@ class Change:
             "stop": f"stop {who} in order, start it after {lasts}",
             "pause": f"SIGSTOP {who} for {lasts}",
             "kill for good": f"kill -9 {who} for good, evicted by {by} after {lasts}",
+            "lose disk": f"kill -9 {who}, and everything on its disk is lost; back after {lasts}",
             "kill and evict": f"kill -9 {who}, evicted by {by} meanwhile, back after {lasts}",
             "pause and evict": f"SIGSTOP {who} for {lasts}, evicted by {by} meanwhile",
             "evict": f"{who} is evicted by {by}, though it lives",

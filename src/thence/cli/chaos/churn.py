@@ -5,6 +5,7 @@ missed, and a member whose process is out is evicted in the end, as a person wou
 not know beforehand is no error: to evict somebody who is gone already, or through somebody who has just died.
 """
 
+import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -12,6 +13,7 @@ from typing import Final
 
 from thence.cli.chaos.changes import EVICTING, OF_LINKS, Change, ChangingSetup
 from thence.cli.chaos.storm import LOOK_S, TICK_S, TRIES, Storm, StormError, changes
+from thence.cli.chaos.tally import acknowledged_file
 from thence.cli.cluster import Cluster, Node
 from thence.core.errors import ThenceError, UsageError
 from thence.core.groups import process_of
@@ -100,7 +102,7 @@ class Churn(Storm):
             return True
         if act.kind == "join" and not self.members:
             return False  # whoever is started with nobody to ask founds a group of its own
-        if act.kind in ("leave", "kill for good") and len(self.members) < COMPANY:
+        if act.kind in ("leave", "kill for good", "lose disk") and len(self.members) < COMPANY:
             return False  # whoever goes last takes everything along
         wanted = "out" if act.kind == "join" else "up"
         if any(self._phases[name] != wanted or name in self._troubled for name in act.nodes):
@@ -132,6 +134,9 @@ class Churn(Storm):
                 self._kill(name)
             if act.kind == "kill for good":
                 self._is_out(act.nodes[0])
+        elif act.kind == "lose disk":
+            self._kill(act.nodes[0])
+            self._lose_disk(act.nodes[0])
 
     def _over(self, act: Change) -> None:
         if act.kind not in OF_LINKS:
@@ -141,7 +146,7 @@ class Churn(Storm):
             self._adjust_all()
         elif act.kind.startswith("pause"):
             self._resume(act.nodes[0])
-        elif act.kind in ("kill", "kill most", "kill in step", "kill and evict", "stop"):
+        elif act.kind in ("kill", "kill most", "kill in step", "kill and evict", "lose disk", "stop"):
             if act.kind == "kill in step":
                 self._bury(act.nodes[0])
             for name in act.nodes:
@@ -169,6 +174,16 @@ class Churn(Storm):
 
     def _start(self, name: str) -> None:
         self._join(name, self._contacts(name) or self._cluster.names)
+
+    def _lose_disk(self, name: str) -> None:
+        """All but what it printed. Nobody can ask for what it alone had."""
+        folder = self._cluster.folders[name]
+        for path in folder.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path != self._cluster.nodes[name].log:
+                path.unlink()
+        acknowledged_file(folder).unlink(missing_ok=True)
 
     def _leave(self, name: str) -> None:
         self._ask(name, Control.leave)

@@ -6,7 +6,7 @@ own. A plan is drawn so that every kind of trouble comes once before any comes t
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from random import Random
 from typing import Final, Literal
@@ -137,7 +137,7 @@ def draw_setup(seed: int, nodes: int, spread: str = "mesh") -> Setup:
     few = min(1.0, (MANY / nodes) ** 2 / 5) if nodes > MANY else 1.0
     order = random.choice(["graph", "graph", "graph", "vector" if spread == "mesh" else "none"])
     eco = spread == "eco-sync-tree"
-    return Setup(
+    drawn = Setup(
         order="none" if eco else order,
         sync=("always", "everysec", "no")[seed % 3],  # three rounds in a row have seen them all
         segment_bytes=random.choice([4 << 10, 64 << 10, 1 << 20]),
@@ -148,6 +148,9 @@ def draw_setup(seed: int, nodes: int, spread: str = "mesh") -> Setup:
         spread=spread,
         ttl_us=random.choice([1_000_000, 4_000_000, 20_000_000]) if eco else 0,
     )
+    # A segment for every few messages at twenty nodes is three thousand syncs a second on one disk.
+    least = 64 * drawn.message_bytes if nodes > MANY else 0
+    return replace(drawn, segment_bytes=max(drawn.segment_bytes, least))
 
 
 def draw_plan(seed: int, names: Sequence[str], seconds: float) -> list[Act]:
