@@ -31,7 +31,7 @@ PATIENCE_US: Final = 300 * SECOND
 GAP_US: Final = 100_000
 """Between two changes: ten a second."""
 GROW_US: Final = 10_000
-CHANGES: Final = 20
+CHANGES: Final = 10
 SMALL: Final = 5
 EVERY_US: Final = 20_000
 """Between two messages of a member, while somebody is evicted."""

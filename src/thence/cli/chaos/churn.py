@@ -105,14 +105,7 @@ class Churn(Storm):
         if act.kind in ("leave", "kill for good", "lose disk") and len(self.members) < COMPANY:
             return False  # whoever goes last takes everything along
         wanted = "out" if act.kind == "join" else "up"
-        if any(self._phases[name] != wanted or name in self._troubled for name in act.nodes):
-            return False
-        return act.kind != "leave" or not self._is_alone(act.nodes[0])
-
-    def _is_alone(self, name: str) -> bool:
-        """On its side, as after a partition in which it evicted all others: it takes everything along."""
-        status = self._status(name)
-        return status is None or status.group is None or len(status.group.view) < 2
+        return all(self._phases[name] == wanted and name not in self._troubled for name in act.nodes)
 
     def _do(self, act: Change) -> None:
         if act.links:
