@@ -105,7 +105,20 @@ class Churn(Storm):
         if act.kind in ("leave", "kill for good", "lose disk") and len(self.members) < COMPANY:
             return False  # whoever goes last takes everything along
         wanted = "out" if act.kind == "join" else "up"
-        return all(self._phases[name] == wanted and name not in self._troubled for name in act.nodes)
+        if any(self._phases[name] != wanted or name in self._troubled for name in act.nodes):
+            return False
+        return act.kind != "lose disk" or self._is_known(act.nodes[0])
+
+    def _is_known(self, name: str) -> bool:
+        """By everybody who may let it in again: they tell it which number it had. Where nobody could tell, it
+        would begin with one that it has used."""
+        if any(phase not in ("up", "out") for phase in self._phases.values()):
+            return False
+        statuses = [self._status(member) for member in self.members]
+        me = [
+            status.group.incarnation for status in statuses if status and status.group and status.name == name
+        ]
+        return all(status and status.group and set(me) <= set(status.group.view) for status in statuses)
 
     def _do(self, act: Change) -> None:
         if act.links:
