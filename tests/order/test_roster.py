@@ -13,6 +13,11 @@ def message(origin: int, seq: int, *context: tuple[int, int]) -> Message:
     return Message(pack(origin, seq), tuple(sorted(pack(*place) for place in context)), b"")
 
 
+def dots(counters: list[int]) -> tuple[int, ...]:
+    """The newest message of each origin that these counters count."""
+    return tuple([pack(origin, seq) for origin, seq in enumerate(counters) if seq])
+
+
 def stable(roster: Roster) -> list[tuple[int, int]]:
     return [(tag.dot & 0xFFFFF, tag.dot >> 20) for tag in roster.sweep()]
 
@@ -37,7 +42,7 @@ def test_a_joiner_is_waited_for_from_its_join_on(pair: Roster) -> None:
     pair.admit(C)
     pair.enter(C, pack(ME, 2))
     pair.see(message(ME, 3, (ME, 2)))
-    pair.known(B, [3, 0, 0])
+    pair.known(B, dots([3, 0, 0]))
     assert stable(pair) == [(ME, 1), (ME, 2)], "C's messages follow its join, and so what the join follows"
     pair.see(message(C, 1, (ME, 3)))
     assert stable(pair) == [(ME, 3)]
@@ -48,7 +53,7 @@ def test_a_joiner_does_not_have_what_its_join_does_not_follow(pair: Roster) -> N
     pair.see(message(B, 1))  # concurrent with it, the join of C
     pair.admit(C)
     pair.enter(C, pack(B, 1))
-    pair.known(B, [1, 1, 0])
+    pair.known(B, dots([1, 1, 0]))
     assert stable(pair) == [(B, 1)]
 
 
@@ -63,8 +68,8 @@ def test_one_who_is_gone_is_not_waited_for(pair: Roster) -> None:
 def test_a_row_only_grows(pair: Roster) -> None:
     pair.see(message(ME, 1))
     pair.see(message(ME, 2, (ME, 1)))
-    pair.known(B, [2, 0])
-    pair.known(B, [1, 0])
+    pair.known(B, dots([2, 0]))
+    pair.known(B, dots([1, 0]))
     assert pair.row(B) == [2, 0]
     assert stable(pair) == [(ME, 1), (ME, 2)]
 
@@ -78,7 +83,7 @@ def test_what_a_row_says_survives_the_way_to_another_node(pair: Roster) -> None:
     other = Roster(ME, 2)
     for seen in (message(ME, 1), message(B, 1), message(B, 2, (B, 1))):
         other.see(seen)
-    other.known(B, row)
+    other.known(B, dots(row))
     assert other.row(B) == row
 
 
@@ -86,7 +91,7 @@ def test_reached_counts_those_who_are_in(pair: Roster) -> None:
     pair.admit(C)
     pair.see(message(ME, 1))
     assert pair.reached(pack(ME, 1)) == 1
-    pair.known(B, [1, 0, 0])
+    pair.known(B, dots([1, 0, 0]))
     assert pair.reached(pack(ME, 1)) == 2
     assert stable(pair) == [(ME, 1)]
     assert pair.reached(pack(ME, 1)) == 2
