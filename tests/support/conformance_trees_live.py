@@ -28,11 +28,12 @@ from thence.replica.overlay import Overlay
 from thence.replica.tree import StepHistory
 from thence.sim.disk import Disk
 from thence.sim.faults import Crash, Cut, apart
-from thence.sim.overlay_durable import DurableNode, DurableOverlayRun, RegisterKeeper
+from thence.sim.overlay_durable import DurableNode, DurableOverlayRun
 from thence.sim.overlay_history import MemoryHistory
 from thence.sim.overlay_plan import Arrive, OverlayPlan
 from thence.sim.overlay_scenarios import OVERLAY_SCENARIOS, OverlayScenario, configure
 from thence.sim.overlay_settings import OverlaySettings
+from thence.sim.overlay_store import RegisterKeeper
 from thence.spread.eco_sync_tree import EcoSyncTree
 from thence.spread.overlays import OverlayKind
 from thence.spread.streams import StreamSettings

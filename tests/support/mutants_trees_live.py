@@ -20,7 +20,7 @@ WORDS = of(
     ("words are passed on again and again", "onward", "twice",
      ("fresh, self._fresh, self._due = self._fresh, {}, NEVER", "fresh = self._fresh")),
     ("words are counted anew in each life", "numbered", "lost", ("self._next = first", "self._next = 0")),
-)
+)  # fmt: skip
 
 OVERLAY = of(
     "thence.replica.overlay",
@@ -44,7 +44,7 @@ OVERLAY = of(
      ("effects = self.streams.take_in(peer, answer.messages)", "effects: list[SpreadEffect] = []")),
     ("neighbours are not told to the stream", "storms", "lost",
      ("effects += self.streams.up(effect.peer, now)", "pass")),
-)
+)  # fmt: skip
 
 TREE_NODE = of(
     "thence.replica.tree",
@@ -64,7 +64,7 @@ TREE_NODE = of(
      ("        if isinstance(packet, Graft):\n", "        if False:\n")),
     ("what others have is not asked for", "forgets", "incomplete",
      ("        self._overlay.regain()\n", "        pass\n")),
-)
+)  # fmt: skip
 
 ECO_NODE = of(
     "thence.replica.eco",
@@ -90,7 +90,7 @@ ECO_NODE = of(
      ("        self._recorder.record_deps(INSTALL, 0, frontier, now)\n", "")),
     ("what is owed to the disk is forgotten", "owing", "owed",
      ("        return [*owed, *super().commit(now)]\n", "        return super().commit(now)\n")),
-)
+)  # fmt: skip
 
 IMPORTANT = (
     "what was there is taken again", "the past is not sent", "messages are not forwarded",

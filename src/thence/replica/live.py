@@ -95,12 +95,10 @@ class Live(NamedTuple):
         self.replica.start(now)
         return self.replica.resume(now) if self.overlay is not None else []
 
-    def hold(self, peer: int) -> bool:
-        """Too much waits to be sent to a peer; whether anything can be done about it."""
+    def hold(self, peer: int) -> None:
+        """Too much waits to be sent to a peer."""
         if isinstance(self.replica, TreeReplica):
             self.replica.hold(peer)
-            return True
-        return False
 
     def release(self, peer: int, now: int) -> list[Effect]:
         return self.replica.release(peer, now) if isinstance(self.replica, TreeReplica) else []

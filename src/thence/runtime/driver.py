@@ -27,6 +27,7 @@ from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
 from thence.replica.live import Live
 from thence.replica.replica import Delivered
+from thence.runtime.easing import Easing
 from thence.runtime.pacing import Clock
 from thence.runtime.recovering import note_closed
 from thence.runtime.tracing import LiveTrace
@@ -37,14 +38,6 @@ PROBE_EVERY_S: Final = 1.0
 
 COLLECT_EVERY_US: Final = 5_000_000
 """Segments come and go in minutes."""
-
-MUCH_BYTES: Final = 1 << 20
-"""Waiting for one neighbour in a tree: above that it is fed from the log, at its own pace."""
-
-LITTLE_BYTES: Final = 1 << 18
-"""And goes on when so little is left that the line does not run dry."""
-
-EASE_S: Final = 0.01
 
 SAMPLES: Final = 1024
 """Messages whose latency is being measured at most."""
@@ -117,9 +110,7 @@ class Driver:
         self.mesh: Final = live.mesh
         self._codec: Final = live.codec
         self.tree: Final = live.overlay
-        self._live: Final = live
-        self._choked: dict[int, None] = {}
-        self._easing: asyncio.TimerHandle | None = None
+        self._easing: Final = Easing(live, outlet.queued, self._finish, clock)
         self._take_wishes: Final = live.take_wishes
         self._collect_every_us: Final = min(COLLECT_EVERY_US, live.collect_every_us or COLLECT_EVERY_US)
         self._log: Final = log
@@ -350,32 +341,12 @@ class Driver:
                 return
             for peer, packets in leaving.packets.items():
                 self._outlet.send(peer, packets)
-                if self.tree is not None and self._outlet.queued(peer) > MUCH_BYTES:
-                    self._hold(peer)
+                self._easing.sent(peer)
             if leaving.wishes:
                 self._outlet.relink(leaving.wishes)
             for future, delivered in leaving.answers:
                 if not future.done():
                     future.set_result(delivered)
-
-    # Peers that take less than they are sent: over a tree nothing else would slow it down
-
-    def _hold(self, peer: int) -> None:
-        self._live.hold(peer)
-        self._choked[peer] = None
-        if self._easing is None:
-            self._easing = self._loop.call_later(EASE_S, self._ease)
-
-    def _ease(self) -> None:
-        """Whoever has taken most of what waited for it gets the rest."""
-        self._easing = None
-        for peer in [peer for peer in self._choked if self._outlet.queued(peer) <= LITTLE_BYTES]:
-            del self._choked[peer]
-            if self.trouble is None:
-                now = self._clock()
-                self._finish(self._live.release(peer, now), now)
-        if self._choked and self._easing is None:
-            self._easing = self._loop.call_later(EASE_S, self._ease)
 
     def _write_rows(self, leaving: _Leaving) -> bool:
         try:
@@ -515,7 +486,8 @@ class Driver:
             self._settle()
         while self._syncing:  # one may ask for another
             await asyncio.wait(list(self._syncing))
-        for timer in (self._timer, self._probing, self._later, self._easing):
+        self._easing.close()
+        for timer in (self._timer, self._probing, self._later):
             if timer is not None:
                 timer.cancel()
         try:
