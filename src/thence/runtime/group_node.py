@@ -41,6 +41,8 @@ from thence.runtime.settings import NodeSettings
 from thence.runtime.shelf import DiskShelf
 
 SECOND: Final = 1_000_000
+NUMBERS_BEGIN_S: Final = 1_735_689_600
+"""The first of January 2025: numbers after the loss of a disk count from there, so as to be shorter."""
 PACKET_BYTES: Final = 1 << 20
 PIECE_BYTES: Final = 1 << 18
 """What travels at once, where frames may be so large: enough that a packet's overhead does not matter."""
@@ -236,8 +238,10 @@ class ChangingNode:
             keeps=sum(machine.former.ledger.vector().values()) if machine.former else 0,
             tell=self._wait_for,
         )  # fmt: skip
-        if found.highest > shelf.highest:  # the disk was lost: numbers that were used before are known there
-            shelf.reserve(found.highest)
+        if found.highest > shelf.highest:
+            # The disk was lost. Those who answer may not know the last number, if the group is split: seconds
+            # count faster than incarnations.
+            shelf.reserve(max(found.highest, self._clock() // SECOND - NUMBERS_BEGIN_S))
         self._contacts = {name: address for name, address in found.members if name != settings.name}
         if self._contacts:
             shelf.keep_contacts({name: str(address) for name, address in self._contacts.items()})
