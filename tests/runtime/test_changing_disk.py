@@ -14,6 +14,7 @@ from support.open_nodes import run, until
 import thence
 from thence import StorageError, UsageError
 from thence.cli.main import main
+from thence.core.groups import number_of
 from thence.runtime import folder as folders
 from thence.runtime import group_driver
 
