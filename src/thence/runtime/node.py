@@ -13,7 +13,7 @@ from contextlib import suppress
 from random import Random
 from typing import Final, Protocol
 
-from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, seq_of
+from thence.core.dots import ORIGIN_MASK, seq_of
 from thence.core.errors import StorageError, UsageError
 from thence.core.machine import Connect, LinkEffect
 from thence.core.states import Keeper, Nothing
@@ -249,13 +249,10 @@ class Node:
         self._says.info("stopped", node=self.settings.name)
 
     def _drained(self) -> bool:
-        """Everybody who can be reached has what this node sent. Over a tree others pass it on: it has left
-        for good when it is stable, or at least when everybody is fed who is streamed to."""
+        """Everybody who can be reached has what this node sent. Over a tree others pass it on: then it is
+        enough that everybody is fed who is streamed to."""
         links = self._links.status() if self._links else {}
         reachable = [self.names.index(name) for name, link in links.items() if link.up]
-        if self.driver.tree is not None and self.settings.stability.enabled and self.settings.order != "none":
-            newest = self.log.vector[self.me] << ORIGIN_BITS | self.me
-            return self.driver.trouble is not None or not reachable or self.driver.replica.is_stable(newest)
         progress = [self.driver.mesh.progress(peer) for peer in reachable]
         return self.driver.trouble is not None or all(p.acked >= self.log.vector[self.me] for p in progress)
 
