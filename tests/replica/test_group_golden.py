@@ -66,6 +66,7 @@ STATE = GroupState(
     closing={("b", 2): (("x", 1, 1),)},
     closed=(("y", 1, 3),),
     past=(("y", 1, 3),),
+    unknown={"u"},
     rows={"a": {"a": 3, "b": 1}},
     retained=[Operation("x", 3, b"kept")],
     floor={"a": 1},

@@ -12,7 +12,11 @@ from thence.sim.groups_run import SHARE, is_changing, simulate_group
 from thence.sim.groups_storm import Storm
 from thence.sim.run import TRACE_FILE
 
-GLASS = {140: "an orphan was carried before what it follows from"}
+GLASS = {
+    140: "an orphan was carried before what it follows from",
+    558: "a leaver that was suspected for a moment was told names twice over its link",
+    11022: "a member whose join was still to come was taken for one of a side that was given up",
+}
 """Short storms that once failed, and why."""
 
 

@@ -11,7 +11,8 @@ leaves, with the counter of that message, until everybody has it. `flushed`: per
 named. `addresses`: where the processes of all these are reached, as far as they said when they joined.
 `closed`: incarnations that will never be heard of again, neither they nor operations of theirs that are not
 known here; `closing`: who will be closed once everybody has the message that says so. `past`: those of them,
-and of those who have left, that are not spoken of one by one any more.
+and of those who have left, that are not spoken of one by one any more. `strangers`: who was with somebody who
+has returned, and was never heard of here.
 
 Invariants. A suspect is gone only when every member that is neither suspected nor leaving has flushed *all*
 open suspects, not only this one: a flush says what its sender had accepted before, and two suspects may have
@@ -62,6 +63,7 @@ class GroupView:
     closing: dict[Place, tuple[Span, ...]] = field(default_factory=dict)
     closed: Spans = field(default_factory=Spans)
     past: Spans = field(default_factory=Spans)
+    strangers: set[str] = field(default_factory=set)
     leaving: int = 0
     """The counter of the own leave, if it was sent."""
 
@@ -145,18 +147,13 @@ class GroupView:
         self._complete(count, changes)
         return changes
 
-    def strange(self, members: Iterable[str]) -> list[str]:
-        """These were with somebody who has returned, and were never heard of here: nobody listens to them,
-        and they are looked for like those who were evicted."""
-        found = [
-            member
-            for member in members
-            if not (self.knows(member) or member in self.closed or member in self.past)
-        ]
-        for member in found:
-            self.gone[member] = Final(0, True)
-            self.suspects.add(member)
-        return found
+    def strange(self, members: Iterable[str]) -> None:
+        """These were with somebody who has returned. Whoever was never heard of here is on a side that was
+        given up, or a member whose join is still to come. It is looked for, and that is all."""
+        self.strangers.update([member for member in members if not self._is_settled(member)])
+
+    def _is_settled(self, member: str) -> bool:
+        return self.knows(member) or member in self.closed or member in self.past
 
     def forget(self, stable: Count) -> list[str]:
         """Whoever is gone for good, with all operations known and all messages stable, is past. Returns who
@@ -164,6 +161,7 @@ class GroupView:
         for origin, seq in [place for place in self.closing if stable(place[0]) >= place[1]]:
             for span in self.closing.pop((origin, seq)):
                 self.closed.add(*span)
+        self.strangers = {member for member in self.strangers if not self._is_settled(member)}
         found = [
             member
             for member, final in self.gone.items()
@@ -199,6 +197,7 @@ class GroupView:
         newer = self.knows_later(f"{process}~{number + 1}")
         older = {m for m in self.view if process_of(m) == process and number_of(m) < number}
         self.view.add(member)
+        self.strangers.discard(member)
         changes.joined.append(member)
         self._suspect({member} if newer else older, changes)
 

@@ -232,7 +232,8 @@ class GroupNode:
         member = self.member
         if member is None or member.view.leaving:
             raise UsageError(f"{self.name} is {self.status}: it cannot bury anybody")
-        missed = [number_of(name) for name in member.view.evicted() if process_of(name) == process]
+        lost = [*member.view.evicted(), *member.view.strangers]
+        missed = [number_of(name) for name in lost if process_of(name) == process]
         if not missed:
             raise UsageError(f"{process} was not evicted, or has come back since")
         member.bury((process, min(missed), max(missed)), now)
@@ -312,7 +313,8 @@ class GroupNode:
             return
         member.receipt(packet, now)
         diverged = any(packet.counts.get(name, 0) > gone.last for name, gone in view.gone.items())
-        if not view.leaving and (source in view.suspects or diverged):
+        strange = source in view.suspects or source in view.strangers
+        if not view.leaving and (strange or diverged):
             self._send(source, self._notice_for(member, source))
 
     def _late(self, member: Member, packet: Receipt) -> None:
@@ -430,7 +432,8 @@ class GroupNode:
         """Rule 4: look for those who may be there after all."""
         self._probe_at = now + self._settings.probe_every_us
         inside = {process_of(name) for name in member.view.view}
-        outside = {process_of(name) for name in [*member.view.suspects, *member.view.evicted()]}
+        missed = [*member.view.suspects, *member.view.evicted(), *member.view.strangers]
+        outside = {process_of(name) for name in missed}
         for process in sorted((outside | set(self._entry.seeds)) - inside - {self.name}):
             self.posts.append(Post(process, member.about(self._running(), now)))
 
@@ -460,7 +463,7 @@ class GroupNode:
         self._leave_until = now + self._settings.leave_timeout_us
 
     def _is_alone(self, member: Member) -> bool:
-        return member.view.side == {member.me} and bool(member.view.suspects)
+        return member.view.side == {member.me} and bool(member.view.suspects or member.view.strangers)
 
     def _exit(self, now: int, unclean: bool) -> None:
         member = self.member

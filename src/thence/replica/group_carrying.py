@@ -37,18 +37,19 @@ class Carrying:
             me = self._ledger.me
             former = (process_of(me), self.since, number_of(me) - 1)
             last = found.pop().operations if found else []
-            found.append(Carried(last, (former,), tuple(sorted(self.strangers))))
+            others = sorted([name for name in self.strangers if process_of(name) != former[0]])
+            found.append(Carried(last, (former,), tuple(others)))
         return found
 
-    def came(self, place: Place, carried: Carried) -> list[str]:
-        """A CARRY was delivered, and its operations have taken effect. Returns who was unknown before."""
+    def came(self, place: Place, carried: Carried) -> None:
+        """A CARRY was delivered, and its operations have taken effect."""
         if not carried.closed:
-            return []
+            return
         self._view.closing[place] = carried.closed
         process = process_of(self._ledger.me)
         if place[0] == self._ledger.me and process in [span[0] for span in carried.closed]:
             self.owes = False
-        return self._view.strange(carried.strangers)
+        self._view.strange(carried.strangers)
 
     @property
     def _is_certain(self) -> bool:

@@ -30,6 +30,7 @@ def state_of(
         closing=view.closing,
         closed=tuple(view.closed),
         past=tuple(view.past),
+        unknown=view.strangers,
         rows=rows,
         retained=stable_operations(ledger, operations) if joiner else operations.inherited,
         floor={} if joiner else dict(zip(ledger.names, ledger.floor, strict=True)),

@@ -108,6 +108,7 @@ class Member:
             dict(state.closing),
             Spans(state.closed),
             ledger.past,
+            set(state.unknown),
         )
         self.operations = Operations(state.retained, state.carried, state.orphans)
         self.carrying = Carrying(ledger, self.view, self.operations, state)
@@ -185,8 +186,7 @@ class Member:
             for operation in carried.operations:
                 if self.operations.was_carried(operation, ledger.count):
                     self._application.apply(operation, False, tag)
-            for stranger in self.carrying.came(ledger.place(message.dot), carried):
-                self._diary.row(EVICT, (stranger, 0), None, now)
+            self.carrying.came(ledger.place(message.dot), carried)
         else:
             self._membership(kind, message, now)
 
@@ -354,7 +354,7 @@ class Member:
             self._application.stable(place, tag)
         if found:
             self._log.mark_stable(ledger.stables())
-        if (self._settle(now) or found) and not self.view.suspects:
+        if (self._settle(now) or found) and not (self.view.suspects or self.view.strangers):
             # Whoever may come back, or be come back to, has what all members have.
             ledger.floor = ledger.stables()
             self.operations.inherited.clear()
@@ -366,7 +366,7 @@ class Member:
         for member, seq in list(view.departing.items()):
             if ledger.stable(member) >= seq:
                 self._changed(view.leave_is_stable(member, ledger.count), 0, now)
-        past = view.forget(ledger.stable) if view.gone or view.closing else []
+        past = view.forget(ledger.stable) if view.gone or view.closing or view.strangers else []
         for member in past:
             ledger.forget(member)
             self._peers.gone(member)

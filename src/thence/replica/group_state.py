@@ -39,6 +39,8 @@ class GroupState:
     closing: dict[Place, tuple[Span, ...]] = field(default_factory=dict)
     closed: tuple[Span, ...] = ()
     past: tuple[Span, ...] = ()
+    unknown: set[str] = field(default_factory=set)
+    """Who was with somebody who has returned, and was never heard of."""
     rows: dict[str, dict[str, int]] = field(default_factory=dict)
     retained: list[Operation] = field(default_factory=list)
     """Operations that somebody may lack although their messages are stable. A member that writes itself down
@@ -100,6 +102,7 @@ def encode_state(state: GroupState) -> bytes:
         writer.spans(spans)
     writer.spans(state.closed)
     writer.spans(state.past)
+    writer.names(sorted(state.unknown))
     writer.number(len(state.rows))
     for name, row in state.rows.items():
         writer.name(name)
@@ -133,6 +136,7 @@ def decode_state(data: bytes) -> GroupState:
         places = parser.places()
         state.closing.update(dict.fromkeys(places, parser.spans()))
     state.closed, state.past = parser.spans(), parser.spans()
+    state.unknown = set(parser.names())
     state.rows = {parser.name(): parser.counts() for _ in range(parser.count())}
     state.retained = take_operations(parser)
     state.floor = parser.counts()
