@@ -27,6 +27,7 @@ from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
 from thence.replica.live import Live
 from thence.replica.replica import Delivered
+from thence.runtime.asked import Asked, refuse, refused
 from thence.runtime.easing import Easing
 from thence.runtime.pacing import Clock
 from thence.runtime.recovering import note_closed
@@ -129,7 +130,7 @@ class Driver:
         self._timer_at = 0
         self._settling = False
         self._later: asyncio.TimerHandle | None = None
-        self._batch: list[tuple[Sequence[bytes], asyncio.Future[list[Delivered]]]] = []
+        self._asked: Final = Asked[Delivered](self._loop)
         self._collected_at = clock()
         self._syncing: set[asyncio.Task[None]] = set()
         self._probing: asyncio.TimerHandle | None = None
@@ -189,14 +190,10 @@ class Driver:
 
     def publish(self, payloads: Sequence[bytes]) -> "asyncio.Future[list[Delivered]]":
         """Broadcast these. All that is asked for before the loop comes round goes into one commit."""
-        future: asyncio.Future[list[Delivered]] = self._loop.create_future()
         why = refused(self.trouble) if self.trouble is not None else self._recovering()
-        if why is not None:
-            future.set_exception(why)
-            return future
-        self._batch.append((payloads, future))
-        self._settle_soon()
-        return future
+        if why is None:
+            self._settle_soon()
+        return self._asked.add(payloads, why)
 
     def _recovering(self) -> StorageError | None:
         """Whether nothing can be sent because it is not known what was."""
@@ -265,7 +262,7 @@ class Driver:
         if self.trouble is not None:
             return
         now = self._clock()
-        batch, self._batch = self._batch, []
+        batch = self._asked.take()
         effects: list[Effect] = []
         answers: list[Answer] = []
         if batch:
@@ -273,11 +270,11 @@ class Driver:
             try:
                 published = self.replica.publish(payloads, now)
             except StorageError as error:
-                _refuse([future for _, future in batch], refused(error))
+                refuse([future for _, future in batch], refused(error))
                 self._in_trouble(error)
                 return
             except UsageError as error:
-                _refuse([future for _, future in batch], error)
+                refuse([future for _, future in batch], error)
                 return
             effects = published.effects
             self._log_effects(published.log_effects)
@@ -430,7 +427,7 @@ class Driver:
         self.replica.roll_back(self._clock())
         # What is committed goes to the peers when the links are back, and its answers wait for their sync.
         self._held = deque([held._replace(packets={}, wishes=()) for held in self._held])
-        self._refuse_batch(refused(error))
+        self._asked.refuse(refused(error))
         self._outlet.begin_anew(str(error))
         self._probe_later()
 
@@ -472,13 +469,9 @@ class Driver:
             self.broken.set_result(error)
 
     def _give_up(self, error: StorageError) -> None:
-        _refuse([future for held in self._held for future, _ in held.answers], error)
+        refuse([future for held in self._held for future, _ in held.answers], error)
         self._held.clear()
-        self._refuse_batch(error)
-
-    def _refuse_batch(self, error: StorageError) -> None:
-        batch, self._batch = self._batch, []
-        _refuse([future for _, future in batch], error)
+        self._asked.refuse(error)
 
     async def close(self) -> None:
         """Everything committed and synced that can be; no timer or task is left."""
@@ -499,13 +492,3 @@ class Driver:
         finally:
             self._give_up(StorageError("the node was closed before it was certain that this is written"))
             self.trouble = self.trouble or StorageError("this node is closed")
-
-
-def refused(error: StorageError) -> StorageError:
-    return StorageError(f"nothing is written at present: {error}")
-
-
-def _refuse(futures: Sequence["asyncio.Future[list[Delivered]]"], error: Exception) -> None:
-    for future in futures:
-        if not future.done():
-            future.set_exception(error)

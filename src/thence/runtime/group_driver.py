@@ -22,6 +22,7 @@ from thence.core.machine import Wake
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
 from thence.replica.group import NEVER, GroupNode
+from thence.runtime.asked import Asked, refuse, refused
 from thence.runtime.diaries import Diaries, Rows
 from thence.runtime.files import DiskFiles
 from thence.runtime.pacing import Clock
@@ -101,7 +102,7 @@ class GroupDriver:
         self._timer_at = NEVER
         self._log_wake_at = NEVER
         self._settling: asyncio.Handle | None = None
-        self._batch: list[tuple[Sequence[bytes], asyncio.Future[list[Place]]]] = []
+        self._asked: Final = Asked[Place](self._loop)
         self._syncing: set[asyncio.Task[None]] = set()
         self._probing: asyncio.TimerHandle | None = None
         self._checkpoint_at = clock() + CHECKPOINT_EVERY_US
@@ -186,13 +187,10 @@ class GroupDriver:
 
     def publish(self, payloads: Sequence[bytes]) -> "asyncio.Future[list[Place]]":
         """Broadcast these. All that is asked for before the loop comes round goes into one commit."""
-        future: asyncio.Future[list[Place]] = self._loop.create_future()
-        if self.trouble is not None:
-            future.set_exception(refused(self.trouble))
-            return future
-        self._batch.append((payloads, future))
-        self._settle_soon()
-        return future
+        why = refused(self.trouble) if self.trouble is not None else None
+        if why is None:
+            self._settle_soon()
+        return self._asked.add(payloads, why)
 
     def take(self) -> "asyncio.Future[list[Place]]":
         """The application takes the next message. It may be told of it when the future is done: then it is
@@ -205,7 +203,7 @@ class GroupDriver:
         try:
             self.node.take(now)
         except Exception as error:
-            _refuse([future], refused(StorageError(str(error))))
+            refuse([future], refused(StorageError(str(error))))
             self._failed(error)
             return future
         self.taken += 1
@@ -229,19 +227,19 @@ class GroupDriver:
         if self.trouble is not None:
             return
         now = self._clock()
-        batch, self._batch = self._batch, []
+        batch = self._asked.take()
         answers: list[Answer] = []
         try:
             for payloads, future in batch:
                 try:
                     places = [self.node.broadcast(payload, now) for payload in payloads]
                 except UsageError as error:
-                    _refuse([future], error)
+                    refuse([future], error)
                     continue
                 self.sent += len(places)
                 answers.append((future, places))
         except Exception as error:
-            _refuse([future for _, future in batch], refused(StorageError(str(error))))
+            refuse([future for _, future in batch], refused(StorageError(str(error))))
             self._failed(error)
             return
         self._finish(now, answers)
@@ -260,7 +258,7 @@ class GroupDriver:
     def _finish(self, now: int, answers: Sequence[Answer] = ()) -> None:
         """A step has been taken: write it down, then let it have its consequences."""
         if self.trouble is not None:
-            _refuse([future for future, _ in answers], refused(self.trouble))
+            refuse([future for future, _ in answers], refused(self.trouble))
             return
         try:
             self._sink.taking(now)
@@ -272,7 +270,7 @@ class GroupDriver:
                 self._log_effects(log, effects)
             rows = self._diaries.take()
         except Exception as error:
-            _refuse([future for future, _ in answers], refused(StorageError(str(error))))
+            refuse([future for future, _ in answers], refused(StorageError(str(error))))
             self._failed(error)
             return
         packets = self._encoded()
@@ -420,7 +418,7 @@ class GroupDriver:
         self.node.posts.clear()
         # What is committed reaches the others when links are back, and its answers wait for the disk.
         self._held = deque([held._replace(packets={}) for held in self._held])
-        self._refuse_batch(refused(error))
+        self._asked.refuse(refused(error))
         self._outlet.begin_anew(str(error))
         self._probe_later()
 
@@ -460,13 +458,9 @@ class GroupDriver:
             self.broken.set_result(error)
 
     def _give_up(self, error: StorageError) -> None:
-        _refuse([future for held in self._held for future, _ in held.answers], error)
+        refuse([future for held in self._held for future, _ in held.answers], error)
         self._held.clear()
-        self._refuse_batch(error)
-
-    def _refuse_batch(self, error: StorageError) -> None:
-        batch, self._batch = self._batch, []
-        _refuse([future for _, future in batch], error)
+        self._asked.refuse(error)
 
     async def close(self) -> bool:
         """Everything committed and synced that can be; no timer or task is left. Whether that went well."""
@@ -487,13 +481,3 @@ class GroupDriver:
             self._give_up(StorageError("the node was closed before it was certain that this is written"))
             self.trouble = self.trouble or StorageError("this node is closed")
         return well
-
-
-def refused(error: StorageError) -> StorageError:
-    return StorageError(f"nothing is written at present: {error}")
-
-
-def _refuse(futures: Sequence["asyncio.Future[list[Place]]"], error: Exception) -> None:
-    for future in futures:
-        if not future.done():
-            future.set_exception(error)

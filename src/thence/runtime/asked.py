@@ -1,0 +1,48 @@
+"""Broadcasts that were asked for: gathered until the loop comes round, answered or refused, each once."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Generic, TypeVar
+
+from thence.core.errors import StorageError
+
+T = TypeVar("T")
+
+Ask = tuple[Sequence[bytes], asyncio.Future[list[T]]]
+
+
+class Asked(Generic[T]):
+    """What was asked for and not done yet."""
+
+    __slots__ = ("_loop", "_waiting")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: list[Ask[T]] = []
+
+    def add(self, payloads: Sequence[bytes], why_not: Exception | None) -> "asyncio.Future[list[T]]":
+        """Somebody asks; if nothing can be done, it is refused at once."""
+        future: asyncio.Future[list[T]] = self._loop.create_future()
+        if why_not is not None:
+            future.set_exception(why_not)
+        else:
+            self._waiting.append((payloads, future))
+        return future
+
+    def take(self) -> list[Ask[T]]:
+        waiting, self._waiting = self._waiting, []
+        return waiting
+
+    def refuse(self, error: Exception) -> None:
+        refuse([future for _, future in self.take()], error)
+
+
+def refused(error: StorageError) -> StorageError:
+    """What somebody is told who asks for a write while there is trouble."""
+    return StorageError(f"nothing is written at present: {error}")
+
+
+def refuse(futures: Iterable["asyncio.Future[list[T]]"], error: Exception) -> None:
+    for future in futures:
+        if not future.done():
+            future.set_exception(error)
