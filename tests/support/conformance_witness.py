@@ -47,6 +47,14 @@ def models(engine: Engine, seeds: range, least: int = 1) -> Iterator[Model]:
         yield Model(engine, rng.randint(least, 5), rng)
 
 
+def shake(model: Model, times: int) -> None:
+    """Much is sent before anything is taken, as after a partition, and then much is taken."""
+    for busy in (WEIGHTS, (9, 3, 1, 2, 0, 0, 1), (0.5, 9, 2, 3, 0.5, 0.2, 3)) * times:
+        for act in model.rng.choices(ACTS, busy, k=40):
+            step(model, act, model.rng.getrandbits(30))
+    model.finish()
+
+
 def check_schedules(engine: Engine) -> None:
     """Anything that can happen, in any order; sweeps now and then."""
     for model in models(engine, range(40)):
@@ -66,16 +74,12 @@ def check_every_step(engine: Engine) -> None:
 
 
 def check_small_windows(engine: Engine) -> None:
-    """Windows that become wide and narrow again all the time; for witnesses that know the difference.
-    Much is sent before anything is taken, as after a partition, and then much is taken."""
+    """Windows that become wide and narrow again all the time; for witnesses that know the difference."""
     if not hasattr(engine.witness, "wide"):
         return
     for wide in (1, 4, 9):
         for model in models(with_small_window(engine, wide), range(12), least=2):
-            for busy in (WEIGHTS, (9, 3, 1, 2, 0, 0, 1), (0.5, 9, 2, 3, 0.5, 0.2, 3)) * 3:
-                for act in model.rng.choices(ACTS, busy, k=40):
-                    step(model, act, model.rng.getrandbits(30))
-            model.finish()
+            shake(model, 3)
 
 
 def check_narrow_again(engine: Engine) -> None:
@@ -250,10 +254,7 @@ def check_attic(engine: Engine) -> None:
     """Anything that can happen, with nearly all tags in the attic."""
     for deep in (1, 3, 8):
         for model in models(with_attic(engine, deep), range(14), least=2):
-            for busy in (WEIGHTS, (9, 3, 1, 2, 0, 0, 1), (0.5, 9, 2, 3, 0.5, 0.2, 3)) * 2:
-                for act in model.rng.choices(ACTS, busy, k=40):
-                    step(model, act, model.rng.getrandbits(30))
-            model.finish()
+            shake(model, 2)
 
 
 def check_wide_attic(engine: Engine) -> None:
@@ -262,10 +263,7 @@ def check_wide_attic(engine: Engine) -> None:
         return
     for deep, wide in ((1, 1), (2, 4), (5, 9)):
         for model in models(with_attic(with_small_window(engine, wide), deep), range(14), least=2):
-            for busy in (WEIGHTS, (9, 3, 1, 2, 0, 0, 1), (0.5, 9, 2, 3, 0.5, 0.2, 3)) * 2:
-                for act in model.rng.choices(ACTS, busy, k=40):
-                    step(model, act, model.rng.getrandbits(30))
-            model.finish()
+            shake(model, 2)
 
 
 def check_away(engine: Engine) -> None:
