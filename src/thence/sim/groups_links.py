@@ -131,5 +131,7 @@ class SimLinks:
         if not link.whole or self._world.life(receiver) != link.lives[receiver]:
             return
         self._tell(pair, link, receiver)
+        if self._world.life(receiver) != link.lives[receiver]:
+            return  # it went down over the news
         if not self._world.arrive(sender, receiver, packet, data) and link.whole:
             self._break(pair, link)
