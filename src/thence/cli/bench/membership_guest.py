@@ -19,12 +19,14 @@ from typing import Final, NamedTuple
 import uvloop
 
 from thence.cli.layout import HOST, free_ports
+from thence.core.errors import ThenceError
 from thence.runtime.group_node import ChangingNode, GroupDrain
 from thence.runtime.logs import StructuredLog
 from thence.runtime.running import wall_clock
 from thence.runtime.sources import compose
 
-PATIENCE_S: Final = 60.0
+PATIENCE_S: Final = 40.0
+"""Less than whoever started this program has."""
 TAIL_S: Final = 0.3
 """Guests go on for so long after the measurement: others look at their clocks a little later."""
 
@@ -119,7 +121,7 @@ class Visits:
             self._phase = "measured" if warm_s <= elapsed < warm_s + seconds else ""
             if rate and came <= elapsed * rate and len(self._guests) < AT_ONCE:
                 came += 1
-                self._guests.add(asyncio.ensure_future(self._visit(f"guest{came}")))
+                self._guests.add(asyncio.ensure_future(self._visit(f"{self._folder.name}-{came}")))
             for task in [task for task in self._guests if task.done()]:
                 self._guests.discard(task)
                 task.result()
@@ -133,12 +135,15 @@ class Visits:
 
     async def _visit(self, name: str) -> None:
         guest = Guest(name, self._folder, self._group)
-        took_s = await guest.join()
-        if self._phase:
-            self.joined.append(took_s)
-        took_s = await guest.leave()
-        if self._phase:
-            self.left.append(took_s)
+        try:
+            took_s = await guest.join()
+            if self._phase:
+                self.joined.append(took_s)
+            took_s = await guest.leave()
+            if self._phase:
+                self.left.append(took_s)
+        except TimeoutError:
+            raise ThenceError(f"{name} is {guest.node.state} after {PATIENCE_S:g} s") from None
 
 
 def run(arguments: Sequence[str]) -> None:
