@@ -73,12 +73,13 @@ class ChangingRound(Round):
     def _close_traces(self) -> None:
         """What a process that is out cannot write any more: that it is down. And who left a side that was
         given up later left nobody behind who knows of it: what it held went with that side."""
-        for name in self._churn.gone:
+        for name in self._cluster.names:
             written = read_written(self._cluster.folders[name])
             if written is None:
                 continue  # it never came so far
             now, diaries = time.time_ns() // 1000, Diaries(self._trace, written.boots + 1)
-            diaries.end_others(name, "", now)
+            if name in self._churn.gone:
+                diaries.end_others(name, "", now)
             for member in traced(self._trace, name):
                 if has_ended(self._trace, member) and member not in self._known:
                     diaries(member).row(CRASH, None, None, now)
