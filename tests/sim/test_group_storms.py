@@ -15,6 +15,7 @@ from thence.sim.run import TRACE_FILE
 GLASS = {
     140: "an orphan was carried before what it follows from",
     558: "a leaver that was suspected for a moment was told names twice over its link",
+    21409: "one leave that settled let another settle that was looked at next",
     20074: "a process went down when it heard of a link, and got a packet over it all the same",
     11022: "a member whose join was still to come was taken for one of a side that was given up",
 }

@@ -364,7 +364,8 @@ class Member:
         Returns whether somebody is now."""
         ledger, view = self.ledger, self.view
         for member, seq in list(view.departing.items()):
-            if ledger.stable(member) >= seq:
+            # One that settles may settle the eviction of another.
+            if member in view.departing and ledger.stable(member) >= seq:
                 self._changed(view.leave_is_stable(member, ledger.count), 0, now)
         past = view.forget(ledger.stable) if view.gone or view.closing or view.strangers else []
         for member in past:
