@@ -44,7 +44,8 @@ def test_a_few_rounds_have_seen_every_kind_of_change() -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_who_joins_was_outside_and_whatever_else_happens_to_one_happens_inside(seed: int) -> None:
-    inside, dead = set(NAMES[:FOUNDERS]), set()
+    inside = set(NAMES[:FOUNDERS])
+    dead: set[str] = set()
     for change in draw(seed):
         if change.kind in OF_LINKS:
             continue
