@@ -525,6 +525,28 @@ def leaves_with_the_better_side() -> str:
     return play.not_out("a") or play.ends_well()
 
 
+def leaver_is_abandoned() -> str:
+    """c and d have evicted the others. c leaves, and d has returned to them before it heard of that: c must
+    not wait for a side that is no more."""
+    play = Play("abcde", air=Air(jitter_us=0, links=True)).together("abcde")
+    play.cuts("ca", "cb", "ce", "da", "db", "de")
+    for other in "abe":
+        play.evicts("c", other)
+    play.passes(2)
+    play.send("c")
+    play.passes(1)
+    play.cuts("cd")
+    play.leaves("c")
+    play.passes(1)
+    play.cut = {link for link in play.cut if "c" in link}
+    play.passes(8)
+    if play.me("d") != "d~2":
+        return "d has not returned"
+    play.heals()
+    play.passes(20)
+    return play.not_out("c") or play.ends_well()
+
+
 SCHEDULES: dict[str, Callable[[], str]] = {
     schedule.__name__: schedule
     for schedule in (
@@ -534,5 +556,6 @@ SCHEDULES: dict[str, Callable[[], str]] = {
         waits_for_the_leaver, leaves_and_comes_back, crash_and_eviction, last_words,
         cut_off_from_each_other, split_brain, large_state, slow_joiner, joiner_dies,
         names_in_another_order, leaves_before_it_has_heard, leaves_alone, leaves_with_the_better_side,
+        leaver_is_abandoned,
     )
 }  # fmt: skip

@@ -314,7 +314,7 @@ class GroupNode:
         member.receipt(packet, now)
         diverged = any(packet.counts.get(name, 0) > gone.last for name, gone in view.gone.items())
         strange = source in view.suspects or source in view.strangers
-        if not view.leaving and (strange or diverged):
+        if (not view.leaving or self._is_abandoned(member)) and (strange or diverged):
             self._send(source, self._notice_for(member, source))
 
     def _late(self, member: Member, packet: Receipt) -> None:
@@ -334,7 +334,7 @@ class GroupNode:
     def _side(self, member: Member) -> set[str]:
         """Who is with this member, as far as it knows. Those who have evicted it do not count, or two sides
         that overlap would both take themselves for the larger one, and members go to and fro for ever."""
-        return (member.view.side - self._against) | {member.me}
+        return (member.view.side - self._against - member.abandoned_by) | {member.me}
 
     def _asked(self, member: Member, request: JoinRequest, now: int) -> None:
         """Rules 8, 9 and 22, from the contact's side."""
@@ -464,6 +464,11 @@ class GroupNode:
 
     def _is_alone(self, member: Member) -> bool:
         return member.view.side == {member.me} and bool(member.view.suspects or member.view.strangers)
+
+    def _is_abandoned(self, member: Member) -> bool:
+        """A leaver whose side has all gone over to another: nobody there will ever have its leave, and who
+        was evicted must hear of it."""
+        return bool(member.abandoned_by) and member.view.side <= member.abandoned_by
 
     def _exit(self, now: int, unclean: bool) -> None:
         member = self.member

@@ -77,7 +77,7 @@ MUCH = 1 << 30
 class Member:
     __slots__ = (
         "_application", "_diary", "_freed", "_gate", "_log", "_peers", "_posts", "_settings", "_unswept",
-        "_watch", "carrying", "inbox", "leavers", "ledger", "links", "me", "operations",
+        "_watch", "abandoned_by", "carrying", "inbox", "leavers", "ledger", "links", "me", "operations",
         "view",
     )  # fmt: skip
 
@@ -112,6 +112,8 @@ class Member:
         )
         self.operations = Operations(state.retained, state.carried, state.orphans)
         self.carrying = Carrying(ledger, self.view, self.operations, state)
+        self.abandoned_by: set[str] = set()
+        """Of a leaver's side: who runs no more, and will not hear its leave."""
         self.leavers: deque[str] = deque(maxlen=LEAVERS_MAX)
         """Who has left, the last of them: they may not know yet that they may go."""
         self._application = application
@@ -272,6 +274,7 @@ class Member:
             if process_of(name) == running.process and number_of(name) <= running.highest
         ]
         if dead:
+            self.abandoned_by.update(dead if self.view.leaving else ())
             self.suspect(dead, now)
 
     def carry(self, now: int) -> None:
