@@ -87,12 +87,16 @@ class Peers:
         return peer.last.counts.get(origin, 0) if peer and peer.last else 0
 
     def last_word(self, member: str, to: str) -> Receipt | None:
-        """What `member` said last, for one who does not hear it itself; once."""
+        """What `member` said last, for one who does not hear it itself; once. Whom the member does not hear
+        itself is left out: what is passed on must not make anybody pass on more."""
         said, asker = self._peers.get(member), self._peers.get(to)
-        if said is None or said.last is None or asker is None or asker.told.get(member) is said.last:
+        if said is None or said.last is None or asker is None:
             return None
-        asker.told[member] = said.last
-        return said.last._replace(target="", stream=0, wants=())
+        word = said.last._replace(target="", stream=0, wants=(), unheard=())
+        if asker.told.get(member) == word:
+            return None
+        asker.told[member] = word
+        return word
 
     def silent(self, members: list[str], since: int, now: int) -> list[str]:
         return [member for member in members if self.of(member, now).heard_at < since]
