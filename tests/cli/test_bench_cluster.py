@@ -3,6 +3,7 @@ figures are nobody's promise."""
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,10 @@ UNITS = {
 def children() -> set[int]:
     """Processes that this one has started and that still run."""
     tasks = Path(f"/proc/{os.getpid()}/task").iterdir()
-    found = [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
+    found = []
+    for task in tasks:
+        with suppress(FileNotFoundError):  # a thread that has just ended
+            found += [int(pid) for pid in (task / "children").read_text().split()]
     return {pid for pid in found if alive(pid)}
 
 
