@@ -29,6 +29,7 @@ from thence.runtime.attic import FileAttic
 from thence.runtime.control import ControlServer
 from thence.runtime.diaries import Diaries
 from thence.runtime.discovery import find_group
+from thence.runtime.draining import drained
 from thence.runtime.folder import DataFolder
 from thence.runtime.group_controls import Controls
 from thence.runtime.group_driver import GroupDriver
@@ -48,7 +49,6 @@ PIECE_BYTES: Final = 1 << 18
 """What travels at once, where frames may be so large: enough that a packet's overhead does not matter."""
 SCRATCH: Final = "scratch"
 """In the data folder: what a restart makes anew."""
-DRAIN_LOOK_S: Final = 0.02
 
 
 class GroupApplication(Application, Protocol):
@@ -332,10 +332,8 @@ class ChangingNode:
     async def close(self) -> None:
         """Let others have what was sent, for a moment; then close everything."""
         self._state = "draining"
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self.settings.drain_us / SECOND):
-                while not self._drained():
-                    await asyncio.sleep(DRAIN_LOOK_S)
+        await self.controls.loader.stop()
+        await drained(self.settings.drain_us, self._drained, lambda: self.driver.taken if self.driver else 0)
         await self._release()
         self._says.info("stopped", node=self.settings.name)
 

@@ -9,7 +9,6 @@ import asyncio
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from random import Random
 from typing import Final, Protocol
 
@@ -27,6 +26,7 @@ from thence.runtime import roster as rosters
 from thence.runtime.address import Address
 from thence.runtime.attic import FileAttic
 from thence.runtime.control import ControlServer
+from thence.runtime.draining import drained
 from thence.runtime.driver import SAMPLES, Driver
 from thence.runtime.folder import DataFolder
 from thence.runtime.instruments import Instruments
@@ -44,7 +44,6 @@ from thence.trace.lines import Lines
 from thence.trace.recorder import NoRecorder
 
 SECOND: Final = 1_000_000
-DRAIN_LOOK_S: Final = 0.02
 
 STAMP_BYTES: Final = 32 << 10
 """What a frame must have room for beside a payload: what is in the log must be able to travel."""
@@ -241,10 +240,8 @@ class Node:
     async def close(self) -> None:
         """Let peers have what was sent, for a moment; then close everything."""
         self._state = "draining"
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self.settings.drain_us / SECOND):
-                while not self._drained():
-                    await asyncio.sleep(DRAIN_LOOK_S)
+        await self._loader.stop()
+        await drained(self.settings.drain_us, self._drained, lambda: self.driver.delivered)
         await self._release()
         self._says.info("stopped", node=self.settings.name)
 
