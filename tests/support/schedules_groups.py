@@ -169,9 +169,8 @@ def orphans_in_order() -> str:
     return play.ends_well()
 
 
-def late_request() -> str:
-    """A joiner's request comes once more when it has left, and not everybody knows of that yet."""
-    play = Play("abz").together("ab")
+def _overheard(play: Play) -> list[JoinRequest]:
+    """Requests that are bound to a contact, as they pass by."""
     kept: list[JoinRequest] = []
 
     def overhear(sender: str, receiver: str, packet: GroupPacket) -> GroupPacket:
@@ -180,6 +179,13 @@ def late_request() -> str:
         return packet
 
     play.filter = overhear
+    return kept
+
+
+def late_request() -> str:
+    """A joiner's request comes once more when it has left, and not everybody knows of that yet."""
+    play = Play("abz").together("ab")
+    kept = _overheard(play)
     play.join("z")
     play.passes(3)
     play.cuts("ab")
@@ -193,14 +199,7 @@ def late_request() -> str:
 def very_late_request() -> str:
     """The same when everybody knows, and nobody speaks of the one who left any more."""
     play = Play("abz").together("ab")
-    kept: list[JoinRequest] = []
-
-    def overhear(sender: str, receiver: str, packet: GroupPacket) -> GroupPacket:
-        if isinstance(packet, JoinRequest) and packet.contact:
-            kept.append(packet)
-        return packet
-
-    play.filter = overhear
+    kept = _overheard(play)
     play.join("z")
     play.passes(3)
     play.leaves("z")

@@ -115,8 +115,24 @@ class Live(NamedTuple):
 def live(
     me: int, size: int, settings: LiveSettings, recorder: Recorder, log: OpLog, taken: int, now: int
 ) -> Live:
-    if settings.spread in TREES:
-        return _over_tree(me, size, settings, recorder, log, taken, now)
+    over = _over_tree if settings.spread in TREES else _over_mesh
+    made = over(me, size, settings, recorder, log, taken, now)
+    if settings.recovering:
+        made.replica.regain()
+    return made
+
+
+def _common(settings: LiveSettings) -> tuple[bool, int, HeraldSettings, int, Attic | None, int]:
+    """What a replica is given besides its parts, whatever carries its messages."""
+    return (
+        settings.stability, settings.inbox_max, settings.herald, SWEEP_EVERY, settings.attic,
+        settings.tags_max,
+    )  # fmt: skip
+
+
+def _over_mesh(
+    me: int, size: int, settings: LiveSettings, recorder: Recorder, log: OpLog, taken: int, now: int
+) -> Live:
     if settings.order not in DURABLE:
         raise UsageError(f"a live node orders by {' or '.join(DURABLE)}, not {settings.order!r}")
     if settings.spread != "mesh":
@@ -133,15 +149,8 @@ def live(
         log,
         taken,
         now,
-        settings.stability,
-        settings.inbox_max,
-        settings.herald,
-        SWEEP_EVERY,
-        settings.attic,
-        settings.tags_max,
+        *_common(settings),
     )
-    if settings.recovering:
-        replica.regain()
     return Live(replica, mesh, codec, kind.predecessors)
 
 
@@ -164,15 +173,8 @@ def _over_tree(
         history,
         taken,
         now,
-        settings.stability,
-        settings.inbox_max,
-        settings.herald,
-        SWEEP_EVERY,
-        settings.attic,
-        settings.tags_max,
+        *_common(settings),
     )
-    if settings.recovering:
-        replica.regain()
     return Live(replica, overlay, codec, kind.predecessors, overlay)
 
 
@@ -190,8 +192,6 @@ def _over_eco(me: int, size: int, settings: LiveSettings, recorder: Recorder, lo
     replica = EcoReplica(
         me, size, overlay, recorder, log, history, states, keeper, ttl_us, now, settings.inbox_max
     )
-    if settings.recovering:
-        replica.regain()
     return Live(replica, overlay, codec, STREAMED.predecessors, overlay, settings.ttl_us // 4)
 
 

@@ -2,13 +2,24 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
-from thence.core.errors import StorageError
+from thence.core.errors import StorageError, UsageError
 
 T = TypeVar("T")
 
 Ask = tuple[Sequence[bytes], asyncio.Future[list[T]]]
+
+STAMP_BYTES: Final = 32 << 10
+"""What a frame must have room for beside a payload: what is in the log must be able to travel."""
+
+
+def must_fit(payloads: Sequence[bytes], frame_bytes_max: int) -> None:
+    """`UsageError` for what no link could carry."""
+    most = frame_bytes_max - STAMP_BYTES
+    longest = max(map(len, payloads), default=0)
+    if longest > most:
+        raise UsageError(f"a payload of {longest} bytes: links carry up to {most}")
 
 
 class Asked(Generic[T]):

@@ -16,11 +16,9 @@ from json import dumps
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
-from thence.core.errors import StorageError, TraceError
+from thence.core.errors import StorageError
 from thence.core.groups import MARK, Place
-from thence.runtime.tracing import LiveTrace, file_stem, lines_backwards
+from thence.runtime.tracing import LiveTrace, file_stem, lines_backwards, read_line
 from thence.trace.lines import POSITION_BITS
 from thence.trace.recorder import CRASH, INSTALL, KINDS, LEAVE, RESTART, START
 
@@ -28,12 +26,6 @@ ENDS: Final = (KINDS[LEAVE], KINDS[CRASH])
 
 Key = tuple[int, str]
 """A kind, and whom its rows are about."""
-
-
-class _Line(msgspec.Struct):
-    kind: str
-    origin: str | None = None
-    seq: int | None = None
 
 
 class FileDiary:
@@ -188,7 +180,7 @@ def told(folder: Path, member: str) -> dict[Key, int]:
             with path.open("rb") as file:
                 for line in file:
                     if line.endswith(b"\n"):  # else a write was cut short: it is told again
-                        row = _read(path, line)
+                        row = read_line(path, line)
                         key = kinds.get(row.kind, -1), row.origin or ""
                         found[key] = max(found.get(key, 0), row.seq or 0)
         except OSError as error:
@@ -200,7 +192,7 @@ def has_ended(folder: Path, member: str) -> bool:
     """Is the last row of an incarnation one after which nothing comes?"""
     for path in reversed(_files_of(folder, member)):
         for line in lines_backwards(path):
-            return _read(path, line).kind in ENDS
+            return read_line(path, line).kind in ENDS
     return True  # it never wrote anything
 
 
@@ -217,13 +209,6 @@ def _files_of(folder: Path, member: str) -> list[Path]:
 def _boots(folder: Path, member: str) -> list[tuple[int, Path]]:
     own = re.compile(rf"{re.escape(file_stem(member))}-([0-9]+)\.jsonl")
     return [(int(match[1]), folder / name) for name in _names(folder) if (match := own.fullmatch(name))]
-
-
-def _read(path: Path, line: bytes) -> _Line:
-    try:
-        return msgspec.json.decode(line, type=_Line)
-    except msgspec.MsgspecError as error:
-        raise TraceError(f"{path}: a line that no node wrote: {line[:80]!r}") from error
 
 
 def _names(folder: Path) -> list[str]:

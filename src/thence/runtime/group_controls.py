@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from thence.core.errors import UsageError
 from thence.core.groups import Place, process_of
+from thence.runtime.asked import must_fit
 from thence.runtime.group_report import status_of
 from thence.runtime.instruments import Instruments
 from thence.runtime.load import Load, Loader
@@ -14,9 +15,6 @@ from thence.runtime.status import LoadStatus, Status
 if TYPE_CHECKING:
     from thence.runtime.group_driver import GroupDriver
     from thence.runtime.group_node import ChangingNode
-
-STAMP_BYTES: Final = 32 << 10
-"""What a frame must have room for beside a payload: what is in the log must be able to travel."""
 
 SAMPLES: Final = 1024
 """Own messages whose way to stability is being measured at most."""
@@ -42,10 +40,7 @@ class Controls:
         return place
 
     async def publish(self, payloads: Sequence[bytes]) -> list[Place]:
-        most = self._node.settings.links.frame_bytes_max - STAMP_BYTES
-        longest = max(map(len, payloads), default=0)
-        if longest > most:
-            raise UsageError(f"a payload of {longest} bytes: links carry up to {most}")
+        must_fit(payloads, self._node.settings.links.frame_bytes_max)
         at, places = self._node.now(), await self._driver.publish(payloads)
         if len(self._sent) < SAMPLES:
             self._sent.append((places[0], at))

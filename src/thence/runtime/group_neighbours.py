@@ -121,10 +121,7 @@ class Neighbours:
 
     def begin_anew(self, why: str) -> None:
         self._says.error("cannot write: broadcasts are refused, links begin anew", why=why)
-        for name, link in self._links.status().items():
-            if link.up and not link.cut:
-                self._links.cut(name)
-                self._links.mend(name)
+        self._links.begin_anew()
 
     def look_around(self) -> None:
         """Before a step is committed: links to whom it has made known."""
@@ -144,14 +141,4 @@ class Neighbours:
             self._links.dismiss(name)
 
     def fault(self, what: str, peer: str | None, delay_us: int) -> None:
-        links, names = self._links, list(self._links.status())
-        if peer is not None and peer not in names:
-            raise UsageError(f"{peer} is no peer of {self._settings.name}; there is {', '.join(names)}")
-        for name in names if peer is None else [peer]:
-            if what == "cut":
-                links.cut(name)
-            elif what == "slow":
-                links.slow(name, delay_us)
-            else:
-                links.slow(name, 0)
-                links.mend(name)
+        self._links.fault(what, peer, delay_us)

@@ -3,9 +3,12 @@
 import os
 from typing import TYPE_CHECKING, Final, Literal
 
+from msgspec.structs import replace
+
 from thence.core.groups import process_of
 from thence.runtime.peer import LinkStatus
-from thence.runtime.status import Faults, GroupStatus, LogStatus, MemberStatus, Status
+from thence.runtime.report import faults_of, linked, log_of
+from thence.runtime.status import GroupStatus, MemberStatus, Status
 
 if TYPE_CHECKING:
     from thence.replica.group_member import Member
@@ -35,13 +38,14 @@ def status_of(node: "ChangingNode") -> Status:
         unstable=unstable,
         oldest_unstable_s=(now - node.progress_at) / SECOND if unstable else None,
         holding_stability_back=_behind(member),
-        log=_log(node),
-        refusals=sum(link.refusals for link in links.values()),
-        faults=Faults(
-            allowed=node.settings.allow_faults,
-            cut=[name for name, link in links.items() if link.cut],
-            slow_ms={name: link.delay_us / 1000 for name, link in links.items() if link.delay_us},
+        log=log_of(
+            driver.log if driver else None,
+            node.settings.log.sync,
+            driver.trouble if driver else None,
+            driver.syncs if driver else 0,
         ),
+        refusals=sum(link.refusals for link in links.values()),
+        faults=faults_of(node.settings.allow_faults, links),
         load=node.controls.load_status(),
         clock=member.ledger.vector() if member else {},
         group=_group(node, member),
@@ -100,18 +104,10 @@ def _members(
             told.append(MemberStatus(name=name, address="", link="down", role=role, incarnation=incarnation))
             continue
         told.append(
-            MemberStatus(
-                name=name,
+            replace(
+                linked(name, link, now),
                 address=str(link.address) if link.address.host else "",
-                link="cut" if link.cut else "up" if link.up else "down",
-                since_s=(now - link.since_us) / SECOND,
                 lag=_lag(member, incarnation) if role in ("member", "suspect") else 0,
-                queued_bytes=link.queued_bytes,
-                reconnects=link.reconnects,
-                cut_offs=link.cut_offs,
-                refusals=link.refusals,
-                received_bytes=link.bytes_in,
-                sent_bytes=link.bytes_out,
                 role=role,
                 incarnation=incarnation,
             )
@@ -124,18 +120,3 @@ def _lag(member: "Member | None", other: str) -> int:
     if member is None:
         return 0
     return max(0, member.ledger.count(member.me) - member.ledger.row(other).get(member.me, 0))
-
-
-def _log(node: "ChangingNode") -> LogStatus:
-    log = node.driver.log if node.driver else None
-    trouble = node.driver.trouble if node.driver else None
-    return LogStatus(
-        bytes=log.size_bytes if log else 0,
-        head=log.head if log else 0,
-        tail=log.tail if log else 0,
-        durable=log.durable if log else 0,
-        sync=node.settings.log.sync,
-        trouble=None if trouble is None else str(trouble),
-        appended_bytes=log.appended_bytes if log else 0,
-        syncs=node.driver.syncs if node.driver else 0,
-    )

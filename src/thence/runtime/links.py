@@ -186,7 +186,28 @@ class Links:
     def status(self) -> dict[str, LinkStatus]:
         return {name: peer.status() for name, peer in sorted(self._peers.items())}
 
+    def begin_anew(self) -> None:
+        """Drop every link that is up, and make it again."""
+        for name, link in self.status().items():
+            if link.up and not link.cut:
+                self.cut(name)
+                self.mend(name)
+
     # Faults on request, for trials.
+
+    def fault(self, what: str, peer: str | None, delay_us: int) -> None:
+        """`cut`, `slow` or `mend` the link to a peer, or to all of them."""
+        names = sorted(self._peers)
+        if peer is not None and peer not in names:
+            raise UsageError(f"{peer} is no peer of {self._me.name}; there is {', '.join(names)}")
+        for name in names if peer is None else [peer]:
+            if what == "cut":
+                self.cut(name)
+            elif what == "slow":
+                self.slow(name, delay_us)
+            else:
+                self.slow(name, 0)
+                self.mend(name)
 
     def cut(self, peer: str) -> None:
         """As if the network between the two were gone: the link is dropped, none is made or accepted."""

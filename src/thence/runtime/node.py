@@ -24,6 +24,7 @@ from thence.replica.replica import Delivered
 from thence.runtime import recovering
 from thence.runtime import roster as rosters
 from thence.runtime.address import Address
+from thence.runtime.asked import must_fit
 from thence.runtime.attic import FileAttic
 from thence.runtime.control import ControlServer
 from thence.runtime.draining import drained
@@ -44,9 +45,6 @@ from thence.trace.lines import Lines
 from thence.trace.recorder import NoRecorder
 
 SECOND: Final = 1_000_000
-
-STAMP_BYTES: Final = 32 << 10
-"""What a frame must have room for beside a payload: what is in the log must be able to travel."""
 
 
 class Application(Protocol):
@@ -314,11 +312,8 @@ class Node:
 
     def begin_anew(self, why: str) -> None:
         self._says.error("cannot write: broadcasts are refused, links begin anew", why=why)
-        for name, link in self._links.status().items() if self._links else ():
-            if link.up and not link.cut:
-                assert self._links
-                self._links.cut(name)
-                self._links.mend(name)
+        if self._links is not None:
+            self._links.begin_anew()
 
     def stepped(self, now: int) -> None:
         stable = self.driver.replica.stable
@@ -344,10 +339,7 @@ class Node:
         return self.names[dot & ORIGIN_MASK], seq_of(dot)
 
     async def publish(self, payloads: Sequence[bytes]) -> list[Delivered]:
-        most = self.settings.links.frame_bytes_max - STAMP_BYTES
-        longest = max(map(len, payloads), default=0)
-        if longest > most:
-            raise UsageError(f"a payload of {longest} bytes: links carry up to {most}")
+        must_fit(payloads, self.settings.links.frame_bytes_max)
         at, delivered = self._clock(), await self.driver.publish(payloads)
         if self.settings.stability.enabled and len(self._sent_at) < SAMPLES:
             self._sent_at[delivered[0].message.dot] = at
@@ -358,17 +350,7 @@ class Node:
 
     def fault(self, what: str, peer: str | None, delay_us: int) -> None:
         assert self._links
-        names = [name for name in self.names if name != self.settings.name]
-        if peer is not None and peer not in names:
-            raise UsageError(f"{peer} is no peer of {self.settings.name}; there is {', '.join(names)}")
-        for name in names if peer is None else [peer]:
-            if what == "cut":
-                self._links.cut(name)
-            elif what == "slow":
-                self._links.slow(name, delay_us)
-            else:
-                self._links.slow(name, 0)
-                self._links.mend(name)
+        self._links.fault(what, peer, delay_us)
 
     def metrics(self) -> str:
         return self.instruments.render()

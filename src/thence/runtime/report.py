@@ -3,6 +3,10 @@
 import os
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
+from thence.core.errors import StorageError
+from thence.oplog.log import OpLog
 from thence.replica.live import Branch
 from thence.runtime.peer import LinkStatus
 from thence.runtime.status import Faults, LogStatus, MemberStatus, Status
@@ -34,13 +38,9 @@ def status_of(node: "Node") -> Status:
         unstable=unstable,
         oldest_unstable_s=(now - node.progress_at) / SECOND if unstable else None,
         holding_stability_back=[node.names[peer] for peer in driver.replica.silent()],
-        log=_log(node),
+        log=log_of(node.log, node.settings.log.sync, driver.trouble, driver.syncs),
         refusals=sum(link.refusals for link in links.values()),
-        faults=Faults(
-            allowed=node.settings.allow_faults,
-            cut=[name for name, link in links.items() if link.cut],
-            slow_ms={name: link.delay_us / 1000 for name, link in links.items() if link.delay_us},
-        ),
+        faults=faults_of(node.settings.allow_faults, links),
         load=node.load_status(),
         spread=node.settings.spread,
         root="" if tree is None else node.names[tree.root],
@@ -55,31 +55,50 @@ def _member(
     if link is None:
         return MemberStatus(name=name, address=str(node.settings.listen), link="me")
     progress = node.driver.mesh.progress(node.names.index(name))
+    told = linked(name, link, now)
+    return replace(
+        told,
+        link="idle" if told.link == "down" and node.driver.tree is not None else told.link,
+        lag=max(0, node.log.vector[node.me] - progress.acked),
+        branch=branch or "",
+    )
+
+
+def linked(name: str, link: LinkStatus, now: int) -> MemberStatus:
+    """A member as its link tells it."""
     return MemberStatus(
         name=name,
         address=str(link.address),
-        link="cut" if link.cut else "up" if link.up else "down" if node.driver.tree is None else "idle",
+        link="cut" if link.cut else "up" if link.up else "down",
         since_s=(now - link.since_us) / SECOND,
-        lag=max(0, node.log.vector[node.me] - progress.acked),
         queued_bytes=link.queued_bytes,
         reconnects=link.reconnects,
         cut_offs=link.cut_offs,
         refusals=link.refusals,
         received_bytes=link.bytes_in,
         sent_bytes=link.bytes_out,
-        branch=branch or "",
     )
 
 
-def _log(node: "Node") -> LogStatus:
-    log, trouble = node.log, node.driver.trouble
+def faults_of(allowed: bool, links: dict[str, LinkStatus]) -> Faults:
+    return Faults(
+        allowed=allowed,
+        cut=[name for name, link in links.items() if link.cut],
+        slow_ms={name: link.delay_us / 1000 for name, link in links.items() if link.delay_us},
+    )
+
+
+def log_of(log: OpLog | None, policy: str, trouble: StorageError | None, syncs: int) -> LogStatus:
+    why = None if trouble is None else str(trouble)
+    if log is None:
+        return LogStatus(bytes=0, head=0, tail=0, durable=0, sync=policy, trouble=why, syncs=syncs)
     return LogStatus(
         bytes=log.size_bytes,
         head=log.head,
         tail=log.tail,
         durable=log.durable,
-        sync=node.settings.log.sync,
-        trouble=None if trouble is None else str(trouble),
+        sync=policy,
+        trouble=why,
         appended_bytes=log.appended_bytes,
-        syncs=node.driver.syncs,
+        syncs=syncs,
     )

@@ -127,7 +127,7 @@ class Earlier(NamedTuple):
     """The message of the last `deliver` row since then."""
 
 
-class _Line(msgspec.Struct):
+class Line(msgspec.Struct):
     kind: str
     origin: str | None = None
     seq: int | None = None
@@ -160,26 +160,26 @@ def _begins(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             for line in file:
-                if b'start"' in line and line.endswith(b"\n") and _read(path, line).kind in BEGINNINGS:
+                if b'start"' in line and line.endswith(b"\n") and read_line(path, line).kind in BEGINNINGS:
                     return True
     except OSError as error:
         raise StorageError(f"cannot read {path}: {error.strerror}") from error
     return False
 
 
-def _last(files: list[tuple[int, Path]], kind: str) -> _Line | None:
+def _last(files: list[tuple[int, Path]], kind: str) -> Line | None:
     """The last row of a kind. It is looked for among bytes: only a line that may be it is decoded."""
     needle = f'"{kind}"'.encode()
     for _, path in reversed(files):
         for line in lines_backwards(path):
-            if needle in line and (row := _read(path, line)).kind == kind:
+            if needle in line and (row := read_line(path, line)).kind == kind:
                 return row
     return None
 
 
-def _read(path: Path, line: bytes) -> _Line:
+def read_line(path: Path, line: bytes) -> Line:
     try:
-        return msgspec.json.decode(line, type=_Line)
+        return msgspec.json.decode(line, type=Line)
     except msgspec.MsgspecError as error:
         raise TraceError(f"{path}: a line that no node wrote: {line[:80]!r}") from error
 

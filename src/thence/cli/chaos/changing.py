@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from thence.cli.chaos.changes import draw_changes, draw_changing_setup
 from thence.cli.chaos.churn import Churn
-from thence.cli.chaos.rest import LOOK_EVERY_S, TELL_EVERY_S, RestlessError, account, grown, lacking, memories
+from thence.cli.chaos.rest import account, await_none, grown, lacking, memories
 from thence.cli.chaos.rounds import GROWTH_BYTES, REST_S, Round, tell
 from thence.cli.chaos.tally import compare, program, read_acknowledged, read_tally
 from thence.core.errors import ThenceError
@@ -95,22 +95,17 @@ def await_one_view(
     told: Callable[[str], None],
 ) -> set[str]:
     """Wait for it. Returns the incarnations that the members know of, gone ones among them."""
-    begun = time.monotonic()
-    tell_at = begun + TELL_EVERY_S
-    while True:
+    known: set[str] = set()
+
+    def accounts() -> dict[str, str]:
         tidy()
         statuses = look()
-        accounts = restless(statuses)
-        if not accounts:
-            return set().union(*[status.clock for status in statuses.values()])
-        now = time.monotonic()
-        words = "; ".join([f"{name}: {what}" for name, what in accounts.items()])
-        if now - begun > patience_s:
-            raise RestlessError(f"not at rest after {patience_s:.0f} s: {words}")
-        if now > tell_at:
-            told(f"waiting: {words}")
-            tell_at = now + TELL_EVERY_S
-        time.sleep(LOOK_EVERY_S)
+        known.clear()
+        known.update(*[status.clock for status in statuses.values()])
+        return restless(statuses)
+
+    await_none(accounts, patience_s, told)
+    return known
 
 
 def restless(statuses: Mapping[str, Status]) -> dict[str, str]:

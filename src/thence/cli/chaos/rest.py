@@ -25,10 +25,18 @@ class RestlessError(ThenceError):
 
 
 def await_rest(cluster: Cluster, patience_s: float, tell: Callable[[str], None]) -> float:
-    """Wait for it; how long it took. What it waits for is told now and then."""
+    """Wait for it; how long it took."""
+    return await_none(lambda: _restless(cluster), patience_s, tell)
+
+
+def await_none(
+    look: Callable[[], Mapping[str, str]], patience_s: float, tell: Callable[[str], None]
+) -> float:
+    """Until no node has anything that keeps it from being at rest; how long it took. What it waits for is
+    told now and then."""
     begun = time.monotonic()
     tell_at = begun + TELL_EVERY_S
-    while accounts := _restless(cluster):
+    while accounts := look():
         now = time.monotonic()
         told = "; ".join([f"{name}: {what}" for name, what in accounts.items()])
         if now - begun > patience_s:
