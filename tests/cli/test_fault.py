@@ -153,7 +153,7 @@ def test_a_pause_with_an_end_ends_also_when_it_is_interrupted(
         until(lambda: stopped(child.pid))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("thence.cli.fault.time.sleep", interrupted)
+    monkeypatch.setattr("thence.cli.fault.sleep", interrupted)
     assert fault(tmp_path, "pause", "a", "--seconds", "5") == 130
     assert slept == [5]
     until(lambda: not stopped(child.pid))

@@ -115,7 +115,7 @@ def test_an_interrupt_ends_the_load_in_the_nodes_too(
     def interrupted(_: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("thence.cli.load.time.sleep", interrupted)
+    monkeypatch.setattr("thence.cli.load.sleep", interrupted)
     assert main(["load", "--data", str(tmp_path), "--rate", "1", "--seconds", "3600"]) == 130
     assert [node.loader.running for node in cluster.values() if node.loader] == [False, False, False]
 
@@ -134,7 +134,7 @@ def test_a_second_load_is_refused_and_the_first_goes_on(
         assert cluster["a"].loader.running
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("thence.cli.load.time.sleep", meanwhile)
+    monkeypatch.setattr("thence.cli.load.sleep", meanwhile)
     assert main(["load", "--data", str(tmp_path), "--rate", "1", "--seconds", "3600"]) == 130
     assert second == [2]
     assert "a load is running already" in capsys.readouterr().err

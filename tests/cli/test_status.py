@@ -145,7 +145,7 @@ def test_watching_ends_with_ctrl_c_and_that_is_no_failure(
         if len(waits) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("thence.cli.status.time.sleep", wait)
+    monkeypatch.setattr("thence.cli.status.sleep", wait)
     assert main(["status", str(tmp_path), "--watch", "--json"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len([json.loads(line) for line in lines]) == 3

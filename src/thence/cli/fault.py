@@ -9,9 +9,9 @@ the node's control.json, and no other that got its number since.
 """
 
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
+from time import sleep
 
 from thence.cli.console import out, working
 from thence.cli.nodes import node_folder, node_folders
@@ -56,7 +56,7 @@ def pause(folder: Path, name: str, seconds: float | None) -> int:
         return 0
     try:
         with working(f"{name} is paused for {seconds:g} s"):
-            time.sleep(seconds)
+            sleep(seconds)
     finally:
         _signal(control.file, signal.SIGCONT)
     out.print(f"{name} was paused for {seconds:g} s and goes on")

@@ -6,9 +6,9 @@ load everywhere before it ends the command.
 
 import json
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Final
 
 import msgspec
@@ -57,7 +57,7 @@ class Watched:
     def __init__(self, node: Control, load: Load) -> None:
         self.node: Final = node
         self._load: Final = load
-        self._heard = time.monotonic()
+        self._heard = monotonic()
         self.told = LoadStatus(running=True, sent=0, seconds=0.0, rate=load.rate)
 
     def look(self) -> None:
@@ -65,10 +65,10 @@ class Watched:
         or knows nothing of the load, has failed. The others go on."""
         try:
             told = self.node.status().load
-            self._heard = time.monotonic()
+            self._heard = monotonic()
             self.told = told or self._failed("it knows of no load: was it started again?")
         except NoAnswer as absence:
-            waits = absence.absence in ("silent", "paused") and time.monotonic() - self._heard < PATIENCE_S
+            waits = absence.absence in ("silent", "paused") and monotonic() - self._heard < PATIENCE_S
             self.told = self.told if waits else self._failed(str(absence))
         except ThenceError as error:
             self.told = self._failed(str(error))
@@ -88,7 +88,7 @@ def _wait(nodes: list[Control], load: Load, watcher: Counter) -> dict[str, LoadS
         watcher(sum(one.told.sent for one in watched), int(total) if total < 2**53 else 0)
         if not any(one.told.running for one in watched):
             return {one.node.name: one.told for one in watched}
-        time.sleep(LOOK_EVERY_S)
+        sleep(LOOK_EVERY_S)
 
 
 def _tell(ended: dict[str, LoadStatus]) -> None:

@@ -2,9 +2,9 @@
 
 import json
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Final
 
 import msgspec
@@ -80,10 +80,10 @@ def _watch(folder: Path, as_json: bool, every_s: float) -> int:
 def _glances(folder: Path, every_s: float) -> Iterator[tuple[list[Seen], list[Seen], float]]:
     """What is seen now, what was seen before, and how long ago that was."""
     before: list[Seen] = []
-    last = due = time.monotonic()
+    last = due = monotonic()
     while True:
-        seen, now = look(node_folders(folder)), time.monotonic()
+        seen, now = look(node_folders(folder)), monotonic()
         yield seen, before, now - last
         before, last = seen, now
         due = max(due + every_s, now)
-        time.sleep(max(0.0, due - time.monotonic()))
+        sleep(max(0.0, due - monotonic()))
