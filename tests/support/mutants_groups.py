@@ -4,7 +4,8 @@ The numbers are those of a list of forty-two that any such protocol should be tr
 no harm here and are not planted. 17, messages for another incarnation of the process are taken: whatever a
 member of the own side sends is good for any incarnation, since it was delivered there before it flushed
 anybody. 29, leavers are not served: whoever stays tells them that they may go, and so does whoever leaves at
-the same time. To these come bugs of how history ends (p) and of session links (s).
+the same time. To these come bugs of how history ends (p), of session links (s) and of those who are the
+last to leave a side (l).
 
 Each is an edit of one or more modules. Unlike other mutants they are not taken out of their module but put to
 work: while one is planted, every module of the project that uses something of the edited ones uses the edited
@@ -294,4 +295,19 @@ SESSIONS = [
 ]  # fmt: skip
 """Bugs of what flows over session links."""
 
-MUTANTS = STABILITY + CUT + PROGRESS + HISTORY + HISTORY_ENDS + SESSIONS
+LEAVERS = [
+    of("l1: a leaver waits for a side that is not there", "leaver_is_deserted",
+       (NODE, "if (strange or diverged) and (not view.leaving or member.deserted(now)):",
+        "if (strange or diverged) and not view.leaving:")),
+    of("l2: others are to return to one who leaves", "leaver_is_deserted",
+       (NODE, "members = () if member.view.leaving else tuple", "members = tuple")),
+    of("l3: who leaves behind nobody leaves in order", "side_leaves_at_once",
+       (NODE, "if member.left_for_good and not self._is_alone(member):", "if member.left_for_good:")),
+    of("l4: those who leave at once let each other go", "side_leaves_at_once",
+       (NODE, "        if not (member.view.leaving and self._is_alone(member)):\n", "        if True:\n")),
+    of("l5: who came back without its disk is missed for ever", "all_leave_after_a_disk_was_lost",
+       (VIEW, 'if not self.knows_later(f"{process_of(m)}~{number_of(m) + 1}")]', "]")),
+]  # fmt: skip
+"""Bugs of how the last ones of a side leave."""
+
+MUTANTS = STABILITY + CUT + PROGRESS + HISTORY + HISTORY_ENDS + SESSIONS + LEAVERS

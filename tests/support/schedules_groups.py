@@ -546,6 +546,58 @@ def leaver_is_abandoned() -> str:
     return play.not_out("c") or play.ends_well()
 
 
+def leaver_is_deserted() -> str:
+    """c and d have evicted a, and d is dead. c leaves; a, which has evicted d, is a side that is no larger
+    than c's: c must not wait for d until its patience ends."""
+    play = Play("acd", air=Air(jitter_us=0, links=True)).together("acd")
+    play.cuts("ca", "da")
+    play.evicts("c", "a")
+    play.passes(2)
+    play.crash("d")
+    play.processes["d"].dead = True
+    play.send("c")
+    play.leaves("c")
+    play.evicts("a", "d")
+    play.passes(2)
+    play.heals()
+    play.passes(20)
+    if len(play.processes["a"].application.applied) != 1:
+        return "what c had sent is lost"
+    return play.not_out("c") or play.ends_well()
+
+
+def side_leaves_at_once() -> str:
+    """c and d have evicted a, and leave at the same time: each has the other's leave, and nobody who stays
+    has what they had acknowledged."""
+    play = Play("acd", air=Air(jitter_us=0, links=True)).together("acd")
+    play.cuts("ca", "da")
+    play.evicts("c", "a")
+    play.passes(2)
+    play.send("c")
+    play.leaves("c")
+    play.leaves("d")
+    play.passes(2)
+    play.heals()
+    play.passes(20)
+    if len(play.processes["a"].application.applied) != 1:
+        return "what c had sent is lost"
+    return play.not_out("cd") or play.ends_well()
+
+
+def all_leave_after_a_disk_was_lost() -> str:
+    """b has come back without its disk. What it was before is named for ever, but nobody waits for it when
+    all leave."""
+    play = Play("abc").together("abc")
+    play.lose_disk("b")
+    play.boot("b")
+    play.join("b")
+    play.passes(5)
+    for name in "abc":
+        play.leaves(name)
+    play.passes(10)
+    return play.not_out("abc") or play.ends_well()
+
+
 SCHEDULES: dict[str, Callable[[], str]] = {
     schedule.__name__: schedule
     for schedule in (
@@ -555,6 +607,7 @@ SCHEDULES: dict[str, Callable[[], str]] = {
         waits_for_the_leaver, leaves_and_comes_back, crash_and_eviction, last_words,
         cut_off_from_each_other, split_brain, large_state, slow_joiner, joiner_dies,
         names_in_another_order, leaves_before_it_has_heard, leaves_alone, leaves_with_the_better_side,
-        leaver_is_abandoned,
+        leaver_is_abandoned, leaver_is_deserted, side_leaves_at_once,
+        all_leave_after_a_disk_was_lost,
     )
 }  # fmt: skip

@@ -101,6 +101,11 @@ class GroupView:
     def evicted(self) -> list[str]:
         return [member for member, final in self.gone.items() if final.evicted]
 
+    def missed(self) -> list[str]:
+        """Whoever the group went on without, and may yet come back: nobody has heard of its process since."""
+        lost = sorted(self.suspects | self.strangers)
+        return [m for m in lost if not self.knows_later(f"{process_of(m)}~{number_of(m) + 1}")]
+
     def owed(self) -> list[str]:
         """Suspects that this member has not flushed: it must say so before anything else happens."""
         if self.leaving:

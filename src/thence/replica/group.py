@@ -306,7 +306,7 @@ class GroupNode:
         final = view.gone.get(source)
         if final is not None and not final.evicted:
             if packet.running.member == source:
-                self._send(source, Farewell(member.me, source, final.last))
+                self._bid_farewell(member, source, final.last)
             return
         if source in view.past:
             self._late(member, packet)
@@ -314,7 +314,7 @@ class GroupNode:
         member.receipt(packet, now)
         diverged = any(packet.counts.get(name, 0) > gone.last for name, gone in view.gone.items())
         strange = source in view.suspects or source in view.strangers
-        if (not view.leaving or self._is_abandoned(member)) and (strange or diverged):
+        if (strange or diverged) and (not view.leaving or member.deserted(now)):
             self._send(source, self._notice_for(member, source))
 
     def _late(self, member: Member, packet: Receipt) -> None:
@@ -322,19 +322,25 @@ class GroupNode:
         somebody was told that it would not come back."""
         source = packet.source
         if packet.running.member == source:
-            self._send(source, Farewell(member.me, source, ALL))
+            self._bid_farewell(member, source, ALL)
             if not member.view.leaving:
                 self._send(source, Notice(member.me, source, tuple(sorted(self._side(member))), ALL))
 
+    def _bid_farewell(self, member: Member, leaver: str, final: int) -> None:
+        """Rule 14; not by somebody who leaves as well and finds nobody to leave anything to."""
+        if not (member.view.leaving and self._is_alone(member)):
+            self._send(leaver, Farewell(member.me, leaver, final))
+
     def _notice_for(self, member: Member, target: str) -> Notice:
-        """Rule 20."""
+        """Rule 20; one who leaves names nobody: there is nobody to return to."""
         final = member.view.gone.get(target)
-        return Notice(member.me, target, tuple(sorted(self._side(member))), final.last if final else 0)
+        members = () if member.view.leaving else tuple(sorted(self._side(member)))
+        return Notice(member.me, target, members, final.last if final else 0)
 
     def _side(self, member: Member) -> set[str]:
         """Who is with this member, as far as it knows. Those who have evicted it do not count, or two sides
         that overlap would both take themselves for the larger one, and members go to and fro for ever."""
-        return (member.view.side - self._against - member.abandoned_by) | {member.me}
+        return (member.view.side - self._against) | {member.me}
 
     def _asked(self, member: Member, request: JoinRequest, now: int) -> None:
         """Rules 8, 9 and 22, from the contact's side."""
@@ -359,7 +365,7 @@ class GroupNode:
         if view.leaving:
             if notice.final >= view.leaving:
                 self._exit(now, unclean=False)
-            else:
+            elif notice.members:  # else it leaves as well
                 self._return(notice.source, now)
             return
         theirs = set(notice.members)
@@ -445,7 +451,7 @@ class GroupNode:
         member.sweep(now)
         member.carry(now)
         self._leave_if_due(now)
-        if member.left_for_good:
+        if member.left_for_good and not self._is_alone(member):
             self._exit(now, unclean=False)
 
     def _leave_if_due(self, now: int) -> None:
@@ -463,12 +469,8 @@ class GroupNode:
         self._leave_until = now + self._settings.leave_timeout_us
 
     def _is_alone(self, member: Member) -> bool:
-        return member.view.side == {member.me} and bool(member.view.suspects or member.view.strangers)
-
-    def _is_abandoned(self, member: Member) -> bool:
-        """A leaver whose side has all gone over to another: nobody there will ever have its leave, and who
-        was evicted must hear of it."""
-        return bool(member.abandoned_by) and member.view.side <= member.abandoned_by
+        """Nobody else stays on its side, and somebody may come back who lacks what this side had."""
+        return member.view.side <= {member.me} and bool(member.view.missed())
 
     def _exit(self, now: int, unclean: bool) -> None:
         member = self.member

@@ -277,6 +277,12 @@ class Member:
             self.abandoned_by.update(dead if self.view.leaving else ())
             self.suspect(dead, now)
 
+    def deserted(self, now: int) -> bool:
+        """Of a leaver: does nobody of its side run any more, or can nobody be heard? Then its leave will be
+        stable late or never, and who was evicted must hear of it."""
+        others = sorted(self.view.side - self.abandoned_by)
+        return len(self._peers.silent(others, now - self._settings.unheard_us, now)) == len(others)
+
     def carry(self, now: int) -> None:
         """Rules 23 and 25: send again what the group never had, and say when that was all."""
         for carried in [] if self.view.leaving else self.carrying.due():
