@@ -13,7 +13,7 @@ from support.open_nodes import Group, delivered, run, stable, until
 
 import thence
 from thence.core.errors import StorageError, UsageError
-from thence.runtime import driver as drivers
+from thence.runtime import trouble
 from thence.runtime.application import Delivered
 
 
@@ -333,7 +333,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_disk_refuses_broadcasts_until_there_is_room_and_nothing_is_lost(
     tmp_path: Path, disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drivers, "PROBE_EVERY_S", 0.01)
+    monkeypatch.setattr(trouble, "PROBE_EVERY_S", 0.01)
 
     async def test() -> None:
         group = Group(tmp_path, ["a", "b"])

@@ -15,8 +15,8 @@ import thence
 from thence import StorageError, UsageError
 from thence.cli.main import main
 from thence.core.groups import number_of
+from thence.runtime import checkpoints, trouble
 from thence.runtime import folder as folders
-from thence.runtime import group_driver
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_disk_refuses_broadcasts_until_there_is_room_and_nothing_is_lost(
     tmp_path: Path, disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(group_driver, "PROBE_EVERY_S", 0.01)
+    monkeypatch.setattr(trouble, "PROBE_EVERY_S", 0.01)
 
     async def story() -> None:
         group = Changing(tmp_path, "ab", {"a": disk / "a"})
@@ -191,8 +191,8 @@ def test_after_a_power_cut_one_goes_on_alone_if_nobody_else_ever_answers(
 def test_a_member_writes_itself_down_and_its_log_stays_short(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sync: str
 ) -> None:
-    monkeypatch.setattr(group_driver, "CHECKPOINT_BYTES", 4096)
-    monkeypatch.setattr(group_driver, "CHECKPOINT_EVERY_US", 1)
+    monkeypatch.setattr(checkpoints, "CHECKPOINT_BYTES", 4096)
+    monkeypatch.setattr(checkpoints, "CHECKPOINT_EVERY_US", 1)
     group = Changing(tmp_path, "ab")
     group.trace = tmp_path / "trace"
     books = {name: Journal() for name in "ab"}

@@ -7,12 +7,12 @@ from support.driven import Bench, rounds, run, until
 
 from thence.core.errors import PeerError, StorageError, UsageError
 from thence.core.machine import Ack
-from thence.runtime import driver as drivers
+from thence.runtime import trouble
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drivers, "PROBE_EVERY_S", 0.002)
+    monkeypatch.setattr(trouble, "PROBE_EVERY_S", 0.002)
 
 
 def before(journal: list[str], *events: str) -> None:
@@ -368,7 +368,7 @@ def test_samples_of_latency_are_of_what_is_new() -> None:
     async def test() -> None:
         bench = Bench()
         observed: list[int] = []
-        bench.driver.on_delivery = observed.append
+        bench.driver.arrivals.tell = observed.append
         bench.connect(1)
         theirs = bench.message(1, b"theirs")
         bench.receive(1, theirs)
@@ -376,7 +376,7 @@ def test_samples_of_latency_are_of_what_is_new() -> None:
             bench.receive(1, theirs)
         await rounds()
         assert observed == [0]
-        assert not bench.driver._arrived
+        assert not bench.driver.arrivals.at
         await bench.driver.close()
 
     run(test)

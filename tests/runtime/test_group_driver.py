@@ -18,7 +18,7 @@ from thence.oplog.settings import Settings
 from thence.replica.group import GroupNode
 from thence.replica.group_parts import Operation
 from thence.replica.group_settings import GroupSettings
-from thence.runtime import group_driver
+from thence.runtime import trouble
 from thence.runtime.diaries import Diaries
 from thence.runtime.files import DiskFiles
 from thence.runtime.folder import DataFolder
@@ -175,7 +175,7 @@ def test_under_the_weaker_policies_a_commit_is_enough(tmp_path: Path) -> None:
 def test_a_step_that_cannot_be_written_never_was_and_the_next_gets_its_dot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(group_driver, "PROBE_EVERY_S", 0.001)
+    monkeypatch.setattr(trouble, "PROBE_EVERY_S", 0.001)
     write = DiskFiles.write
 
     def full(files: DiskFiles, name: str, offset: int, data: bytes | bytearray) -> None:

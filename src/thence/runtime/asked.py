@@ -10,6 +10,9 @@ T = TypeVar("T")
 
 Ask = tuple[Sequence[bytes], asyncio.Future[list[T]]]
 
+Answer = tuple[asyncio.Future[list[T]], list[T]]
+"""Whoever asked for a broadcast, and what became of it."""
+
 STAMP_BYTES: Final = 32 << 10
 """What a frame must have room for beside a payload: what is in the log must be able to travel."""
 

@@ -18,7 +18,7 @@ from typing import Final
 
 from thence.core.errors import StorageError
 from thence.core.groups import MARK, Place
-from thence.runtime.tracing import LiveTrace, file_stem, lines_backwards, read_line
+from thence.runtime.tracing import LiveTrace, Rows, file_stem, lines_backwards, read_line
 from thence.trace.lines import POSITION_BITS
 from thence.trace.recorder import CRASH, INSTALL, KINDS, LEAVE, RESTART, START
 
@@ -93,9 +93,6 @@ class FileDiary:
         self._rows.clear()
         self._undo.clear()
         self._mute = not self._told
-
-
-Rows = list[tuple[LiveTrace, bytes]]
 
 
 class Diaries:

@@ -6,8 +6,8 @@ nothing more, and gets what comes from the log, at its own pace, once it has tak
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
 
 from thence.core.machine import Effect
 from thence.replica.live import Live
@@ -22,25 +22,34 @@ LITTLE_BYTES: Final = 1 << 18
 LOOK_S: Final = 0.01
 
 
+class Outlet(Protocol):
+    def send(self, peer: int, packets: Sequence[bytes]) -> None: ...
+
+    def queued(self, peer: int) -> int:
+        """Bytes that wait to be sent to it."""
+        ...
+
+
 class Easing:
     def __init__(
         self,
         live: Live,
-        queued: Callable[[int], int],
+        outlet: Outlet,
         step: Callable[[list[Effect], int], None],
         clock: Clock,
     ) -> None:
-        """`queued`: bytes that wait for a peer. `step`: what to do with effects."""
+        """`step`: what to do with effects."""
         self._live: Final = live
-        self._queued: Final = queued
+        self._outlet: Final = outlet
+        self._queued: Final = outlet.queued
         self._step: Final = step
         self._clock: Final = clock
         self._held: dict[int, None] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    def sent(self, peer: int) -> None:
-        """Something was sent to it."""
-        if self._live.overlay is not None and self._queued(peer) > MUCH_BYTES:
+    def send(self, peer: int, packets: Sequence[bytes]) -> None:
+        self._outlet.send(peer, packets)
+        if self._queued(peer) > MUCH_BYTES:
             self._live.hold(peer)
             self._held[peer] = None
             self._look_later()

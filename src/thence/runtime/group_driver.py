@@ -10,32 +10,26 @@ a sync fails, or something that cannot happen does, the node must end: `broken`.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
-from thence.core.errors import PeerError, StorageError, ThenceError, UsageError
+from thence.core.errors import PeerError, StorageError, UsageError
 from thence.core.group_codec import decode, encode
 from thence.core.groups import GroupPacket, Piece, Place
-from thence.core.machine import Wake
+from thence.core.machine import LinkEffect, Wake
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
 from thence.replica.group import NEVER, GroupNode
-from thence.runtime.asked import Asked, refuse, refused
-from thence.runtime.diaries import Diaries, Rows
-from thence.runtime.files import DiskFiles
+from thence.runtime.alarm import Alarm
+from thence.runtime.asked import Answer, Asked, refuse, refused
+from thence.runtime.checkpoints import Checkpoints
+from thence.runtime.consequences import Consequences, Step
+from thence.runtime.diaries import Diaries
 from thence.runtime.pacing import Clock
 from thence.runtime.shelf import DiskShelf
-
-PROBE_EVERY_S: Final = 1.0
-"""How often a full disk is tried again."""
-
-CHECKPOINT_BYTES: Final = 8 << 20
-"""Of log since the last one: a restart reads that again in well under a second."""
-
-CHECKPOINT_EVERY_US: Final = 10_000_000
-"""At most so often: it writes down everything that is not stable."""
+from thence.runtime.syncing import Syncing
+from thence.runtime.trouble import Trouble
 
 
 class Outlet(Protocol):
@@ -60,18 +54,8 @@ class Sink(Protocol):
         ...
 
 
-Answer = tuple["asyncio.Future[list[Place]]", list[Place]]
-"""Whoever asked for a broadcast, and what became of it."""
-
-
-class _Leaving(NamedTuple):
-    """What may leave once `log` is durable up to a position."""
-
-    log: OpLog | None
-    position: int
-    rows: Rows
-    packets: dict[str, list[bytes]]
-    answers: Sequence["Answer"]
+def _no_wishes(wishes: Sequence[LinkEffect]) -> None:
+    """Whoever is a member has links to all others."""
 
 
 class GroupDriver:
@@ -94,32 +78,40 @@ class GroupDriver:
         self._outlet: Final = outlet
         self._sink: Final = sink
         self._clock: Final = clock
-        self._syncer: Final = syncer
-        self._always: Final = always
         self._loop: Final = asyncio.get_running_loop()
-        self._held: deque[_Leaving] = deque()
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = NEVER
+        self._consequences: Final = Consequences[str, Place](
+            always, lambda: self.log, outlet.send, _no_wishes
+        )
+        self._alarm: Final = Alarm(clock, self._wake)
         self._log_wake_at = NEVER
         self._settling: asyncio.Handle | None = None
         self._asked: Final = Asked[Place](self._loop)
-        self._syncing: set[asyncio.Task[None]] = set()
-        self._probing: asyncio.TimerHandle | None = None
-        self._checkpoint_at = clock() + CHECKPOINT_EVERY_US
-        self._checkpointed: tuple[OpLog | None, int] = (None, 0)
-        self.trouble: StorageError | None = None
-        """Why nothing is written at present."""
-        self.broken: asyncio.Future[StorageError] = self._loop.create_future()
-        """Done when nothing ever will be."""
+        # A log that does not count is of an incarnation that was replaced, or was opened anew.
+        self._syncing: Final = Syncing(syncer, clock, lambda log: log is self.log, self._synced, self._break)
+        self._checkpoints: Final = Checkpoints(clock())
+        self._disk: Final = Trouble(self._probe)
         self.bug: Exception | None = None
         """Why, if it is nobody's fault but ours."""
         self.on_delivery: Callable[[int], None] = lambda _: None
         self._sample: tuple[int, int] | None = None
         """When something arrived, and how much will have been taken when that is."""
-        self.syncs = 0
         self.sent = 0
         self.taken = 0
         self.node = node
+
+    @property
+    def trouble(self) -> StorageError | None:
+        """Why nothing is written at present."""
+        return self._disk.why
+
+    @property
+    def broken(self) -> "asyncio.Future[StorageError]":
+        """Done when nothing ever will be."""
+        return self._disk.broken
+
+    @property
+    def syncs(self) -> int:
+        return self._syncing.count
 
     def start(self) -> None:
         """What the process wanted when it was made."""
@@ -141,7 +133,7 @@ class GroupDriver:
     def packets(self, process: str, packets: list[bytes], now: int) -> None:
         """All packets of one read. What came before garbage counts; then `PeerError`."""
         del process
-        if self.trouble is not None:
+        if self._disk.why is not None:
             return  # the link is about to go down, and all of this comes again
         garbage: PeerError | None = None
         try:
@@ -164,7 +156,7 @@ class GroupDriver:
         if isinstance(packet, Piece):
             # It may replace the incarnation, and whatever the old one did belongs into the old one's log.
             self._finish(now)
-            if self.trouble is not None:
+            if self._disk.why is not None:
                 return False
         self.node.receive(packet, now)
         if isinstance(packet, Piece):
@@ -173,8 +165,8 @@ class GroupDriver:
 
     def call(self, asked: Callable[[GroupNode, int], object]) -> None:
         """Something that a person or a program asks of the process. `UsageError` if it makes no sense."""
-        if self.trouble is not None:
-            raise refused(self.trouble)
+        if self._disk.why is not None:
+            raise refused(self._disk.why)
         now = self._clock()
         try:
             asked(self.node, now)
@@ -182,12 +174,12 @@ class GroupDriver:
             raise  # it was refused before anything was done
         except Exception as error:
             self._failed(error)
-            raise refused(self.trouble or StorageError(str(error))) from error
+            raise refused(self._disk.why or StorageError(str(error))) from error
         self._finish(now)
 
     def publish(self, payloads: Sequence[bytes]) -> "asyncio.Future[list[Place]]":
         """Broadcast these. All that is asked for before the loop comes round goes into one commit."""
-        why = refused(self.trouble) if self.trouble is not None else None
+        why = refused(self._disk.why) if self._disk.why is not None else None
         if why is None:
             self._settle_soon()
         return self._asked.add(payloads, why)
@@ -196,8 +188,8 @@ class GroupDriver:
         """The application takes the next message. It may be told of it when the future is done: then it is
         certain that it will not come again. `StorageError`: it was not taken."""
         future: asyncio.Future[list[Place]] = self._loop.create_future()
-        if self.trouble is not None:
-            future.set_exception(refused(self.trouble))
+        if self._disk.why is not None:
+            future.set_exception(refused(self._disk.why))
             return future
         now = self._clock()
         try:
@@ -224,11 +216,11 @@ class GroupDriver:
     def _settle(self) -> None:
         """Everything that was put off until the loop came round."""
         self._settling = None
-        if self.trouble is not None:
+        if self._disk.why is not None:
             return
         now = self._clock()
         batch = self._asked.take()
-        answers: list[Answer] = []
+        answers: list[Answer[Place]] = []
         try:
             for payloads, future in batch:
                 try:
@@ -245,7 +237,7 @@ class GroupDriver:
         self._finish(now, answers)
 
     def _step(self, act: Callable[[GroupNode, int], object]) -> None:
-        if self.trouble is not None:
+        if self._disk.why is not None:
             return
         now = self._clock()
         try:
@@ -255,10 +247,10 @@ class GroupDriver:
             return
         self._finish(now)
 
-    def _finish(self, now: int, answers: Sequence[Answer] = ()) -> None:
+    def _finish(self, now: int, answers: Sequence[Answer[Place]] = ()) -> None:
         """A step has been taken: write it down, then let it have its consequences."""
-        if self.trouble is not None:
-            refuse([future for future, _ in answers], refused(self.trouble))
+        if self._disk.why is not None:
+            refuse([future for future, _ in answers], refused(self._disk.why))
             return
         try:
             self._sink.taking(now)
@@ -275,11 +267,11 @@ class GroupDriver:
             return
         packets = self._encoded()
         if packets or answers or rows:
-            self._held.append(_Leaving(log, log.tail if log else 0, rows, packets, answers))
-            self._leave()
+            self._consequences.add(Step(log, log.tail if log else 0, rows, packets, answers))
+            self._follow()
         self._plan()
         self._sink.stepped(now)
-        if self.trouble is None and now >= self._checkpoint_at:
+        if self._disk.why is None and self._checkpoints.look(now):
             self._checkpoint(now)
 
     def _encoded(self) -> dict[str, list[bytes]]:
@@ -294,52 +286,23 @@ class GroupDriver:
         posts.clear()
         return packets
 
-    def _leave(self) -> None:
-        """In order, and nothing while rows of an earlier step could not be written."""
+    def _follow(self) -> None:
         if self._diaries.waiting:
-            return
-        held = self._held
-        while held and self._may_leave(held[0]):
-            leaving = held.popleft()
-            try:
-                for place, (trace, data) in enumerate(leaving.rows):
-                    left = leaving.rows[place + 1 :]
-                    trace.write(data)
-            except StorageError as error:  # the trace keeps what it was given
-                held.appendleft(leaving._replace(rows=left))
-                self._failed(error)
-                return
-            try:
-                for process, packets in leaving.packets.items():
-                    self._outlet.send(process, packets)
-            except Exception as error:
-                held.appendleft(leaving._replace(rows=[], packets={}))
-                self._failed(error)
-                return
-            for future, places in leaving.answers:
-                if not future.done():
-                    future.set_result(places)
-
-    def _may_leave(self, leaving: _Leaving) -> bool:
-        """An incarnation that was replaced never comes back: what it said needs no log any more."""
-        if not self._always or leaving.log is None or leaving.log is not self.log:
-            return True
-        return leaving.position <= leaving.log.durable
+            return  # rows of an earlier step
+        try:
+            self._consequences.follow()
+        except Exception as error:
+            self._failed(error)
 
     # Time
 
     def _plan(self) -> None:
         at = min(self.node.wake_at, self._log_wake_at)
-        if at == NEVER or (self._timer is not None and self._timer_at <= at):
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_at = at
-        self._timer = self._loop.call_later(max(0, at - self._clock()) / 1e6, self._wake)
+        if at != NEVER:
+            self._alarm.set(at)
 
     def _wake(self) -> None:
-        self._timer = None
-        if self.trouble is not None:
+        if self._disk.why is not None:
             return
         now = self._clock()
         log = self.log
@@ -357,17 +320,16 @@ class GroupDriver:
 
     def _checkpoint(self, now: int) -> None:
         """Shorten the way back after a restart, if the log has grown enough to be worth it."""
-        self._checkpoint_at = now + CHECKPOINT_EVERY_US
-        log, (before, size) = self.log, self._checkpointed
+        log, waiting = self.log, self._consequences
         try:
             self._shelf.catch_up()
-            if log is None or log.appended_bytes - (size if log is before else 0) < CHECKPOINT_BYTES:
+            if log is None or not self._checkpoints.wanted(log):
                 return
-            if self._held:
+            if waiting:
                 log.sync(now)  # what the log forgets cannot be added to a trace later: rows first
-                self._leave()
-            if self.trouble is None and not self._held and self.node.checkpoint(now):
-                self._checkpointed = log, log.appended_bytes
+                self._follow()
+            if self._disk.why is None and not waiting and self.node.checkpoint(now):
+                self._checkpoints.made(log)
         except Exception as error:
             self._failed(error)
 
@@ -378,27 +340,14 @@ class GroupDriver:
             if isinstance(effect, Wake):
                 self._log_wake_at = min(self._log_wake_at, effect.at)
                 continue
-            task = self._loop.create_task(self._sync(log, self._shelf.files(self.node.number), effect))
-            self._syncing.add(task)
-            task.add_done_callback(self._syncing.discard)
+            self._syncing.begin(log, self._shelf.files(self.node.number), effect)
 
-    async def _sync(self, log: OpLog, files: DiskFiles, sync: Sync) -> None:
-        try:
-            await self._loop.run_in_executor(self._syncer, files.sync, sync.file)
-        except ThenceError as error:
-            if log is not self.log:
-                return  # of an incarnation that was replaced, or a log that was opened anew
-            why = StorageError(str(error))
-            log.sync_failed(sync, why, self._clock())
-            if log.durable < sync.position:
-                self._break(why)
+    def _synced(self, log: OpLog, sync: Sync) -> None:
+        if self._disk.why is not None:
             return
-        if log is not self.log or self.trouble is not None:
-            return
-        self.syncs += 1
         now = self._clock()
         self._log_effects(log, log.synced(sync, now))
-        self._leave()
+        self._follow()
         self._plan()
         self._sink.stepped(now)
 
@@ -413,71 +362,58 @@ class GroupDriver:
         if self.log is not None and self.log.broken is not None:
             self._break(error)
             return
-        self.trouble = error
+        self._disk.begin(error)
         self._diaries.take_back()
         self.node.posts.clear()
-        # What is committed reaches the others when links are back, and its answers wait for the disk.
-        self._held = deque([held._replace(packets={}) for held in self._held])
+        self._consequences.cut_off()
         self._asked.refuse(refused(error))
         self._outlet.begin_anew(str(error))
-        self._probe_later()
-
-    def _probe_later(self) -> None:
-        if self._probing is None:
-            self._probing = self._loop.call_later(PROBE_EVERY_S, self._probe)
 
     def _probe(self) -> None:
         """Is there room again? Then begin anew, from the disk."""
-        self._probing = None
-        if self.broken.done():
-            return
         try:
             self._diaries.write_waiting()
             self._shelf.let_go()
             node = self._make(self._clock())
         except StorageError as error:
-            self.trouble = error
+            self._disk.begin(error)
             self._diaries.take_back()
-            self._probe_later()
             return
         except Exception as error:
             self._failed(error)
             return
         self.node = node
-        self.trouble = None
-        self._leave()
+        self._disk.why = None
+        self._follow()
         self._finish(self._clock())
 
     def _break(self, error: StorageError, bug: Exception | None = None) -> None:
-        self.trouble = error
+        self._disk.last(error)
         self.bug = self.bug or bug
         self._diaries.take_back()
         self._give_up(refused(error))
         self._outlet.begin_anew(str(error))
-        if not self.broken.done():
-            self.broken.set_result(error)
 
     def _give_up(self, error: StorageError) -> None:
-        refuse([future for held in self._held for future, _ in held.answers], error)
-        self._held.clear()
+        self._consequences.refuse(error)
         self._asked.refuse(error)
 
     async def close(self) -> bool:
         """Everything committed and synced that can be; no timer or task is left. Whether that went well."""
-        if self.trouble is None:
+        if self._disk.why is None:
             self._settle()
-        while self._syncing:  # one may ask for another
-            await asyncio.wait(list(self._syncing))
-        for timer in (self._timer, self._probing, self._settling):
-            if timer is not None:
-                timer.cancel()
+        await self._syncing.over()
+        self._disk.close()
+        self._alarm.close()
+        if self._settling is not None:
+            self._settling.cancel()
         well = self.trouble is None
         try:
             if well and self.log is not None:
                 self.log.close(self._clock())
             if well:
-                self._leave()
+                self._follow()
         finally:
             self._give_up(StorageError("the node was closed before it was certain that this is written"))
-            self.trouble = self.trouble or StorageError("this node is closed")
+            self._disk.why = self._disk.why or StorageError("this node is closed")
         return well

@@ -24,11 +24,12 @@ from thence.replica.replica import Delivered
 from thence.runtime import recovering
 from thence.runtime import roster as rosters
 from thence.runtime.address import Address
+from thence.runtime.arrivals import SAMPLES
 from thence.runtime.asked import must_fit
 from thence.runtime.attic import FileAttic
 from thence.runtime.control import ControlServer
 from thence.runtime.draining import drained
-from thence.runtime.driver import SAMPLES, Driver
+from thence.runtime.driver import Driver
 from thence.runtime.folder import DataFolder
 from thence.runtime.instruments import Instruments
 from thence.runtime.links import Identity, Links, LinkStatus
@@ -140,7 +141,7 @@ class Node:
             made, log, folder.files, self, self, self._clock, self._syncer, lines, self._trace,
             always=settings.log.sync == "always",
         )  # fmt: skip
-        self.driver.on_delivery = self.instruments.delivery.observe
+        self.driver.arrivals.tell = self.instruments.delivery.observe
         self._loader = Loader(self.publish)
         self.driver.start(made.start(now) if fresh else made.replica.restart(now))
         await self._listen(folder)

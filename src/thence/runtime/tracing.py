@@ -115,6 +115,10 @@ class LiveTrace:
             self.descriptor = -1
 
 
+Rows = list[tuple[LiveTrace, bytes]]
+"""Of one step, and where they belong."""
+
+
 class Earlier(NamedTuple):
     """What the files of a node's earlier boots say."""
 

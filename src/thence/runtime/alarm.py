@@ -1,0 +1,37 @@
+"""One timer of the event loop for all that somebody waits for: it rings for whatever comes first."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from thence.runtime.pacing import Clock
+
+
+class Alarm:
+    __slots__ = ("_at", "_clock", "_loop", "_ring", "_timer")
+
+    def __init__(self, clock: Clock, ring: Callable[[], None]) -> None:
+        """`ring` sets it again if there is more to wait for."""
+        self._clock: Final = clock
+        self._ring: Final = ring
+        self._loop: Final = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._at = 0
+
+    def set(self, at: int) -> None:
+        """Not later than that."""
+        if self._timer is not None:
+            if self._at <= at:
+                return
+            self._timer.cancel()
+        self._at = at
+        self._timer = self._loop.call_later(max(0, at - self._clock()) / 1e6, self._rings)
+
+    def _rings(self) -> None:
+        self._timer = None
+        self._ring()
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
