@@ -118,6 +118,23 @@ def test_a_snapshot_may_lag_behind_the_log() -> None:
     assert [stored.dot for stored in log.since(loaded.covers)] == [pack(0, seq) for seq in range(5, 11)]
 
 
+def test_what_was_only_committed_is_durable_with_the_snapshot_after_it_and_the_policy_waits_for_nothing() -> (
+    None
+):
+    disk = a_disk()
+    log = a_log(disk, "a", settings=Settings(sync="always"))
+    log.append(pack(0, 1), b"one")
+    log.commit_only()
+    log.snapshot(log.tail, (1,), b"state", 0)
+    assert log.durable == log.tail
+    log.append(pack(0, 2), b"two")
+    assert [type(effect) for effect in log.commit(0)] == [Sync]
+    disk.crash()
+    found = a_log(disk, settings=Settings(sync="always")).load()
+    assert found is not None
+    assert found.data == b"state"
+
+
 def test_a_message_that_is_too_long_is_refused() -> None:
     log = a_log(a_disk(), "a")
     with pytest.raises(UsageError, match="longest"):

@@ -53,6 +53,7 @@ def test_only_a_machine_that_went_down_unsynced_forgets(
     with DataFolder(tmp_path / "a", b"machine") as folder:
         before = shelf(folder, sync)
         before.boot()
+        before.reserve(1)
         before.close(in_order)
     with DataFolder(tmp_path / "a", machine) as folder:
         after = shelf(folder)
@@ -66,6 +67,7 @@ def test_that_something_may_be_forgotten_outlives_further_crashes_until_it_does_
     with DataFolder(tmp_path / "a", b"machine") as folder:
         first = shelf(folder)
         first.boot()
+        first.reserve(1)
         first.close(in_order=False)
     for in_order in (False, True):
         with DataFolder(tmp_path / "a", b"again") as folder:
@@ -89,6 +91,7 @@ def test_the_first_contacts_are_on_disk_at_once_and_others_when_there_is_time(tm
     with DataFolder(tmp_path / "a", b"machine") as folder:
         kept = shelf(folder)
         kept.boot()
+        kept.reserve(1)
 
         def on_disk() -> dict[str, str]:
             written = read_written(tmp_path / "a")
@@ -103,6 +106,36 @@ def test_the_first_contacts_are_on_disk_at_once_and_others_when_there_is_time(tm
         kept.catch_up()
         assert on_disk() == {"b": "h:1", "c": "h:2"}
         kept.close(in_order=False)
+
+
+def test_one_that_never_was_anybody_is_written_down_once_before_its_first_attempt(tmp_path: Path) -> None:
+    """Each time costs two syncs, and a joiner waits for them: nothing follows from a boot, or from where
+    others are, before there is a number."""
+    with DataFolder(tmp_path / "a", b"machine") as folder:
+        fresh = shelf(folder)
+        assert fresh.boot() == 1
+        fresh.keep_contacts({"b": "h:1"})
+        assert not is_changing(tmp_path / "a")
+        fresh.reserve(1)
+        written = read_written(tmp_path / "a")
+        assert written is not None
+        assert (written.boots, written.highest, written.contacts) == (1, 1, {"b": "h:1"})
+        fresh.close(in_order=False)
+
+
+def test_one_that_has_left_is_closed_in_order_by_that(tmp_path: Path) -> None:
+    with DataFolder(tmp_path / "a", b"machine") as folder:
+        gone = shelf(folder)
+        gone.boot()
+        gone.reserve(1)
+        gone.left(unclean=False)
+        before = (tmp_path / "a" / FILE).stat().st_ino
+        gone.close(in_order=True)
+        assert (tmp_path / "a" / FILE).stat().st_ino == before, "it was written again for nothing"
+    with DataFolder(tmp_path / "a", b"again") as folder:
+        after = shelf(folder)
+        assert not after.forgetful
+        after.close(in_order=False)
 
 
 def test_a_log_that_was_dropped_is_gone_and_what_a_crash_left_of_one_as_well(tmp_path: Path) -> None:

@@ -127,6 +127,14 @@ class OpLog(View):
             self._forget_uncommitted_names()
         return self._policy.committed(target, now) if self._writer.durable < target.position else []
 
+    def commit_only(self) -> None:
+        """The same without asking the policy: the caller syncs before anything follows from it, by `sync` or
+        with a `snapshot`."""
+        try:
+            self._writer.commit()
+        finally:
+            self._forget_uncommitted_names()
+
     def wake(self, now: int) -> list[Sync | Wake]:
         return self._policy.wake(now)
 
@@ -145,10 +153,7 @@ class OpLog(View):
 
     def sync(self, now: int) -> None:
         """Commit and sync at once."""
-        try:
-            self._writer.commit()
-        finally:
-            self._forget_uncommitted_names()
+        self.commit_only()
         self._writer.sync()
         self._settle(now)
 

@@ -72,7 +72,7 @@ class Lives:
         unstable = [_indexed(named, index) for named in state.log]
         for message in unstable:  # others may lack it: it must be where it can be read again
             log.append(message.dot, CODEC.encode(message))
-        log.sync(now)
+        log.commit_only()  # durable with what refers to the state: without that there is no such incarnation
         self._write_down(log, state, now)
         return self._begin(me, log, state, unstable, now)
 

@@ -92,7 +92,10 @@ class DiskShelf:
         written.left = ""
         if self.forgetful:
             written.machine = written.policy = ""
-        self._write()
+        if self.fresh:
+            self._behind = True  # nothing follows from it before a number is reserved, which writes both
+        else:
+            self._write()
         self._sweep()
         return written.boots
 
@@ -134,9 +137,10 @@ class DiskShelf:
 
     def keep_contacts(self, contacts: dict[str, str]) -> None:
         """Durable when it returns if they are the first: one who has forgotten that anybody was let in would
-        go on alone. Later ones are written down when there is time (`catch_up`): old ones help as well."""
+        go on alone. Later ones are written down when there is time (`catch_up`): old ones help as well. Those
+        of one who never was anybody are, with the first number."""
         if contacts != self._written.contacts:
-            first = not self._written.contacts
+            first = not self._written.contacts and self._written.highest > 0
             self._written.contacts = dict(contacts)
             self._behind = True
             if first:
@@ -148,9 +152,11 @@ class DiskShelf:
             self._write()
 
     def left(self, unclean: bool) -> None:
-        """The process is in no group any more, and nobody waits for it."""
+        """The process is in no group any more, and nobody waits for it: it has no log that could lack its
+        end."""
         self._written.left = "in disorder" if unclean else "in order"
         self._written.contacts = {}
+        self._written.closed = not self.forgetful
         self._write()
 
     def files(self, number: int) -> DiskFiles:
@@ -159,7 +165,7 @@ class DiskShelf:
 
     def close(self, in_order: bool) -> None:
         """`in_order`: nothing was left to be synced. What was missing before still is."""
-        if in_order and not self.forgetful:
+        if in_order and not self.forgetful and not (self._written.closed and not self._behind):
             with suppress(StorageError):  # then the next start is more careful than it need be
                 self._written.closed = True
                 self._write()
