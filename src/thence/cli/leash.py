@@ -17,13 +17,18 @@ PR_SET_PDEATHSIG = 1
 SIGKILL = 9
 
 
-def become(parent: int, command: list[str]) -> None:
+def hold(parent: int) -> None:
+    """Let this process die with its parent."""
     if sys.platform == "linux":
         import ctypes
 
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, SIGKILL)
         if os.getppid() != parent:
             sys.exit(1)  # it died before we could ask
+
+
+def become(parent: int, command: list[str]) -> None:
+    hold(parent)
     try:
         os.execvp(command[0], command)
     except OSError as error:

@@ -158,6 +158,7 @@ def verify(
 @app.command()
 def soak(
     minutes: Annotated[float, typer.Option(help="For how long; at least one batch is run.")] = 5.0,
+    seeds: Annotated[int | None, typer.Option(help="So many seeds instead, however long they take.")] = None,
     scenario: Annotated[str, typer.Option(help="Which scenario's seeds to go through.")] = "storm",
     start: Annotated[int, typer.Option(help="The first seed.")] = 0,
     jobs: Annotated[int | None, typer.Option(help="Processes; default: one per core.")] = None,
@@ -169,7 +170,7 @@ def soak(
     """
     from thence.cli import soak as command
 
-    raise typer.Exit(command.run(minutes, scenario, start, jobs, master))
+    raise typer.Exit(command.run(minutes, seeds, scenario, start, jobs, master))
 
 
 @app.command()

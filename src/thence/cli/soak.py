@@ -1,10 +1,11 @@
-"""`thence soak`: storms for as long as there is time.
+"""`thence soak`: storms for as long as there is time, or so many of them.
 
 Seeds are simulated on all cores, each with one engine after the other, and Spark judges what they left,
 hundreds of runs at a time. The first storm that does not end well, or that Spark complains about, stops
 the soak; its trace is kept, and the command that brings it back is printed.
 """
 
+import math
 import multiprocessing
 import os
 import shutil
@@ -16,7 +17,9 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import count, islice
 from pathlib import Path
 
+from thence.cli import leash
 from thence.cli.console import counting, out
+from thence.core.errors import UsageError
 from thence.order.engines import ENGINES
 from thence.sim.groups_run import MEMBERSHIP, is_changing, simulate_group
 from thence.sim.run import simulate
@@ -28,32 +31,40 @@ Storm = tuple[str, int, str]
 """Scenario, seed, engine."""
 
 
-def run(minutes: float, scenario: str, start: int, jobs: int | None, master: str | None) -> int:
+def run(
+    minutes: float, seeds: int | None, scenario: str, start: int, jobs: int | None, master: str | None
+) -> int:
+    """`seeds`: so many, however long they take."""
+    if minutes <= 0 or (seeds is not None and seeds < 1) or (jobs is not None and jobs < 1):
+        raise UsageError("--minutes, --seeds and --jobs must be positive")
     engines = [name for name, engine in ENGINES.items() if engine.witness is not None]
     if scenario == MEMBERSHIP:
         engines = ["graph"]
-    until = time.monotonic() + 60 * minutes
-    storms = ((scenario, seed, order) for seed in count(start) for order in engines)
+    until = time.monotonic() + 60 * minutes if seeds is None else math.inf
+    numbers = count(start) if seeds is None else range(start, start + seeds)
+    storms = ((scenario, seed, order) for seed in numbers for order in engines)
     done, hours = 0, 0.0
     folder = Path(tempfile.mkdtemp(prefix="thence-soak-"))
     spawn = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(
-        jobs or os.cpu_count(), mp_context=spawn, initializer=_leave_interrupts_to_the_parent
+        jobs or os.cpu_count(), mp_context=spawn, initializer=_belong_to, initargs=(os.getpid(),)
     )
     try:
         with counting("storms judged") as watcher:
-            while done == 0 or time.monotonic() < until:
-                batch = list(islice(storms, STORMS_PER_BATCH))
+            while (done == 0 or time.monotonic() < until) and (
+                batch := list(islice(storms, STORMS_PER_BATCH))
+            ):
                 failed, node_hours = _batch(pool, batch, folder, master)
                 if failed:
                     out.print(f"[red]{failed}[/]\nThe traces of this batch are in {folder}.")
                     return 1
                 done += len(batch)
                 hours += node_hours
-                watcher(done, 0)
+                watcher(done, len(engines) * (seeds or 0))
                 shutil.rmtree(folder)
     except KeyboardInterrupt:
         shutil.rmtree(folder, ignore_errors=True)
+        out.print(f"{done:,} storms until then: no violation")
         raise
     finally:
         pool.shutdown(cancel_futures=True)
@@ -65,9 +76,10 @@ def run(minutes: float, scenario: str, start: int, jobs: int | None, master: str
     return 0
 
 
-def _leave_interrupts_to_the_parent() -> None:
-    """Ctrl-C reaches the whole group of processes; one of them tells of it."""
+def _belong_to(parent: int) -> None:
+    """Ctrl-C reaches the whole group of processes, and the parent tells of it; with whom they end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    leash.hold(parent)
 
 
 def _batch(
