@@ -18,7 +18,7 @@ from heapq import heappop, heappush
 from typing import Final, Protocol
 
 from thence.core.errors import PeerError, StorageError, UsageError
-from thence.core.machine import Effect, LinkEffect, Transmit, Wake
+from thence.core.machine import Effect, LinkEffect, Wake
 from thence.core.message import Message
 from thence.core.storage import Files, UnwrittenError
 from thence.oplog.log import OpLog
@@ -29,7 +29,9 @@ from thence.runtime.alarm import Alarm
 from thence.runtime.arrivals import Arrivals
 from thence.runtime.asked import Answer, Asked, refuse, refused
 from thence.runtime.consequences import Consequences, Step
+from thence.runtime.deferral import Deferral
 from thence.runtime.easing import Easing
+from thence.runtime.outgoing import by_peer
 from thence.runtime.pacing import Clock
 from thence.runtime.recovering import note_closed
 from thence.runtime.syncing import Syncing
@@ -112,12 +114,11 @@ class Driver:
         )
         self._wakes: list[int] = []
         self._alarm: Final = Alarm(clock, self._wake)
-        self._settling = False
-        self._later: asyncio.TimerHandle | None = None
+        self._settling: Final = Deferral(self._settle, SETTLE_S)
         self._asked: Final = Asked[Delivered](self._loop)
         self._collected_at = clock()
-        self._syncing: Final = Syncing(syncer, clock, lambda _: True, self._synced, self._break)
-        self._disk: Final = Trouble(self._probe)
+        self._disk: Final = Trouble(self._probe, self._consequences, self._asked, outlet.begin_anew)
+        self._syncing: Final = Syncing(syncer, clock, lambda _: True, self._synced, self._disk.last)
         self._came_up = False
         """Since the trouble began, a link did: its greeting was not answered."""
         self.arrivals: Final = Arrivals(log)
@@ -171,9 +172,9 @@ class Driver:
             self._in_trouble(error)
             return
         except StorageError as error:  # the log cannot be read, or others know more than it holds
-            self._break(error)
+            self._disk.last(error)
             return
-        self._settle_later()
+        self._settling.later()
         self._finish(effects, now)
         if garbage is not None:
             raise garbage
@@ -182,7 +183,7 @@ class Driver:
         """Broadcast these. All that is asked for before the loop comes round goes into one commit."""
         why = refused(self._disk.why) if self._disk.why is not None else self._recovering()
         if why is None:
-            self._settle_soon()
+            self._settling.soon()
         return self._asked.add(payloads, why)
 
     def _recovering(self) -> StorageError | None:
@@ -197,7 +198,7 @@ class Driver:
     def take(self) -> Delivered:
         """The application takes the next message. That it did is written down before anything else leaves
         this node, or a moment later if nothing does."""
-        self._settle_later()
+        self._settling.later()
         self.delivered += 1
         now = self._clock()
         delivered = self.replica.take(now)
@@ -214,7 +215,7 @@ class Driver:
             if self.arrivals.at:
                 self.arrivals.taken(delivered.message.dot, now)
         if self.delivered > before:
-            self._settle_later()
+            self._settling.later()
 
     @property
     def takeable(self) -> bool:
@@ -225,21 +226,8 @@ class Driver:
         """What the replica asked for when it was made."""
         self._finish(effects, self._clock())
 
-    def _settle_soon(self) -> None:
-        if not self._settling:
-            self._settling = True
-            self._loop.call_soon(self._settle)
-
-    def _settle_later(self) -> None:
-        if self._later is None:
-            self._later = self._loop.call_later(SETTLE_S, self._settle)
-
     def _settle(self) -> None:
         """Everything that was put off until the loop came round, or a little longer."""
-        self._settling = False
-        if self._later is not None:
-            self._later.cancel()
-            self._later = None
         if self._disk.why is not None:
             return
         now = self._clock()
@@ -267,7 +255,7 @@ class Driver:
         else:
             self.replica.sweep(now)
             if self.replica.unswept:  # much at once, after a member was away: one part after the other
-                self._settle_later()
+                self._settling.later()
         self._finish(effects, now, answers)
 
     def _finish(self, effects: list[Effect], now: int, answers: Sequence[Answer[Delivered]] = ()) -> None:
@@ -284,7 +272,7 @@ class Driver:
         rows: Rows = []
         if self._trace is not None and self._lines is not None and len(self._lines):
             rows = [(self._trace, self._lines.take_bytes())]
-        packets = self._encoded(effects)
+        packets = by_peer(effects, self._codec.encode, self._wake_at)
         wishes = self._take_wishes()
         if packets or answers or rows or wishes:
             self._consequences.add(Step(self._log, self._log.tail, rows, packets, answers, wishes))
@@ -292,22 +280,6 @@ class Driver:
         self._sink.stepped(now)
         if self._disk.why is None and now - self._collected_at > self._collect_every_us:
             self._collect(now)
-
-    def _encoded(self, effects: list[Effect]) -> dict[int, list[bytes]]:
-        """What is to be sent, by peer; wake-ups are noted."""
-        packets: dict[int, list[bytes]] = {}
-        encode = self._codec.encode
-        for effect in effects:
-            if isinstance(effect, Transmit):
-                data = encode(effect.packet)
-                for peer in effect.peers:
-                    if peer in packets:
-                        packets[peer].append(data)
-                    else:
-                        packets[peer] = [data]
-            else:
-                self._wake_at(effect.at)
-        return packets
 
     def _follow(self) -> None:
         if self._trace is not None and self._trace.waiting:
@@ -363,13 +335,10 @@ class Driver:
 
     def _in_trouble(self, error: StorageError) -> None:
         if self._log.broken is not None:
-            self._break(error)
+            self._disk.last(error)
             return
-        self._disk.begin(error)
         self.replica.roll_back(self._clock())
-        self._consequences.cut_off()
-        self._asked.refuse(refused(error))
-        self._outlet.begin_anew(str(error))
+        self._disk.begin(error)
 
     def _probe(self) -> None:
         """Is there room again?"""
@@ -381,36 +350,26 @@ class Driver:
                 self._trace.write(b"")
         except StorageError as error:
             if self._log.broken is not None:
-                self._break(error)
+                self._disk.last(error)
                 return
-            self._disk.begin(error)
+            self._disk.goes_on(error)
             self.replica.roll_back(now)
             return
-        self._disk.why = None
+        self._disk.over()
         self._follow()
         if self._came_up:
             self._came_up = False
             self._outlet.begin_anew("links were made while nothing could be written")
         self._finish(self.replica.resume(now), now)
 
-    def _break(self, error: StorageError) -> None:
-        self._disk.last(error)
-        self._give_up(refused(error))
-        self._outlet.begin_anew(str(error))
-
-    def _give_up(self, error: StorageError) -> None:
-        self._consequences.refuse(error)
-        self._asked.refuse(error)
-
     async def close(self) -> None:
         """Everything committed and synced that can be; no timer or task is left."""
         if self._disk.why is None:
-            self._settle()
+            self._settling.now()
         await self._syncing.over()
-        for part in (self._easing, self._disk, self._alarm):
+        self._disk.stop_looking()
+        for part in (self._easing, self._alarm, self._settling):
             part.close()
-        if self._later is not None:
-            self._later.cancel()
         try:
             if self._disk.why is None:
                 self._log.sync(self._clock())
@@ -418,5 +377,4 @@ class Driver:
                 self._log.close(self._clock())
                 self._follow()
         finally:
-            self._give_up(StorageError("the node was closed before it was certain that this is written"))
-            self._disk.why = self._disk.why or StorageError("this node is closed")
+            self._disk.close()

@@ -15,7 +15,7 @@ from concurrent.futures import Executor
 from typing import Final, Protocol
 
 from thence.core.errors import PeerError, StorageError, UsageError
-from thence.core.group_codec import decode, encode
+from thence.core.group_codec import decode
 from thence.core.groups import GroupPacket, Piece, Place
 from thence.core.machine import LinkEffect, Wake
 from thence.oplog.log import OpLog
@@ -25,7 +25,9 @@ from thence.runtime.alarm import Alarm
 from thence.runtime.asked import Answer, Asked, refuse, refused
 from thence.runtime.checkpoints import Checkpoints
 from thence.runtime.consequences import Consequences, Step
+from thence.runtime.deferral import Deferral
 from thence.runtime.diaries import Diaries
+from thence.runtime.outgoing import by_process
 from thence.runtime.pacing import Clock
 from thence.runtime.shelf import DiskShelf
 from thence.runtime.syncing import Syncing
@@ -84,12 +86,12 @@ class GroupDriver:
         )
         self._alarm: Final = Alarm(clock, self._wake)
         self._log_wake_at = NEVER
-        self._settling: asyncio.Handle | None = None
+        self._settling: Final = Deferral(self._settle)
         self._asked: Final = Asked[Place](self._loop)
         # A log that does not count is of an incarnation that was replaced, or was opened anew.
         self._syncing: Final = Syncing(syncer, clock, lambda log: log is self.log, self._synced, self._break)
         self._checkpoints: Final = Checkpoints(clock())
-        self._disk: Final = Trouble(self._probe)
+        self._disk: Final = Trouble(self._probe, self._consequences, self._asked, outlet.begin_anew)
         self.bug: Exception | None = None
         """Why, if it is nobody's fault but ours."""
         self.on_delivery: Callable[[int], None] = lambda _: None
@@ -181,7 +183,7 @@ class GroupDriver:
         """Broadcast these. All that is asked for before the loop comes round goes into one commit."""
         why = refused(self._disk.why) if self._disk.why is not None else None
         if why is None:
-            self._settle_soon()
+            self._settling.soon()
         return self._asked.add(payloads, why)
 
     def take(self) -> "asyncio.Future[list[Place]]":
@@ -209,13 +211,8 @@ class GroupDriver:
             node.take(now)
             self.taken += 1
 
-    def _settle_soon(self) -> None:
-        if self._settling is None:
-            self._settling = self._loop.call_soon(self._settle)
-
     def _settle(self) -> None:
         """Everything that was put off until the loop came round."""
-        self._settling = None
         if self._disk.why is not None:
             return
         now = self._clock()
@@ -265,7 +262,7 @@ class GroupDriver:
             refuse([future for future, _ in answers], refused(StorageError(str(error))))
             self._failed(error)
             return
-        packets = self._encoded()
+        packets = by_process(self.node.posts)
         if packets or answers or rows:
             self._consequences.add(Step(log, log.tail if log else 0, rows, packets, answers))
             self._follow()
@@ -273,18 +270,6 @@ class GroupDriver:
         self._sink.stepped(now)
         if self._disk.why is None and self._checkpoints.look(now):
             self._checkpoint(now)
-
-    def _encoded(self) -> dict[str, list[bytes]]:
-        packets: dict[str, list[bytes]] = {}
-        known: dict[int, bytes] = {}  # the same packet often goes to several
-        posts = self.node.posts
-        for post in posts:
-            data = known.get(id(post.packet))
-            if data is None:
-                data = known[id(post.packet)] = encode(post.packet)
-            packets.setdefault(post.to, []).append(data)
-        posts.clear()
-        return packets
 
     def _follow(self) -> None:
         if self._diaries.waiting:
@@ -362,12 +347,9 @@ class GroupDriver:
         if self.log is not None and self.log.broken is not None:
             self._break(error)
             return
-        self._disk.begin(error)
         self._diaries.take_back()
         self.node.posts.clear()
-        self._consequences.cut_off()
-        self._asked.refuse(refused(error))
-        self._outlet.begin_anew(str(error))
+        self._disk.begin(error)
 
     def _probe(self) -> None:
         """Is there room again? Then begin anew, from the disk."""
@@ -376,37 +358,30 @@ class GroupDriver:
             self._shelf.let_go()
             node = self._make(self._clock())
         except StorageError as error:
-            self._disk.begin(error)
+            self._disk.goes_on(error)
             self._diaries.take_back()
             return
         except Exception as error:
             self._failed(error)
             return
         self.node = node
-        self._disk.why = None
+        self._disk.over()
         self._follow()
         self._finish(self._clock())
 
     def _break(self, error: StorageError, bug: Exception | None = None) -> None:
-        self._disk.last(error)
         self.bug = self.bug or bug
         self._diaries.take_back()
-        self._give_up(refused(error))
-        self._outlet.begin_anew(str(error))
-
-    def _give_up(self, error: StorageError) -> None:
-        self._consequences.refuse(error)
-        self._asked.refuse(error)
+        self._disk.last(error)
 
     async def close(self) -> bool:
         """Everything committed and synced that can be; no timer or task is left. Whether that went well."""
         if self._disk.why is None:
-            self._settle()
+            self._settling.now()
         await self._syncing.over()
-        self._disk.close()
-        self._alarm.close()
-        if self._settling is not None:
-            self._settling.cancel()
+        self._disk.stop_looking()
+        for part in (self._alarm, self._settling):
+            part.close()
         well = self.trouble is None
         try:
             if well and self.log is not None:
@@ -414,6 +389,5 @@ class GroupDriver:
             if well:
                 self._follow()
         finally:
-            self._give_up(StorageError("the node was closed before it was certain that this is written"))
-            self._disk.why = self._disk.why or StorageError("this node is closed")
+            self._disk.close()
         return well

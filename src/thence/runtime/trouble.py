@@ -1,24 +1,47 @@
 """Whether a node can write at present, whether it ever will again, and when to try.
 
-A full disk is looked at again every second. Something that is `broken` stays so: the node must end.
+Invariants. While nothing can be written nothing leaves: packets are dropped, links begin anew so that others
+do not take what they miss for lost, and new calls are refused with the reason. Calls with messages in the
+log are answered when what else was promised is kept. A full disk is looked at again every second; what is
+*broken* stays so, and the node must end. No call is left without an answer.
 """
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from thence.core.errors import StorageError
+from thence.runtime.asked import refused
 
 PROBE_EVERY_S: Final = 1.0
 """How often a full disk is tried again."""
 
 
-class Trouble:
-    __slots__ = ("_loop", "_probe", "_timer", "broken", "why")
+class Waiting(Protocol):
+    """Calls that were not answered."""
 
-    def __init__(self, probe: Callable[[], None]) -> None:
-        """`probe`: is there room again? It calls `begin` if not."""
+    def refuse(self, error: StorageError) -> None: ...
+
+
+class Held(Waiting, Protocol):
+    """Those whose messages are in the log, and what others should get of them."""
+
+    def cut_off(self) -> None:
+        """They will get it otherwise."""
+        ...
+
+
+class Trouble:
+    __slots__ = ("_asked", "_begin_anew", "_held", "_loop", "_probe", "_timer", "broken", "why")
+
+    def __init__(
+        self, probe: Callable[[], None], held: Held, asked: Waiting, begin_anew: Callable[[str], None]
+    ) -> None:
+        """`probe`: is there room again? Then it calls `over`, else `goes_on`."""
         self._probe: Final = probe
+        self._held: Final = held
+        self._asked: Final = asked
+        self._begin_anew: Final = begin_anew
         self._loop: Final = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self.why: StorageError | None = None
@@ -27,6 +50,12 @@ class Trouble:
         """Done when nothing ever will be."""
 
     def begin(self, error: StorageError) -> None:
+        self.goes_on(error)
+        self._held.cut_off()
+        self._asked.refuse(refused(error))
+        self._begin_anew(str(error))
+
+    def goes_on(self, error: StorageError) -> None:
         self.why = error
         if self._timer is None:
             self._timer = self._loop.call_later(PROBE_EVERY_S, self._look)
@@ -36,13 +65,26 @@ class Trouble:
         if not self.broken.done():
             self._probe()
 
+    def over(self) -> None:
+        self.why = None
+
     def last(self, error: StorageError) -> None:
-        """It never ends."""
+        """It is broken."""
         self.why = error
+        self._give_up(refused(error))
+        self._begin_anew(str(error))
         if not self.broken.done():
             self.broken.set_result(error)
 
-    def close(self) -> None:
+    def _give_up(self, error: StorageError) -> None:
+        self._held.refuse(error)
+        self._asked.refuse(error)
+
+    def stop_looking(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def close(self) -> None:
+        self._give_up(StorageError("the node was closed before it was certain that this is written"))
+        self.why = self.why or StorageError("this node is closed")
