@@ -33,7 +33,9 @@ def test_what_cannot_be_is_refused(flags: list[str], capsys: pytest.CaptureFixtu
 def test_workers_end_with_a_soak_that_is_killed(tmp_path: Path) -> None:
     script = tmp_path / "workers.py"
     script.write_text(WORKERS)
-    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE) as soak:
+    with subprocess.Popen(
+        [sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as soak:
         assert soak.stdout is not None
         worker = int(soak.stdout.readline())
         os.kill(soak.pid, signal.SIGKILL)
