@@ -7,7 +7,7 @@ import pytest
 from support.schedules_groups import Play
 
 from thence.core.errors import PeerError
-from thence.core.groups import Data, Flow, GroupPacket, Receipt
+from thence.core.groups import Data, Flow, GroupPacket, Piece, Receipt
 from thence.replica.group_ledger import CODEC
 from thence.replica.group_links import Incoming
 from thence.replica.group_member import Member
@@ -243,3 +243,43 @@ def test_one_leaves_after_another_and_all_go_in_good_order() -> None:
         play.passes(0.03)
     play.passes(10)
     assert play.not_out("abcde") == ""
+
+
+def test_a_joiner_is_told_again_what_it_was_told_before_it_had_its_state() -> None:
+    """Others deliver its join and greet it while its state is on the way: nobody is there yet to hear it."""
+    play = Linked("abc").together("ab")
+    lost: list[GroupPacket] = []
+
+    def slow(sender: str, receiver: str, packet: GroupPacket) -> GroupPacket | None:
+        if isinstance(packet, Piece) and not lost:
+            lost.append(packet)  # it is asked for again
+            return None
+        return play._watch(sender, receiver, packet)
+
+    play.filter = slow
+    play.join("c")
+    play.passes(0.6)
+    assert lost
+    assert play.member("c").me == "c"
+    play.send("c")
+    play.passes(0.1)
+    assert [play.member(name).ledger.count("c") for name in "ab"] == [1, 1]
+
+
+def test_a_leaver_hears_from_the_last_to_have_its_leave_at_once() -> None:
+    """That one has heard that all others have it, so the leaver is gone there the moment it has left."""
+    play = Linked("abc").together("abc")
+    play.send("c")
+    play.passes(5)
+
+    def detour(sender: str, receiver: str, packet: GroupPacket) -> GroupPacket | None:
+        if isinstance(packet, Flow) and (sender, receiver) == ("c", "b"):
+            play.at(play.now + 300_000, lambda: play._bring("c", "b", packet, None))
+            return None
+        return play._watch(sender, receiver, packet)
+
+    play.filter = detour
+    play.leaves("c")
+    play.passes(0.5)
+    assert play.processes["c"].node is not None
+    assert play.processes["c"].node.status == "outside"

@@ -239,15 +239,21 @@ class Links:
             if outgoing.sent == seq - 1 and outgoing.room(settings):
                 outgoing.sending(seq, data, settings.window_bytes // 16)
 
-    def receipt(self, receipt: Receipt) -> None:
-        """A receipt came over a link; it may be one that was passed on."""
+    def receipt(self, receipt: Receipt) -> bool:
+        """A receipt came over a link; it may be one that was passed on. Returns whether it is the first word
+        of somebody. A joiner got nothing of what it was told before it had its state: it is told again."""
         link = self._links.get(process_of(receipt.source))
         if link is None or receipt.target != self._ledger.me:
-            return
+            return False
         if receipt.counts.get(self._ledger.me, 0) > self._ledger.sent:
             raise PeerError(f"{receipt.source} has messages of {receipt.target} that were never sent")
         link.last = receipt
+        before = link.outgoing.to if link.outgoing is not None else ""
         self._consider(link, receipt)
+        if link.outgoing is None or link.outgoing.to == before:
+            return False
+        link.said = None
+        return True
 
     def reconsider(self) -> None:
         """The view has changed, or there is more to pass on."""

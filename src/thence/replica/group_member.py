@@ -23,6 +23,7 @@ from thence.core.groups import (
     LEAVE,
     OPERATION,
     Data,
+    Farewell,
     Flow,
     JoinRequest,
     Piece,
@@ -334,7 +335,8 @@ class Member:
             self._peers.hold(packet, now)
             self._unswept += max(1, 4 * SWEEP_EVERY // len(self.view.view))
         if self.links.used:
-            self.links.receipt(packet)
+            if self.links.receipt(packet):
+                self._watch.urgent(now)
         elif (inside or source in self.view.departing) and (data := self._peers.serve(self.me, packet, now)):
             self._post(source, data)
         for member in packet.unheard if inside else ():
@@ -376,6 +378,9 @@ class Member:
             # One that settles may settle the eviction of another.
             if member in view.departing and ledger.stable(member) >= seq:
                 self._changed(view.leave_is_stable(member, ledger.count), 0, now)
+                if self.links.used and not view.leaving:
+                    # It gets no receipts any more, and may not have heard from all who have its leave.
+                    self._post(member, Farewell(self.me, member, seq))
         past = view.forget(ledger.stable) if view.gone or view.closing or view.strangers else []
         for member in past:
             ledger.forget(member)
@@ -479,5 +484,5 @@ class Member:
         """The log was written: nothing has to be remembered for it."""
         self.ledger.fresh.clear()
 
-    def _post(self, member: str, packet: Data | Receipt | Piece) -> None:
+    def _post(self, member: str, packet: Data | Receipt | Piece | Farewell) -> None:
         self._posts.append(Post(process_of(member), packet))
