@@ -5,6 +5,7 @@ is left in it. So it is never synced, and its journal, which a full disk makes n
 and writes are small and mostly meet the page cache.
 """
 
+import shutil
 import sqlite3
 from collections.abc import Sequence
 from contextlib import suppress
@@ -12,8 +13,12 @@ from pathlib import Path
 from typing import Final
 
 from thence.core.storage import DiskError
+from thence.runtime.oserrors import failed
 
 FILE: Final = "tags.scratch"
+
+SCRATCH: Final = "scratch"
+"""In the data folder: what a restart makes anew."""
 
 CACHE_KIB: Final = 2048
 """What the database may keep in memory."""
@@ -105,3 +110,27 @@ class FileAttic:
     def _remove(self) -> None:
         with suppress(FileNotFoundError):
             self._path.unlink()
+
+
+class Attics:
+    """Of the incarnations of a process, a folder each: the one before may still have its own."""
+
+    __slots__ = ("_folder", "_made")
+
+    def __init__(self, data: Path) -> None:
+        self._folder: Final = data / SCRATCH
+        self._made: Final[list[FileAttic]] = []
+
+    def __call__(self) -> FileAttic:
+        folder = self._folder / str(len(self._made))
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise failed(error, str(folder)) from error
+        self._made.append(FileAttic(folder))
+        return self._made[-1]
+
+    def close(self) -> None:
+        for attic in self._made:
+            attic.close()
+        shutil.rmtree(self._folder, ignore_errors=True)

@@ -36,6 +36,7 @@ from thence.runtime.http import Handler, HttpServer, Limits, Refused, Request, R
 from thence.runtime.load import Load
 from thence.runtime.logs import Log
 from thence.runtime.remote import Control as Control
+from thence.runtime.settings import NodeSettings
 from thence.runtime.status import Status
 
 Asked = TypeVar("Asked", bound=msgspec.Struct)
@@ -137,6 +138,10 @@ class ControlServer:
         self._log: Final = log
         self._token: Final = secrets.token_urlsafe(32)
         self._http: Final = HttpServer(routes(node, self._token, allow_faults, log), self._failed, limits)
+
+    @classmethod
+    def of(cls, node: Controlled, settings: NodeSettings, log: Log) -> "ControlServer":
+        return cls(node, settings.data, settings.name, settings.cluster, settings.allow_faults, log)
 
     async def start(self, address: Address) -> Address:
         """Returns where it listens; the system chooses a port if none (0) is given."""

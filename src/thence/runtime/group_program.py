@@ -106,7 +106,7 @@ class LifeTag:
 
 
 class Program:
-    """`group_node.GroupApplication` for a program that runs in the same process."""
+    """`group_drain.GroupApplication` for a program that runs in the same process."""
 
     def __init__(self, state: Replicated | None) -> None:
         self._state: Final = state

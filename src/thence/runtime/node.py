@@ -220,9 +220,7 @@ class Node:
         self.relink(self._early_wishes)
         self._control_at = None
         if settings.http is not None:
-            self._control = ControlServer(
-                self, settings.data, settings.name, settings.cluster, settings.allow_faults, self._says
-            )
+            self._control = ControlServer.of(self, settings, self._says)
             self._control_at = await self._control.start(settings.http)
 
     def _broken(self, broken: "asyncio.Future[StorageError]") -> None:

@@ -11,7 +11,8 @@ import uvloop
 
 from thence.core.errors import StorageError
 from thence.runtime.folder import is_fixed
-from thence.runtime.group_node import ChangingNode, GroupDrain
+from thence.runtime.group_drain import GroupDrain
+from thence.runtime.group_node import ChangingNode
 from thence.runtime.logs import StructuredLog
 from thence.runtime.node import Drain, Node
 from thence.runtime.pacing import Clock

@@ -20,7 +20,8 @@ import uvloop
 
 from thence.cli.layout import HOST, free_ports
 from thence.core.errors import ThenceError
-from thence.runtime.group_node import ChangingNode, GroupDrain
+from thence.runtime.group_drain import GroupDrain
+from thence.runtime.group_node import ChangingNode
 from thence.runtime.logs import StructuredLog
 from thence.runtime.running import wall_clock
 from thence.runtime.sources import compose

@@ -29,7 +29,8 @@ from thence.cli.main import main
 from thence.core.tag import Tag
 from thence.replica.group_parts import Operation
 from thence.runtime import running
-from thence.runtime.group_node import ChangingNode, GroupDrain
+from thence.runtime.group_drain import GroupDrain
+from thence.runtime.group_node import ChangingNode
 
 FILLER: Final = "--filler"
 """The state is so many bytes longer than it need be: a state takes many packets."""

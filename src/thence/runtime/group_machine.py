@@ -1,0 +1,32 @@
+"""From a node's settings to those of the machine that it runs in a changing group."""
+
+from typing import Final
+
+from thence.replica.group_settings import GroupSettings
+from thence.runtime.settings import NodeSettings
+
+SECOND: Final = 1_000_000
+
+PACKET_BYTES: Final = 1 << 20
+PIECE_BYTES: Final = 1 << 18
+"""What travels at once, where frames may be so large: enough that a packet's overhead does not matter."""
+
+
+def machine_settings(settings: NodeSettings) -> GroupSettings:
+    group, mesh = settings.group, settings.mesh
+    frame_bytes = settings.links.frame_bytes_max // 2  # with room for names and the like
+    return GroupSettings(
+        packet_bytes=min(PACKET_BYTES, frame_bytes),
+        piece_bytes=min(PIECE_BYTES, frame_bytes),
+        tags_max=settings.stability.tags_max,
+        window=mesh.window,
+        window_bytes=mesh.window_bytes,
+        receipt_every_us=group.receipt_every_us,
+        receipt_busy_us=group.receipt_busy_us,
+        receipt_idle_us=group.receipt_idle_us,
+        unheard_us=group.receipt_idle_us + SECOND // 2,
+        pending_max=settings.application.inbox_max,
+        join_timeout_us=group.join_timeout_us,
+        leave_timeout_us=group.leave_timeout_us,
+        silence_us=group.silence_us,
+    )
