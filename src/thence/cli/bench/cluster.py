@@ -1,7 +1,7 @@
 """`bench cluster`: what live nodes cost over moving the same bytes between bare processes.
 
-Three nodes, each a process (`thence node`), on loopback: 64-byte payloads, sync everysec, no trace, profile
-local, loads made inside the nodes (`runtime/load.py`).
+Three nodes of a fixed group, each a process (`thence node`), on loopback: 64-byte payloads, sync everysec, no
+trace, profile local, loads made inside the nodes (`runtime/load.py`).
 
 * `cluster.idle`: resident memory of a node that has not been asked for anything. Baseline: a process with
   nothing but uvloop and its connections.
@@ -13,6 +13,8 @@ local, loads made inside the nodes (`runtime/load.py`).
   that send each other as many messages at the same rate; CPU time per message received, own messages not
   counted.
 * `cluster.cpu.saturated`: the same with everybody sending as fast as it goes.
+* `cluster.cpu.changing`, `cluster.cpu.saturated.changing`: both for a group whose members may come and go,
+  which `thence up` makes where nobody says otherwise. Baseline: the fixed group, in the same turns.
 * `cluster.saturation`: messages a second that every member delivers then, own ones among them, counted where
   they arrive from others: what was sent and not delivered elsewhere does not count. Baseline: the bare
   processes', counted likewise.
@@ -32,7 +34,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median, quantiles
-from typing import Final
+from typing import Final, NamedTuple
 
 from thence.cli.bench import cluster_application, cluster_bare
 from thence.cli.bench.cluster_always import always
@@ -72,35 +74,48 @@ def bench(quick: bool) -> Iterator[Record | str]:
         # First, while the disk has nothing else to do.
         yield always(folder, effort.syncs)
         yield "starting nodes"
-        with running(folder / "nodes") as nodes:
-            yield from _nodes(nodes, Bare(folder / "bare"), effort)
+        with (
+            running(folder / "nodes", changing=False) as nodes,
+            running(folder / "changing", changing=True) as changing,
+        ):
+            yield from _nodes(nodes, changing, Bare(folder / "bare"), effort)
         yield from _latency(folder, effort)
 
 
-def _nodes(nodes: Nodes, bare: "Bare", effort: Effort) -> Iterator[Record | str]:
+class Turn(NamedTuple):
+    """What everybody did at the same rate, one after the other."""
+
+    fixed: list[Stretch]
+    changing: list[Stretch]
+    bare: list[Stretch]
+
+
+def _nodes(fixed: Nodes, changing: Nodes, bare: "Bare", effort: Effort) -> Iterator[Record | str]:
     time.sleep(effort.settle_s)
-    idle = nodes.resident_mb()
-    steady: list[tuple[list[Stretch], list[Stretch]]] = []
-    full: list[tuple[list[Stretch], list[Stretch]]] = []
+    idle = fixed.resident_mb()
+    steady: list[Turn] = []
+    full: list[Turn] = []
     for turn in range(1, effort.turns + 1):
         for rate, measured in ((STEADY, steady), (0.0, full)):
             how = f"{rate:,.0f} messages a second from each" if rate else "as fast as it goes"
             yield f"{how}, turn {turn} of {effort.turns}: nodes"
-            subject = nodes.under_load(rate, effort.warm_s, effort.nodes_s)
+            ours = fixed.under_load(rate, effort.warm_s, effort.nodes_s)
+            theirs = changing.under_load(rate, effort.warm_s, effort.nodes_s)
             yield f"{how}, turn {turn} of {effort.turns}: bare processes"
-            measured.append((subject, bare.move(rate, effort.warm_s, effort.bare_s)))
+            measured.append(Turn(ours, theirs, bare.move(rate, effort.warm_s, effort.bare_s)))
     yield Record("cluster.idle", idle, "MB", bare.resident_mb)
-    yield _cpu("cluster.cpu", steady)
-    yield _cpu("cluster.cpu.saturated", full)
-    ours, theirs = ([group_rate(turn[which]) for turn in full] for which in (0, 1))
-    yield Record("cluster.saturation", median(ours), "messages/s", median(theirs))
+    for name, turns in (("cluster.cpu", steady), ("cluster.cpu.saturated", full)):
+        own = _cpu_us([turn.fixed for turn in turns])
+        moved = [_cpu_s(turn.bare) / sum(one.delivered for one in turn.bare) for turn in turns]
+        yield Record(name, own, "us", 1e6 * median(moved))
+        yield Record(f"{name}.changing", _cpu_us([turn.changing for turn in turns]), "us", own)
+    sustained, moved = ([group_rate(turn[which]) for turn in full] for which in (0, 2))
+    yield Record("cluster.saturation", median(sustained), "messages/s", median(moved))
 
 
-def _cpu(name: str, turns: list[tuple[list[Stretch], list[Stretch]]]) -> Record:
-    """Of all nodes together: one that gets little of a busy machine has few deliveries to divide by."""
-    ours = [_cpu_s(nodes) / sum(one.sent + one.delivered for one in nodes) for nodes, _ in turns]
-    theirs = [_cpu_s(bare) / sum(one.delivered for one in bare) for _, bare in turns]
-    return Record(name, 1e6 * median(ours), "us", 1e6 * median(theirs))
+def _cpu_us(turns: list[list[Stretch]]) -> float:
+    """Per delivery, of all nodes together: one that gets little of a busy machine has few to divide by."""
+    return 1e6 * median(_cpu_s(nodes) / sum(one.sent + one.delivered for one in nodes) for nodes in turns)
 
 
 def _cpu_s(stretches: list[Stretch]) -> float:

@@ -16,6 +16,7 @@ from thence.cli.layout import open_layout
 from thence.core.errors import ThenceError
 from thence.runtime.load import Load
 from thence.runtime.remote import Control
+from thence.runtime.status import Status
 
 NODES: Final = 3
 PAYLOAD_BYTES: Final = 64
@@ -64,9 +65,7 @@ class Nodes:
     def _settle(self) -> None:
         until = time.monotonic() + PATIENCE_S
         while True:
-            all_told = [control.status() for control in self._controls]
-            total = sum(told.sent for told in all_told)
-            if all(told.sent + told.delivered == total for told in all_told):
+            if not any(control.status().unstable for control in self._controls):
                 return
             if time.monotonic() > until:
                 raise ThenceError(f"the nodes have not delivered what was sent {PATIENCE_S:g} s ago")
@@ -80,9 +79,9 @@ def group_rate(stretches: list[Stretch]) -> float:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[Nodes]:
-    """A cluster of real processes, and its end."""
-    with Cluster(open_layout(folder, NODES), flags=FLAGS) as cluster:
+def running(folder: Path, *, changing: bool) -> Iterator[Nodes]:
+    """A cluster of real processes, whose members may come and go or are fixed, and its end."""
+    with Cluster(open_layout(folder, NODES, changing=changing), flags=FLAGS) as cluster:
         cluster.start()
         cluster.ready(patience_s=PATIENCE_S)
         controls = [Control.of(node, timeout_s=PATIENCE_S) for node in cluster.folders.values()]
@@ -93,10 +92,16 @@ def running(folder: Path) -> Iterator[Nodes]:
 def _linked(controls: list[Control]) -> None:
     until = time.monotonic() + PATIENCE_S
     for control in controls:
-        while any(member.link == "down" for member in control.status().members):
+        while not _whole(control.status()):
             if time.monotonic() > until:
                 raise ThenceError(f"the links of node {control.name} are not up after {PATIENCE_S:g} s")
             time.sleep(LOOK_EVERY_S)
+
+
+def _whole(told: Status) -> bool:
+    """Everybody has joined, and is linked with this node."""
+    joined = told.group is None or len(told.group.view) == NODES
+    return joined and all(member.link != "down" for member in told.members)
 
 
 def look(control: Control) -> Stretch:
