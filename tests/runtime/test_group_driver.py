@@ -1,151 +1,34 @@
 """The driver of a changing group keeps its promises: commit, then trace, then packets and answers."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import Executor, Future
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
-from support.open_nodes import PATIENCE_S
+from support.driven_group import Driven, Two, run, run_two
 
-from thence.core.errors import InvariantError, StorageError, UsageError
-from thence.core.groups import Place
+from thence.core.errors import InvariantError, PeerError, StorageError, UsageError
 from thence.core.storage import DiskError
-from thence.core.tag import Tag
 from thence.oplog.policy import Policy
-from thence.oplog.settings import Settings
-from thence.replica.group import GroupNode
-from thence.replica.group_parts import Operation
-from thence.replica.group_settings import GroupSettings
-from thence.runtime import trouble
-from thence.runtime.diaries import Diaries
+from thence.runtime import checkpoints, trouble
 from thence.runtime.files import DiskFiles
-from thence.runtime.folder import DataFolder
-from thence.runtime.group_driver import GroupDriver
-from thence.runtime.shelf import DiskShelf
+from thence.runtime.tracing import LiveTrace
 
 
-class Program:
-    """Applies, and wants nothing."""
-
-    def __init__(self) -> None:
-        self.applied: list[bytes] = []
-
-    def apply(self, operation: Operation, own: bool, tag: Tag) -> None:
-        if operation.payload == b"a bug":
-            raise InvariantError("this cannot be")
-        self.applied.append(operation.payload)
-
-    def stable(self, place: Place, tag: Tag) -> None:
-        """Nothing."""
-
-    def state(self) -> bytes:
-        return b""
-
-    def install(self, state: bytes) -> None:
-        self.applied.clear()
-
-    def view_changed(self, members: tuple[str, ...]) -> None:
-        """Nothing."""
-
-    def orphaned(self, operation: Operation) -> None:
-        """Nothing."""
-
-    def taking(self, now: int) -> None:
-        """Nothing."""
-
-    def stepped(self, now: int) -> None:
-        """Nothing."""
+def full(files: DiskFiles, name: str, offset: int, data: bytes | bytearray) -> None:
+    raise DiskError("no space", file=name, definite=True, full=True)
 
 
-class Outlet:
-    """Writes down what leaves, and why links began anew."""
-
-    def __init__(self) -> None:
-        self.left: list[str] = []
-        self.anew: list[str] = []
-
-    def send(self, process: str, packets: Sequence[bytes]) -> None:
-        self.left += [process] * len(packets)
-
-    def begin_anew(self, why: str) -> None:
-        self.anew.append(why)
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """A full disk is looked at often."""
+    monkeypatch.setattr(trouble, "PROBE_EVERY_S", 0.001)
+    return monkeypatch
 
 
-class Patient(Executor):
-    """Syncs when it is told to."""
-
-    def __init__(self) -> None:
-        self._waiting: list[tuple[Future[Any], Callable[[], Any]]] = []
-
-    def submit(self, work: Callable[..., Any], /, *words: Any, **named: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        self._waiting.append((future, lambda: work(*words, **named)))
-        return future
-
-    def go(self, error: Exception | None = None) -> None:
-        waiting, self._waiting = self._waiting, []
-        for future, work in waiting:
-            if error is not None:
-                future.set_exception(error)
-            else:
-                future.set_result(work())
-
-
-class Driven:
-    """A process that founded a group, with a disk of its own and fakes around it."""
-
-    def __init__(self, folder: Path, sync: Policy) -> None:
-        self.program = Program()
-        self.outlet = Outlet()
-        self.syncer = Patient()
-        self.trace = folder / "trace"
-        self._now = 1_000_000
-        self._folder = DataFolder(folder / "a", b"machine")
-        self.shelf = DiskShelf(self._folder, "a", "town", Settings(sync=sync))
-        self.diaries = Diaries(self.trace, self.shelf.boot())
-        self.driver = GroupDriver(
-            self.make, self.make(self.now()), self.shelf, self.diaries, self.outlet, self.program,
-            self.now, self.syncer, always=sync == "always",
-        )  # fmt: skip
-        self.driver.call(lambda node, now: node.found(now))
-
-    def make(self, now: int) -> GroupNode:
-        return GroupNode("a", self.shelf, self.program, self.diaries, (), GroupSettings(), now)
-
-    def now(self) -> int:
-        self._now += 10
-        return self._now
-
-    @property
-    def rows(self) -> int:
-        return sum(file.read_bytes().count(b"\n") for file in self.trace.iterdir())
-
-    async def turn(self) -> None:
-        for _ in range(5):
-            await asyncio.sleep(0)
-
-    async def close(self) -> None:
-        closing = asyncio.ensure_future(self.driver.close())
-        while not closing.done():
-            self.syncer.go()
-            await asyncio.sleep(0.001)
-        self.diaries.close()
-        self.shelf.close(in_order=closing.result())
-        self._folder.close()
-
-
-def run(folder: Path, sync: Policy, story: Callable[[Driven], Awaitable[None]]) -> None:
-    async def whole() -> None:
-        driven = Driven(folder, sync)
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                await story(driven)
-        finally:
-            await driven.close()
-
-    asyncio.run(whole())
+async def well_again(driven: Driven) -> None:
+    while driven.driver.trouble is not None:
+        await asyncio.sleep(0.001)
 
 
 def test_under_always_nothing_is_told_or_answered_before_it_is_synced(tmp_path: Path) -> None:
@@ -163,6 +46,20 @@ def test_under_always_nothing_is_told_or_answered_before_it_is_synced(tmp_path: 
     run(tmp_path, "always", story)
 
 
+def test_under_always_nothing_is_sent_before_it_is_synced(tmp_path: Path) -> None:
+    async def story(two: Two) -> None:
+        await two.carry()
+        two.a.outlet.left.clear()
+        two.a.driver.publish([b"one"])
+        await two.a.turn()
+        assert not any(b"one" in packet for _, packet in two.a.outlet.left)
+        while not any(b"one" in packet for _, packet in two.a.outlet.left):
+            two.a.syncer.go()
+            await asyncio.sleep(0.001)
+
+    run_two(tmp_path, "always", story)
+
+
 def test_under_the_weaker_policies_a_commit_is_enough(tmp_path: Path) -> None:
     async def story(driven: Driven) -> None:
         assert await driven.driver.publish([b"one", b"two"]) == [("a", 1), ("a", 2)]
@@ -172,41 +69,174 @@ def test_under_the_weaker_policies_a_commit_is_enough(tmp_path: Path) -> None:
     run(tmp_path, "no", story)
 
 
-def test_a_step_that_cannot_be_written_never_was_and_the_next_gets_its_dot(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(trouble, "PROBE_EVERY_S", 0.001)
-    write = DiskFiles.write
+def test_the_trace_knows_of_a_message_before_anybody_gets_it(tmp_path: Path) -> None:
+    async def story(two: Two) -> None:
+        await two.carry()
+        known: list[int] = []
 
-    def full(files: DiskFiles, name: str, offset: int, data: bytes | bytearray) -> None:
-        raise DiskError("no space", file=name, definite=True, full=True)
+        def look(packets: Sequence[bytes]) -> None:
+            if any(b"one" in packet for packet in packets):
+                known.append(two.a.sends)
+
+        two.a.outlet.on_send = look
+        before = two.a.sends
+        await two.a.driver.publish([b"one"])
+        assert known == [before + 1]
+
+    run_two(tmp_path, "no", story)
+
+
+def test_a_sync_that_is_due_by_the_clock_is_asked_for(tmp_path: Path) -> None:
+    async def story(driven: Driven) -> None:
+        driven.syncer.go()
+        await driven.turn()
+        driven.tick_us = 400_000
+        await driven.driver.publish([b"one"])
+        while not driven.syncer.asked:
+            await asyncio.sleep(0.001)
+
+    run(tmp_path, "everysec", story)
+
+
+def test_a_step_that_cannot_be_written_never_was_and_the_next_gets_its_dot(
+    tmp_path: Path, hasty: pytest.MonkeyPatch
+) -> None:
+    write = DiskFiles.write
 
     async def story(driven: Driven) -> None:
         await driven.driver.publish([b"one"])
         rows = driven.rows
-        monkeypatch.setattr(DiskFiles, "write", full)
+        hasty.setattr(DiskFiles, "write", full)
         with pytest.raises(StorageError, match=r"nothing is written at present: .*no space"):
             await driven.driver.publish([b"lost"])
         with pytest.raises(StorageError, match="nothing is written at present"):
             driven.driver.call(lambda node, now: node.leave(now))
+        assert driven.driver.publish([b"refused at once"]).exception() is not None
+        assert driven.driver.take().exception() is not None
         assert driven.outlet.anew
         assert driven.rows == rows
-        monkeypatch.setattr(DiskFiles, "write", write)
-        while driven.driver.trouble is not None:
-            await asyncio.sleep(0.001)
+        hasty.setattr(DiskFiles, "write", write)
+        await well_again(driven)
         assert await driven.driver.publish([b"two"]) == [("a", 2)]
         assert driven.program.applied == [b"one", b"two"]
+        assert [line for line in driven.lines() if '"send"' in line and '"seq":2' in line] == [
+            line for line in driven.lines()[rows:] if '"send"' in line
+        ]
 
     run(tmp_path, "no", story)
 
 
-def test_after_a_failed_sync_or_a_bug_nothing_goes_on(tmp_path: Path) -> None:
-    async def sync_fails(driven: Driven) -> None:
+def test_what_was_asked_for_and_not_begun_when_the_disk_was_full_is_refused(
+    tmp_path: Path, hasty: pytest.MonkeyPatch
+) -> None:
+    async def story(driven: Driven) -> None:
+        write = DiskFiles.write
+        await driven.driver.publish([b"one"])
+        hasty.setattr(DiskFiles, "write", full)
+        asked = driven.driver.publish([b"gathered"])
+        with pytest.raises(StorageError, match="no space"):
+            driven.driver.call(lambda node, now: node.broadcast(b"at once", now))
+        assert asked.done(), "nobody would ever answer it"
+        assert asked.exception() is not None
+        hasty.setattr(DiskFiles, "write", write)
+        await well_again(driven)
+
+    run(tmp_path, "no", story)
+
+
+def test_what_waits_for_its_sync_when_the_disk_is_full_is_answered_later_and_not_sent_over_old_links(
+    tmp_path: Path, hasty: pytest.MonkeyPatch
+) -> None:
+    async def story(two: Two) -> None:
+        a, write = two.a, DiskFiles.write
+        await two.carry()
+        asked = a.driver.publish([b"one"])
+        await a.turn()
+        a.outlet.left.clear()
+        hasty.setattr(DiskFiles, "write", full)
+        with pytest.raises(StorageError, match="no space"):
+            a.driver.call(lambda node, now: node.broadcast(b"lost", now))
+        assert a.outlet.anew
+        assert not asked.done(), "it is in the log, and may be on the disk"
+        hasty.setattr(DiskFiles, "write", write)
+        await well_again(a)
+        while not asked.done():
+            a.syncer.go()
+            await asyncio.sleep(0.001)
+        assert not any(b"one" in packet for _, packet in a.outlet.left)
+
+    run_two(tmp_path, "always", story)
+
+
+def test_a_sync_of_a_log_that_was_opened_anew_may_fail(tmp_path: Path, hasty: pytest.MonkeyPatch) -> None:
+    """A full disk makes the process begin anew from what is there: what became of its old descriptors says
+    nothing."""
+
+    async def story(driven: Driven) -> None:
+        write = DiskFiles.write
+        driven.driver.publish([b"one"])
+        await driven.turn()
+        hasty.setattr(DiskFiles, "write", full)
+        with pytest.raises(StorageError, match="no space"):
+            driven.driver.call(lambda node, now: node.broadcast(b"lost", now))
+        hasty.setattr(DiskFiles, "write", write)
+        await well_again(driven)
+        driven.syncer.go(DiskError("its file is closed", file="x"))
+        await driven.turn()
+        assert driven.driver.trouble is None
+
+    run(tmp_path, "always", story)
+
+
+def test_rows_that_could_not_be_written_come_before_everything_else(
+    tmp_path: Path, hasty: pytest.MonkeyPatch
+) -> None:
+    async def story(driven: Driven) -> None:
+        write = LiveTrace.write
+
+        def no_room(trace: LiveTrace, data: bytes) -> None:
+            if data or trace.waiting:
+                trace._rest += data
+                raise DiskError("no space", file="trace", full=True)
+
+        hasty.setattr(LiveTrace, "write", no_room)
         asked = driven.driver.publish([b"one"])
         await driven.turn()
+        assert not asked.done(), "others would see what the trace does not know"
+        hasty.setattr(LiveTrace, "write", write)
+        assert await asked == [("a", 1)]
+        assert driven.sends == 1
+
+    run(tmp_path, "no", story)
+
+
+def test_the_log_forgets_nothing_of_which_the_trace_does_not_know(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints, "CHECKPOINT_BYTES", 1000)
+    monkeypatch.setattr(checkpoints, "CHECKPOINT_EVERY_US", 1)
+
+    async def story(driven: Driven) -> None:
+        seen: list[int] = []
+        driven.program.on_state = lambda: seen.append(driven.sends)
+        driven.driver.publish([b"." * 2000])
+        await driven.turn()
+        assert seen == [1], "it was written down, and the trace knew"
+
+    run(tmp_path, "always", story)
+
+
+def test_after_a_failed_sync_or_a_bug_nothing_goes_on(tmp_path: Path) -> None:
+    async def sync_fails(driven: Driven) -> None:
+        asked, other = driven.driver.publish([b"one"]), driven.driver.take
+        await driven.turn()
         driven.syncer.go(DiskError("the disk is gone", file="x"))
+        await driven.turn()
+        assert asked.done(), "nobody would ever answer it"
         with pytest.raises(StorageError, match="the disk is gone"):
             await asked
+        with pytest.raises(StorageError, match="the disk is gone"):
+            await other()
         assert "the disk is gone" in str(await driven.driver.broken)
 
     async def bug(driven: Driven) -> None:
@@ -217,6 +247,38 @@ def test_after_a_failed_sync_or_a_bug_nothing_goes_on(tmp_path: Path) -> None:
 
     run(tmp_path / "sync", "always", sync_fails)
     run(tmp_path / "bug", "no", bug)
+
+
+def test_what_came_before_garbage_counts_and_the_garbage_is_told(tmp_path: Path) -> None:
+    async def story(two: Two) -> None:
+        await two.carry()
+        two.a.outlet.left.clear()
+        await two.a.driver.publish([b"one"])
+        packets = [packet for _, packet in two.a.outlet.left]
+        with pytest.raises(PeerError):
+            two.b.driver.packets("a", [*packets, b"garbage"], two.b.now())
+        assert two.b.driver.node.waiting == 1
+
+    run_two(tmp_path, "no", story)
+
+
+@pytest.mark.parametrize("sync", ["no", "always"])
+def test_closing_writes_what_was_asked_for_and_says_whether_it_could(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sync: Policy
+) -> None:
+    async def whole() -> None:
+        well = Driven(tmp_path / "well", sync)
+        asked = well.driver.publish([b"last"])
+        assert await well.close()
+        assert await asked == [("a", 1)]
+        full_up = Driven(tmp_path / "full", sync)
+        with monkeypatch.context() as patched:
+            patched.setattr(DiskFiles, "write", full)
+            with pytest.raises(StorageError):
+                await full_up.driver.publish([b"lost"])
+            assert not await full_up.close()
+
+    asyncio.run(whole())
 
 
 def test_what_makes_no_sense_is_refused_and_changes_nothing(tmp_path: Path) -> None:

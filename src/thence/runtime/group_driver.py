@@ -178,6 +178,8 @@ class GroupDriver:
             self._failed(error)
             raise refused(self._disk.why or StorageError(str(error))) from error
         self._finish(now)
+        if self._disk.why is not None:
+            raise refused(self._disk.why)  # what was asked for never happened
 
     def publish(self, payloads: Sequence[bytes]) -> "asyncio.Future[list[Place]]":
         """Broadcast these. All that is asked for before the loop comes round goes into one commit."""
