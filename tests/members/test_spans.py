@@ -4,7 +4,7 @@ from itertools import pairwise
 from random import Random
 
 from thence.core.groups import incarnation
-from thence.members.spans import Spans
+from thence.members.spans import RECENT, Spans
 
 
 def test_spans_are_the_set_of_what_was_added() -> None:
@@ -37,3 +37,27 @@ def test_what_lies_side_by_side_is_one_span() -> None:
         spans.add("a", number, number)
     assert list(spans) == [("a", 1, 1000)]
     assert len(spans) == 1
+
+
+def test_whoever_is_told_what_has_come_since_knows_all_of_it() -> None:
+    """However long ago it was told last: then it is told everything."""
+    random = Random(2)
+    spans, told, version = Spans(), Spans(), 0
+    for turn in range(3000):
+        spans.add(f"p{random.randrange(400)}", turn // 10 + 1, turn // 10 + 1)
+        if random.random() < (0.01 if turn < 1500 else 0.002):
+            for span in spans.since(version):
+                told.add(*span)
+            version = spans.version
+            assert told.all == spans.all == tuple(spans)
+            assert spans.since(version) == ()
+    assert version > RECENT
+
+
+def test_what_is_known_already_is_not_told_again() -> None:
+    spans = Spans([("a", 1, 5)])
+    version = spans.version
+    spans.add("a", 2, 4)
+    assert spans.since(version) == ()
+    spans.add("b", 1, 1)
+    assert spans.since(version) == (("b", 1, 1),)

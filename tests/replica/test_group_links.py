@@ -283,3 +283,28 @@ def test_a_leaver_hears_from_the_last_to_have_its_leave_at_once() -> None:
     play.passes(0.5)
     assert play.processes["c"].node is not None
     assert play.processes["c"].node.status == "outside"
+
+
+def test_who_is_past_is_told_once_over_each_link_and_all_of_it_to_one_who_is_new() -> None:
+    """Else each receipt would name every process that ever left."""
+    names = "cdefghijklmn"
+    play = Linked(f"ab{names}z").together("ab")
+    for name in names:
+        play.join(name)
+        play.passes(3)
+        play.leaves(name)
+        play.passes(3)
+    play.seen.clear()
+    play.send("a")
+    play.passes(3)
+    told = [packet.past for _, _, packet in play.seen if isinstance(packet, Receipt) and packet.target]
+    assert told
+    assert not any(told)
+    play.join("z")
+    play.passes(3)
+    past = tuple([(name, 1, 1) for name in names])
+    assert play.member("z").view.past.all == play.member("b").view.past.all == past
+    last = play.member("z")._peers.of("b", play.now).last
+    assert last is not None
+    assert last.past == past
+    assert play.unsettled() == ""

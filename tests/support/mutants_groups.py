@@ -250,7 +250,7 @@ HISTORY = [
 
 HISTORY_ENDS = [
     of("p1: who is past is not told", "past_is_told",
-       (WATCH, "running, past=tuple(view.past)", "running")),
+       (WATCH, "running, past=view.past.all", "running")),
     of("p2: somebody is past before all have what it said", 0,
        (VIEW, "if stable(place[0]) >= place[1]]", "]"),
        (VIEW, "if member in self.closed and stable(member) >= final.last", "if member in self.closed")),

@@ -1,20 +1,30 @@
 """Sets of incarnations that nobody needs to name one by one: per process, spans of numbers.
 
 A process uses its numbers in ascending order, so those of its incarnations that are over and done with lie
-side by side, however many there were.
+side by side, however many there were. Sets only grow, so whoever was told one at some time need not be told
+more than what has come since (`since`).
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 
 from thence.core.groups import Span, number_of, process_of
 
+RECENT = 256
+"""Additions that are remembered: more than come between two receipts."""
+
 
 class Spans:
-    __slots__ = ("_spans",)
+    __slots__ = ("_all", "_recent", "_spans", "version")
 
     def __init__(self, spans: Iterable[Span] = ()) -> None:
         self._spans: dict[str, list[tuple[int, int]]] = {}
         """Disjoint, not adjacent, ascending."""
+        self._all: tuple[Span, ...] | None = ()
+        """What it amounts to, if that was asked for since the last addition."""
+        self._recent: deque[Span] = deque(maxlen=RECENT)
+        self.version = 0
+        """How often something was added."""
         for span in spans:
             self.add(*span)
 
@@ -44,8 +54,11 @@ class Spans:
 
     def add(self, process: str, low: int, high: int) -> None:
         """All numbers from `low` to `high`."""
-        if low > high:
+        if low > high or self.covers(process, low, high):
             return
+        self._all = None
+        self.version += 1
+        self._recent.append((process, low, high))
         merged = []
         for first, last in self._spans.get(process, ()):
             if last + 1 < low or high + 1 < first:
@@ -55,6 +68,19 @@ class Spans:
         merged.append((low, high))
         merged.sort()
         self._spans[process] = merged
+
+    @property
+    def all(self) -> tuple[Span, ...]:
+        if self._all is None:
+            self._all = tuple(self)
+        return self._all
+
+    def since(self, version: int) -> tuple[Span, ...]:
+        """What was added since it had this version; everything, if that is too long ago."""
+        new = self.version - version
+        if not new:
+            return ()
+        return tuple(self._recent)[-new:] if new <= len(self._recent) else self.all
 
     def below(self, process: str, number: int) -> Iterator[tuple[int, int]]:
         """What is not in here between the spans of a process, below a number."""

@@ -26,6 +26,7 @@ from thence.core.errors import PeerError
 from thence.core.groups import CARRY, Flow, Post, Receipt, process_of
 from thence.core.message import Message
 from thence.members.group import GroupView
+from thence.members.spans import Spans
 from thence.replica.group_ledger import Ledger
 from thence.replica.group_settings import GroupSettings
 
@@ -141,7 +142,7 @@ class Outgoing:
 
 
 class Link:
-    __slots__ = ("incoming", "last", "outgoing", "said", "said_at")
+    __slots__ = ("incoming", "last", "outgoing", "past", "past_said", "said", "said_at")
 
     def __init__(self) -> None:
         self.incoming: Incoming | None = None
@@ -151,6 +152,10 @@ class Link:
         self.said: object = None
         """What the last receipt over it said, in short."""
         self.said_at = 0
+        self.past_said = ("", 0)
+        """Which incarnation was told who is past, and which version of that."""
+        self.past = ("", Spans())
+        """The same of the other end: who told it, and all that it told. A receipt says what is new."""
 
 
 class Links:
@@ -252,8 +257,21 @@ class Links:
         self._consider(link, receipt)
         if link.outgoing is None or link.outgoing.to == before:
             return False
-        link.said = None
+        link.said, link.past_said = None, ("", 0)
         return True
+
+    def past_of(self, receipt: Receipt) -> Spans:
+        """Who is past to its source. One that came over a link says who has become so since the last."""
+        link = self._links.get(process_of(receipt.source))
+        if link is None or receipt.target != self._ledger.me:
+            return Spans(receipt.past)
+        source, past = link.past
+        if source != receipt.source:
+            past = Spans()
+            link.past = receipt.source, past
+        for span in receipt.past:
+            past.add(*span)
+        return past
 
     def reconsider(self) -> None:
         """The view has changed, or there is more to pass on."""

@@ -345,9 +345,9 @@ class Member:
 
     def _spelled(self, receipt: Receipt) -> Receipt:
         """Somebody who is past to the source of a receipt may not be past here."""
-        past = Spans(receipt.past)
+        past = self.links.past_of(receipt)
         more = {name: ALL for name in self.ledger.spoken() if name not in receipt.counts and name in past}
-        return receipt._replace(counts=receipt.counts | more) if more else receipt
+        return receipt._replace(counts=receipt.counts | more, past=past.all)
 
     # Stability
 

@@ -85,7 +85,9 @@ class Watch:
     def _over_links(self, receipt: Receipt, now: int) -> None:
         view = self._view
         members = (view.view - {self._ledger.me}) | view.departing.keys()
-        newest = {process_of(member): member for member in sorted(members, key=number_of)}
+        # A suspect may be newer than who runs: an attempt that was let in somewhere and came to nothing.
+        ranked = sorted(members, key=lambda member: (member not in view.suspects, number_of(member)))
+        newest = {process_of(member): member for member in ranked}
         wants = self._wants.of_each(now)
         for process, member in sorted(newest.items()):
             link = self._links.to(member)
@@ -95,8 +97,11 @@ class Watch:
             said = (self._ledger.delivered, receipt.suspects, receipt.unheard, member, stream, wanted)
             if said != link.said or now - link.said_at >= self._settings.receipt_idle_us:
                 link.said, link.said_at = said, now
+                told, version = link.past_said
+                past = view.past.since(version if told == member else 0)
+                link.past_said = member, view.past.version
                 self._posts.append(
-                    Post(process, receipt._replace(target=member, stream=stream, wants=wanted))
+                    Post(process, receipt._replace(target=member, stream=stream, wants=wanted, past=past))
                 )
 
     def about(self, running: Running, drained: bool, now: int) -> Receipt:
@@ -104,7 +109,7 @@ class Watch:
         others = sorted(view.side - {self._ledger.me} - self.coming.keys())
         unheard = [] if drained else self._peers.silent(others, now - self._settings.unheard_us, now)
         counts, suspects = self._ledger.vector(), tuple(sorted(view.suspects))
-        return Receipt(self._ledger.me, counts, suspects, tuple(unheard), running, past=tuple(view.past))
+        return Receipt(self._ledger.me, counts, suspects, tuple(unheard), running, past=view.past.all)
 
     def missed(self, now: int) -> list[str]:
         """Rule 16: members that should have been heard by now, and were not."""
