@@ -11,7 +11,7 @@ from support.traces import read
 from thence.check.oracle import judge
 from thence.core.history import History
 from thence.core.machine import Transmit
-from thence.core.overlay import Neighbour, Refuse, ShuffleReply
+from thence.core.overlay import Neighbour, Refuse, ShuffleReply, StatePiece, Sync
 from thence.core.states import States
 from thence.members.views import Connect, ViewSettings
 from thence.sim.faults import Cut, Pause, apart
@@ -144,16 +144,21 @@ def alone(views: Any) -> None:
     assert tries >= 10, f"lost: tried {tries} times"
 
 
-def _asks(machine: Any, now: int, names: Iterable[int]) -> list[int]:
-    """Whom it asks to be a neighbour, everybody refusing, when it hears of these names."""
+def _asks(machine: Any, now: int, names: Iterable[int], before: Iterable[Any] = ()) -> list[tuple[int, bool]]:
+    """Whom it asks to be a neighbour when it hears of these names, and how urgently: everybody refuses until
+    it is urgent."""
     machine.receive(1, ShuffleReply(tuple(names)), now)
-    asked: list[int] = []
-    effects = machine.wake(now)
+    asked: list[tuple[int, bool]] = []
+    effects = [*before, *machine.wake(now)]
     while wanted := [effect.peer for effect in effects if isinstance(effect, Connect)]:
         effects = []
         for peer in wanted:
-            asked.append(peer)
-            effects += [*machine.up(peer, now), *machine.receive(peer, Refuse(), now)]
+            sent = machine.up(peer, now)
+            urgent = any(isinstance(one, Transmit) and one.packet == Neighbour(True) for one in sent)
+            asked.append((peer, urgent))
+            if urgent:
+                return asked
+            effects += [*sent, *machine.receive(peer, Refuse(), now)]
     return asked
 
 
@@ -169,8 +174,12 @@ def content(views: Any) -> None:
     for later in range(4):
         found = _asks(machine, (40 + 20 * later) * SECOND, range(30 + 10 * later, 40 + 10 * later))
         assert not found, f"restless: {len(found)} more are asked"
-    machine.down(2, 200 * SECOND)
-    assert len(_asks(machine, 200 * SECOND, range(70, 80))) >= 8, "size: does not look for a second neighbour"
+    found = _asks(machine, 200 * SECOND, range(70, 95), machine.down(2, 200 * SECOND))
+    assert len(found) >= 8, "size: does not look for a second neighbour"
+    assert len(found) <= 12, f"size: asks {len(found)} that have no room, one after the other"
+    refused = {peer for peer, urgent in found if not urgent}
+    assert found[-1][0] in refused, "size: does not ask to be put between two others"
+    assert found[-1][1], "size: does not ask to be put between two others"
 
 
 def halves(views: Any) -> None:
@@ -283,8 +292,36 @@ def behind(tree: Any) -> None:
     assert grove.is_tree(), "tree: not one"
 
 
+def welcome(tree: Any) -> None:
+    """Alg. 3.5, line 21: who is new gets a state, if there is one, although the log still holds everything;
+    but not one that holds nothing new to it."""
+    grove = Grove(lambda me, size, history: tree(me, size, history, _Whole(history)), 2)
+    for _ in range(30):
+        grove.send(0)
+    grove.send(1)
+    grove.up(0, 1)
+    grove.run(2 * SECOND)
+    grove.send(0)
+    grove.run(SECOND)
+    grove.all_have_everything()
+    read = sum(
+        len(packet.messages) for _, _, to, packet in grove.sent if to == 1 and isinstance(packet, Sync)
+    )
+    assert not read, f"slow: a newcomer reads {read} messages"
+
+    grove = Grove(lambda me, size, history: tree(me, size, history, _Whole(history)), 2)
+    grove.send(1)
+    for _ in range(2):
+        grove.up(0, 1)
+        grove.run(2 * SECOND)
+    grove.all_have_everything()
+    states = [packet for _, _, to, packet in grove.sent if to == 1 and isinstance(packet, StatePiece)]
+    assert not states, "idle: a state of its own messages"
+
+
 ECO_CHECKS = {
     "storms": eco_storms, "burst": burst, "large": large, "long apart": long_apart, "behind": behind,
+    "welcome": welcome,
 }  # fmt: skip
 
 

@@ -47,9 +47,9 @@ AT_ONCE = 2
 asked for more than it has room for would have to drop those who agreed."""
 
 ENOUGH_REFUSALS = 8
-"""So many had no room since the last neighbour was lost: views are full nearly everywhere, and a single free
-place is left to somebody who needs a neighbour. Looking on would bring one in the end, long after everything
-else has come to rest, for a fifth way that nobody needs."""
+"""So many had no room since the last neighbour was lost: views are full nearly everywhere. A single free
+place is left to somebody who needs a neighbour; with more of them a node asks to be put between two others.
+Looking on would bring somebody in the end, long after everything else has come to rest."""
 
 
 class HyParView:
@@ -330,6 +330,11 @@ class HyParView:
         one_left = len(self._active) + len(filling) >= self._settings.active - 1
         if self._active and one_left and self._refusals >= ENOUGH_REFUSALS:
             return
+        between = self._full()
+        if self._active and between and self._refusals >= ENOUGH_REFUSALS:
+            # With two, it pays to be put between two neighbours that have none: nobody loses one by it.
+            self._ask(self._random.choice(between), Neighbour(True), now)
+            return
         taken.update(self._refused)
         candidates = [peer for peer in self._passive if peer not in taken]
         if not candidates and self._active:
@@ -342,9 +347,8 @@ class HyParView:
             self._beg(now)
         elif one_left:
             return  # one free place is nothing to make others change for
-        elif self._full():
-            # With two, it pays to be put between two neighbours that have none: nobody loses one by it.
-            self._ask(self._random.choice(self._full()), Neighbour(True), now)
+        elif between:
+            self._ask(self._random.choice(between), Neighbour(True), now)
         elif self._shuffle_at > now + 2 * self._hungry_wait:
             # With free places and nobody to ask, it is worth asking around before the time.
             self._shuffle_at = now + self._jittered(self._hungry_wait)

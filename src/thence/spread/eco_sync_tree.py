@@ -1,10 +1,11 @@
 """ECO SYNC Tree: a SYNC Tree whose logs may forget, because states stand in for what is gone.
 
 Section 3.4 of the ECO SYNC Tree document. A neighbour whose graft shows that it lacks what the log no longer
-holds gets the newest state with its clock, in pieces, and then what the log holds beyond that; new nodes and
-nodes that were away for longer than the log remembers are the same case. What is collected when is not
-decided here: any part of the log may go that the newest state covers. Departures from the document, among
-them that states are merged and never replace anything, are in docs/protocols/eco-sync-tree.md.
+holds gets the newest state with its clock, in pieces, and then what the log holds beyond that; so does one
+that is new, as soon as there is a state: nothing would take it longer than a group's past message by message.
+What is collected when is not decided here: any part of the log may go that the newest state covers.
+Departures from the document, among them that states are merged and never replace anything, are in
+docs/protocols/eco-sync-tree.md.
 
 Invariants. After the pieces of a state everything that follows in the stream is in the log; so a stream never
 has a gap. A node that takes over a state has a gap in the streams that it sends itself, and starts each of
@@ -76,7 +77,9 @@ class EcoSyncTree(SyncTree):
     def _feed(self, peer: int, link: Link, effects: list[SpreadEffect]) -> None:
         assert link.clock is not None
         if peer not in self._leaving and not self._history.reaches(link.clock):
-            self._begin_state(peer, link)
+            self._begin_state(peer, link, self._states.newest())
+        elif peer not in self._leaving and sum(link.clock) == link.clock[peer]:
+            self._welcome(peer, link)
         leaving = self._leaving.get(peer)
         while leaving is not None:
             if not link.credit:
@@ -94,8 +97,14 @@ class EcoSyncTree(SyncTree):
         if link.credit:
             super()._feed(peer, link, effects)
 
-    def _begin_state(self, peer: int, link: Link) -> None:
+    def _welcome(self, peer: int, link: Link) -> None:
+        """It has nothing but what it sent itself: alg. 3.5, line 21. A state that adds nothing is not sent:
+        the next would follow it."""
         newest = self._states.newest()
+        if newest is not None and sum(newest[0]) > newest[0][peer]:
+            self._begin_state(peer, link, newest)
+
+    def _begin_state(self, peer: int, link: Link, newest: tuple[tuple[int, ...], bytes] | None) -> None:
         if newest is None or not self._history.reaches(newest[0]):
             raise InvariantError("the log has forgotten what no state stands in for")
         clock, data = newest
