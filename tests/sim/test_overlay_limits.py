@@ -7,7 +7,7 @@ from thence.check.oracle import judge
 from thence.core.dots import pack
 from thence.core.errors import UsageError
 from thence.core.message import Message
-from thence.core.overlay import More, Sync
+from thence.core.overlay import More, StatePiece, Sync
 from thence.sim.overlay import OverlayRun
 from thence.sim.overlay_limits import CORES, Limits
 from thence.sim.overlay_plan import Arrive, Depart, OverlayPlan
@@ -33,6 +33,13 @@ def test_work_is_counted_per_message_and_in_turn() -> None:
     assert limits.busy_until(0) == 4100
     limits.restart(0)
     assert limits.arrives(0, More(), 3, 2000) == 2100
+
+
+def test_a_state_costs_the_work_of_as_many_messages_as_it_has_kilobytes() -> None:
+    """Else a group whose logs forget would look quicker than it is."""
+    limits = Limits(1, bandwidth_mbit=0.0, handling_us=100 * CORES)
+    assert limits.arrives(0, StatePiece(1, (5,), 0, 1, bytes(64 << 10)), 64 << 10, 1000) == 7500
+    assert limits.arrives(0, StatePiece(1, (5,), 0, 1, b""), 0, 8000) == 8100
 
 
 def test_a_message_takes_as_long_as_its_bytes_at_both_ends() -> None:

@@ -4,6 +4,8 @@ Section 5.2 of the ECO SYNC Tree document puts fifty nodes on a machine with a n
 cores. A node's share is 500 Mbit/s and 0.36 of a core. The document does not say what its code spends on a
 message; that is a setting, and a multiple of it is what a duplicate costs a flood.
 
+A state costs the work of a message for each kilobyte of it: about one for each register that it merges.
+
 What leaves a node goes out byte after byte. What arrives waits until everything that arrived before it has
 been taken in. Times only ever move on, so that links stay in order.
 """
@@ -11,7 +13,7 @@ been taken in. Times only ever move on, so that links stay in order.
 from typing import Final
 
 from thence.core.machine import Packet
-from thence.core.overlay import Sync
+from thence.core.overlay import StatePiece, Sync
 
 CORES: Final = 18 / 50
 """Of a core, for each node."""
@@ -35,7 +37,11 @@ class Limits:
 
     def arrives(self, node: int, packet: Packet, size: int, now: int) -> int:
         """When a packet that comes now has been taken in."""
-        count = len(packet.messages) if isinstance(packet, Sync) else 1
+        count = 1
+        if isinstance(packet, Sync):
+            count = len(packet.messages)
+        elif isinstance(packet, StatePiece):
+            count = 1 + (len(packet.data) >> 10)
         at = max(float(now), self._busy_until[node]) + size * self._us_per_byte + count * self._handling_us
         self._busy_until[node] = at
         return round(at)

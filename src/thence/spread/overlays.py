@@ -26,16 +26,24 @@ class OverlayKind:
     """Logs may forget what the newest state covers."""
 
 
+CENTRAL = TreeSettings(challenge_us=3_000_000)
+"""A root in the middle: every few seconds is soon enough, since being off the middle costs only latency."""
+
+
 def _sync_tree(me: int, size: int, history: History, random: Random, states: States) -> Spread:  # noqa: ARG001
     return SyncTree(me, size, history)
 
 
 def _central(me: int, size: int, history: History, random: Random, states: States) -> Spread:  # noqa: ARG001
-    return SyncTree(me, size, history, TreeSettings(challenge_us=3_000_000))
+    return SyncTree(me, size, history, CENTRAL)
 
 
 def _eco(me: int, size: int, history: History, random: Random, states: States) -> Spread:  # noqa: ARG001
     return EcoSyncTree(me, size, history, states)
+
+
+def _eco_central(me: int, size: int, history: History, random: Random, states: States) -> Spread:  # noqa: ARG001
+    return EcoSyncTree(me, size, history, states, CENTRAL)
 
 
 def _flood(me: int, size: int, history: History, random: Random, states: States) -> Spread:  # noqa: ARG001
@@ -56,6 +64,7 @@ OVERLAYS: dict[str, OverlayKind] = {
         OverlayKind("sync-tree", _sync_tree, tree=True),
         OverlayKind("sync-tree-centre", _central, tree=True),
         OverlayKind("eco-sync-tree", _eco, tree=True, eco=True),
+        OverlayKind("eco-sync-tree-centre", _eco_central, tree=True, eco=True),
         OverlayKind("flood", _flood),
         OverlayKind("pull", _pull),
         OverlayKind("pull-1s", _slow_pull),
