@@ -58,6 +58,8 @@ def tell(settings: OverlaySettings, outcome: OverlayOutcome, trace: Path | None)
         f"dropped; everybody had a message after {outcome.latency_ms:,.0f} ms on average, "
         f"{outcome.slowest_ms:,.0f} ms at worst ({outcome.slowest})"
     )
+    if round(outcome.resident_ms) != round(outcome.latency_ms):
+        out.print(f"  without newcomers, who read the past first: {outcome.resident_ms:,.0f} ms on average")
     layers = ", ".join(f"{count:,} {layer}" for layer, count in outcome.bytes.items())
     out.print(f"  bytes: {layers}")
     if outcome.installs:

@@ -37,6 +37,8 @@ MARKED = f"{SETTING} Dashed lines mark when nodes come or go."
 ALL = ("sync-tree", "sync-tree-centre", "eco-sync-tree", "flood", "pull", "pull-1s")
 THEIRS = ("sync-tree", "eco-sync-tree", "flood", "pull", "pull-1s")
 """What the document compares."""
+CHURNED = ("sync-tree", "eco-sync-tree", "eco-sync-tree-centre", "flood", "pull", "pull-1s")
+"""And what both of our changes together come to."""
 TREES = ("sync-tree", "eco-sync-tree")
 SCENARIO = {
     "tree-stable": "stable",
@@ -76,7 +78,7 @@ def points(experiment: str, quick: bool) -> list[Point]:
     scenario = SCENARIO[experiment]
     sizes = QUICK_SIZES if quick else SIZES
     messages = max(10, SECONDS[scenario] // (2 if quick else 1))
-    spreads = {"tree-eco": TREES, "tree-stable": ALL}.get(experiment, THEIRS)
+    spreads = {"tree-eco": TREES, "tree-stable": ALL, "tree-churn": CHURNED}.get(experiment, THEIRS)
     found = [Point(experiment, spread, size, messages) for spread in spreads for size in sizes]
     if experiment == "tree-stable":
         # Neither load nor payload changes with the group, and a point costs the square of its size.
@@ -122,6 +124,7 @@ def _numbers(point: Point, run: OverlayRun, outcome: OverlayOutcome) -> dict[str
         "sends": outcome.sends,
         "deliveries": outcome.deliveries,
         "latency_s": outcome.latency_ms / 1000,
+        "resident_s": outcome.resident_ms / 1000,
         "slowest_s": outcome.slowest_ms / 1000,
         "duplicates": outcome.duplicates,
         "duplicates_per_10000": 10_000 * outcome.duplicates / max(1, outcome.deliveries),

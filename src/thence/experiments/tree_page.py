@@ -12,8 +12,8 @@ from thence.experiments.page import number
 Result = dict[str, Any]
 
 COLOURS = {
-    "sync-tree": "#0b6e4f", "sync-tree-centre": "#264fa0", "eco-sync-tree": "#2a9d8f", "flood": "#c1440e",
-    "pull": "#7a1f5c", "pull-1s": "#b08bbb",
+    "sync-tree": "#0b6e4f", "sync-tree-centre": "#264fa0", "eco-sync-tree": "#2a9d8f",
+    "eco-sync-tree-centre": "#7ea3e8", "flood": "#c1440e", "pull": "#7a1f5c", "pull-1s": "#b08bbb",
 }  # fmt: skip
 
 
@@ -37,6 +37,7 @@ OVER_SIZE = (
     Figure("Duplicates", "duplicates_per_10000", "per 10,000 deliveries"),
     Figure("Bytes against a perfect tree", "bytes_per_perfect", "times"),
 )
+RESIDENTS = Figure("Average broadcast latency, newcomers left out", "resident_s", "seconds")
 OVER_TIME = (
     Figure("Latency over time", "latency_s", "seconds, of messages sent then", "second"),
     Figure("Duplicates over time", "duplicates", "per second, all nodes", "second"),
@@ -54,7 +55,7 @@ FIGURES: dict[str, tuple[Figure, ...]] = {
         Figure("Latency, by payload", "latency_s", "seconds", "payload_bytes"),
         Figure("Bytes against a perfect tree, by payload", "bytes_per_perfect", "times", "payload_bytes"),
     ),
-    "tree-churn": (*OVER_SIZE, *OVER_TIME),
+    "tree-churn": (*OVER_SIZE, RESIDENTS, *OVER_TIME),
     "tree-massive-join": (*OVER_SIZE, *OVER_TIME, *RECOVERY),
     "tree-catastrophe": (*OVER_SIZE, *OVER_TIME, *RECOVERY),
     "tree-eco": (
@@ -66,7 +67,7 @@ FIGURES: dict[str, tuple[Figure, ...]] = {
         Figure("Latency over time", "latency_s", "seconds, of messages sent then", "second"),
     ),
 }
-LOGARITHMIC = {"latency_s", "duplicates_per_10000", "duplicates"}
+LOGARITHMIC = {"latency_s", "resident_s", "duplicates_per_10000", "duplicates"}
 
 
 def draw(figure: Figure, results: Sequence[Result]) -> bytes:
@@ -115,7 +116,7 @@ def _vertical(figure: Figure, rows: Sequence[Result]) -> tuple[alt.Scale, alt.Ax
     values = [row[figure.measure] for row in rows if row[figure.measure] > 0]
     if figure.measure not in LOGARITHMIC or not values or max(values) < 20 * min(values):
         return alt.Scale(type="linear", zero=True), alt.Axis()
-    steps = (1, 2, 5) if figure.measure == "latency_s" else (1,)
+    steps = (1, 2, 5) if figure.measure.endswith("_s") else (1,)
     powers = [step * 10.0**power for power in range(-2, 7) for step in steps]
     shown = [0.0, *[tick for tick in powers if min(values) / 2 <= tick <= max(values)]]
     return alt.Scale(type="symlog", constant=min(values)), alt.Axis(values=shown, format=",~r")
@@ -183,6 +184,7 @@ DOCUMENTED: dict[str, list[Documented]] = {
     "tree-churn": [
         Documented("latency", "sync-tree", 200, "latency_s", "s", "2.56 s", CHURN),
         Documented("latency", "eco-sync-tree", 200, "latency_s", "s", "1.98 s", CHURN),
+        Documented("latency", "eco-sync-tree-centre", 200, "latency_s", "s", "1.98 s", CHURN),
         Documented("latency", "flood", 200, "latency_s", "s", "3.07 s", CHURN),
     ],
     "tree-massive-join": [

@@ -54,6 +54,8 @@ class OverlayOutcome:
     """On the wire, by layer, headers and checksums included."""
     latency_ms: float
     """Mean time from a send until everyone that was there had the message."""
+    resident_ms: float
+    """The same of those who had been there for long enough to have read the past."""
     slowest_ms: float
     slowest: str
     healed_ms: tuple[float, ...]
@@ -251,6 +253,7 @@ class OverlayRun:
             packets=dict(self.meter.packets),
             bytes=dict(self.meter.bytes),
             latency_ms=fmean(found) / 1000 if found else 0.0,
+            resident_ms=self.meter.resident_us() / 1000,
             slowest_ms=longest / 1000,
             slowest=slowest,
             healed_ms=tuple(
