@@ -175,7 +175,8 @@ def run(folder: Path, sync: Policy, story: Callable[[Driven], Awaitable[None]]) 
 
 
 class Two:
-    """a, which founded a group, and b, which joined it, with wires between them."""
+    """a, which founded a group, and b, which joined it, with wires between them. Each has greeted the other,
+    which has not taken it yet."""
 
     def __init__(self, folder: Path, sync: Policy) -> None:
         self.a = Driven(folder / "one", sync)
@@ -185,6 +186,10 @@ class Two:
         self.a.driver.up("b")
         self.b.driver.up("a")
         while not all(one.sees_both for one in (self.a, self.b)):
+            await self.carry()
+        for one in (self.a, self.b):
+            one.driver.publish([b"hello"])
+        while not all(one.driver.node.waiting for one in (self.a, self.b)):  # then messages flow both ways
             await self.carry()
 
     async def carry(self) -> None:
