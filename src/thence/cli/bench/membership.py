@@ -8,13 +8,15 @@ On real nodes, three processes on loopback (sync everysec, profile local):
 * `membership.join.SIZE.caught-up`: until it has delivered whatever the others had sent by its first message.
   Baseline: its first message.
 * `membership.join.SIZE.bytes`: on the links of the joiner until then, both ways. Baseline: the state.
-* `membership.churn.load`: messages a second of the whole group in what follows, half of what it delivers when
-  everybody sends as fast as it goes (the baseline). Members lag behind ever more then, and guests would too.
-* `membership.churn.rate`: joins a second, with as many leaves. Baseline: what was asked for.
-* `membership.churn.throughput`: messages a second that every lasting member delivers meanwhile. Baseline: the
-  same group before and after, with nobody coming or going. Guests take their share of the machine.
-* `membership.churn.cpu`: CPU time of the lasting members per delivery, which that share is no part of.
-  Baseline: likewise.
+* `membership.churn.half.load`: messages a second of the whole group in what follows, half of what it delivers
+  when everybody sends as fast as it goes (the baseline); also a quarter and an eighth. Guests share the
+  machine, and each of them gets every message while it is there.
+* `membership.churn.half.rate`: joins a second, with as many leaves. Baseline: what was asked for.
+* `membership.churn.half.throughput`: messages a second that every lasting member delivers meanwhile.
+  Baseline: the same group just before, with nobody coming or going.
+* `membership.churn.half.cpu`: CPU time of the lasting members per delivery, guests' part left out. Baseline:
+  likewise.
+* `membership.churn.half.join`, `.leave`: how long it took, as above; until the leave was with everybody.
 
 In the simulator (`membership_sim.py`): `membership.evict`, `membership.grow`, `membership.change`.
 
@@ -37,19 +39,26 @@ import uvloop
 
 from thence.cli.bench import membership_guest, membership_sim
 from thence.cli.bench.cluster_nodes import FLAGS, PATIENCE_S, Stretch, group_rate, look
-from thence.cli.bench.cluster_processes import together
+from thence.cli.bench.cluster_processes import Told, together
 from thence.cli.bench.membership_guest import BEGUN, Group, Guest
 from thence.cli.bench.record import Record
 from thence.cli.chaos.tally import program
-from thence.cli.cluster import Cluster
+from thence.cli.cluster import NODE, Cluster
 from thence.cli.layout import Layout, open_layout
+from thence.core.errors import ThenceError
 from thence.runtime.load import Load
+from thence.runtime.logs import StructuredLog
 from thence.runtime.remote import Control
 
 NODES: Final = 3
 STEADY: Final = 200.0
 """Messages a second from each member while somebody joins: there is something to catch up with."""
 SIZES: Final = {"0": 0, "1MB": 10**6, "16MB": 16 * 10**6}
+PARTS: Final = {"eighth": 8, "quarter": 4, "half": 2}
+"""Of what the group delivers when everybody sends as fast as it goes: its members lag behind ever more then,
+and guests would too."""
+HOSTS: Final = 2
+"""Processes that guests live in: one waits for its disk while the other works."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +67,7 @@ class Effort:
     """Joins of each size; a join is short, and one may meet a busy moment."""
     sizes: tuple[str, ...] = tuple(SIZES)
     churn_turns: int = 3
+    loads: tuple[str, ...] = ("eighth", "quarter", "half")
     rate: float = 10.0
     """Joins and leaves a second."""
     warm_s: float = 1.0
@@ -66,7 +76,9 @@ class Effort:
     """Members of the largest simulated group."""
 
 
-QUICK: Final = Effort(turns=1, sizes=("1MB",), churn_turns=1, rate=4.0, warm_s=0.2, churn_s=0.5, large=8)
+QUICK: Final = Effort(
+    turns=1, sizes=("1MB",), churn_turns=1, loads=("eighth",), rate=4.0, warm_s=0.2, churn_s=0.5, large=8
+)
 
 
 def bench(quick: bool) -> Iterator[Record | str]:
@@ -83,7 +95,7 @@ def bench(quick: bool) -> Iterator[Record | str]:
 def _running(folder: Path, filler: int) -> Iterator[tuple[Layout, list[Control]]]:
     """A changing group of real processes with so much state."""
     layout = open_layout(folder, NODES, changing=True)
-    with Cluster(layout, flags=FLAGS, program=program(filler)) as cluster:
+    with Cluster(layout, flags=FLAGS, program=program(filler) if filler else NODE) as cluster:
         cluster.start()
         cluster.ready(patience_s=PATIENCE_S)
         controls = [Control.of(data, timeout_s=PATIENCE_S) for data in cluster.folders.values()]
@@ -114,10 +126,11 @@ class Joined(NamedTuple):
 def _joins(folder: Path, size: str, turns: int) -> Iterator[Record]:
     state = SIZES[size]
     told, bare = [], []
+    log = membership_guest.said()
     with _running(folder / f"state-{size}", state) as (layout, controls):
         _load(controls, Load(rate=STEADY, seconds=3600, bytes=64))
         for turn in range(turns):
-            told.append(uvloop.run(_join(f"joiner{turn}", layout, controls[turn % NODES])))
+            told.append(uvloop.run(_join(f"joiner{turn}", layout, controls[turn % NODES], log)))
             bare.append(bare_transfer_s(state))
     first = median(one.first_s for one in told)
     yield Record(f"membership.join.{size}", 1000 * first, "ms", 1000 * median(bare))
@@ -127,8 +140,8 @@ def _joins(folder: Path, size: str, turns: int) -> Iterator[Record]:
     yield Record(f"membership.join.{size}.bytes", moved, "bytes", state or None)
 
 
-async def _join(name: str, layout: Layout, member: Control) -> Joined:
-    guest = Guest(name, layout.folder, _group(layout))
+async def _join(name: str, layout: Layout, member: Control, log: StructuredLog) -> Joined:
+    guest = Guest(name, layout.folder, _group(layout), log)
     begun = time.perf_counter()
     first_s = await guest.join()
     clock = (await asyncio.to_thread(member.status)).clock
@@ -165,55 +178,85 @@ def bare_transfer_s(size: int) -> float:
 # Coming and going
 
 
+class Turn(NamedTuple):
+    """What the members did with nobody coming or going, and then with guests; and what became of those."""
+
+    rest: list[Stretch]
+    storm: list[Stretch]
+    guests: list[Told]
+
+
 def _churn(folder: Path, effort: Effort) -> Iterator[Record | str]:
-    rest, storm, rates = [], [], []
     with _running(folder / "churn", 0) as (layout, controls):
         yield "what the group sustains"
         _load(controls, Load(rate=0, seconds=3600, bytes=64))
         full = group_rate(_stretch(controls, effort.warm_s, effort.churn_s))
-        _load(controls, Load(count=0))
-        while any(control.status().unstable for control in controls):
-            time.sleep(0.05)
-        _load(controls, Load(rate=full / 2 / NODES, seconds=3600, bytes=64))
-        for turn in range(effort.churn_turns):
-            yield f"{full / 2:,.0f} messages a second, turn {turn + 1} of {effort.churn_turns}: rest"
-            rest.append(_stretch(controls, effort.warm_s, effort.churn_s))
-            yield f"{full / 2:,.0f} messages a second, turn {turn + 1} of {effort.churn_turns}: guests"
-            stretches, rate = _visited(layout, controls, effort, turn)
-            storm.append(stretches)
-            rates.append(rate)
-        rest.append(_stretch(controls, effort.warm_s, effort.churn_s))
-        _load(controls, Load(count=0))
-    yield Record("membership.churn.load", full / 2, "messages/s", full)
-    yield Record("membership.churn.rate", median(rates), "joins/s", effort.rate)
-    ours, theirs = ([group_rate(one) for one in turns] for turns in (storm, rest))
-    yield Record("membership.churn.throughput", median(ours), "messages/s", median(theirs))
-    ours, theirs = ([_cpu_us(one) for one in turns] for turns in (storm, rest))
-    yield Record("membership.churn.cpu", median(ours), "us", median(theirs))
+        _calm(controls)
+        for part in effort.loads:
+            load, turns = full / PARTS[part], []
+            for turn in range(effort.churn_turns):
+                yield f"{load:,.0f} messages a second, turn {turn + 1} of {effort.churn_turns}"
+                _load(controls, Load(rate=load / NODES, seconds=3600, bytes=64))
+                rest = _stretch(controls, effort.warm_s, effort.churn_s)
+                turns.append(Turn(rest, *_visited(layout, controls, effort, f"{part}-{turn}")))
+                _calm(controls)
+            yield Record(f"membership.churn.{part}.load", load, "messages/s", full)
+            yield from _figures(f"membership.churn.{part}", turns, effort.rate)
+
+
+def _figures(name: str, turns: list[Turn], asked: float) -> Iterator[Record]:
+    rates = [sum(told["joins"] / told["seconds"] for told in turn.guests) for turn in turns]
+    yield Record(f"{name}.rate", median(rates), "joins/s", asked)
+    ours, theirs = (
+        median(group_rate(turn.storm) for turn in turns),
+        median(group_rate(turn.rest) for turn in turns),
+    )
+    yield Record(f"{name}.throughput", ours, "messages/s", theirs)
+    ours, theirs = median(_cpu_us(turn.storm) for turn in turns), median(_cpu_us(turn.rest) for turn in turns)
+    yield Record(f"{name}.cpu", ours, "us", theirs)
+    for what in ("join", "leave"):
+        took = median(told[f"{what}_s"] for turn in turns for told in turn.guests)
+        yield Record(f"{name}.{what}", 1000 * took, "ms", None)
+
+
+def _calm(controls: list[Control]) -> None:
+    """Nobody sends, and all have everything: what comes next begins with a group at rest."""
+    _load(controls, Load(count=0))
+    until = time.monotonic() + PATIENCE_S
+    while any(control.status().unstable for control in controls):
+        if time.monotonic() > until:
+            raise ThenceError(f"not everything is stable {PATIENCE_S:g} s after the last message")
+        time.sleep(0.05)
 
 
 def _visited(
-    layout: Layout, controls: list[Control], effort: Effort, turn: int
-) -> tuple[list[Stretch], float]:
-    """What the members did while guests came and went, and joins a second."""
+    layout: Layout, controls: list[Control], effort: Effort, turn: str
+) -> tuple[list[Stretch], list[Told]]:
+    """What the members did while guests came and went, and what became of those."""
     measured: list[list[Stretch]] = []
     group, folder = _group(layout), layout.folder / f"guests-{turn}"
-    folder.mkdir()
+    folders = [folder / f"{turn}-{host}" for host in range(HOSTS)]
+    for one in folders:
+        one.mkdir(parents=True)
 
     def watch() -> None:
-        while not (folder / BEGUN).exists():  # however long a process takes to start
+        while not all((one / BEGUN).exists() for one in folders):  # however long processes take to start
             time.sleep(0.01)
         measured.append(_stretch(controls, effort.warm_s, effort.churn_s))
+        _load(controls, Load(count=0))  # whoever is still there gets out
 
     watching = threading.Thread(target=watch, daemon=True)
     watching.start()
-    call = (folder, group.cluster, group.secret, ",".join(group.join), effort.rate)
+    call = (group.cluster, group.secret, ",".join(group.join), effort.rate / HOSTS)
     seconds = effort.warm_s + effort.churn_s
-    [told] = together(
-        membership_guest.__name__, [(*call, effort.warm_s, effort.churn_s)], folder / "said", seconds
+    told = together(
+        membership_guest.__name__,
+        [(one, *call, effort.warm_s, effort.churn_s) for one in folders],
+        folder / "said",
+        seconds,
     )
     watching.join()
-    return measured[0], told["joins"] / told["seconds"]
+    return measured[0], told
 
 
 def _stretch(controls: list[Control], warm_s: float, seconds: float) -> list[Stretch]:

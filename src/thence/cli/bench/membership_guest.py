@@ -12,6 +12,7 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
@@ -34,8 +35,9 @@ TAIL_S: Final = 0.3
 BEGUN: Final = "begun"
 """The file that appears when the first guest is about to come."""
 
-AT_ONCE: Final = 8
-"""Guests on their way in or out. Where the machine cannot take more, the rate is lower, and told."""
+AT_ONCE: Final = 4
+"""Guests on their way in or out. Where the machine cannot take more, the rate is lower, and told: more of
+them would only keep each other from getting on."""
 
 
 class Group(NamedTuple):
@@ -49,7 +51,7 @@ class Group(NamedTuple):
 class Guest(GroupDrain):
     """A node, and its application: which keeps the state that it is given."""
 
-    def __init__(self, name: str, folder: Path, group: Group) -> None:
+    def __init__(self, name: str, folder: Path, group: Group, log: StructuredLog) -> None:
         self._state = b""
         self._member = asyncio.Event()
         flags = {
@@ -57,8 +59,8 @@ class Guest(GroupDrain):
             "cluster": group.cluster, "secret_file": group.secret, "data": folder / name,
             "profile": "local", "log.sync": "everysec", "log_level": "error",
         }  # fmt: skip
-        log = StructuredLog("error", "text", sys.stderr)
-        self.node: Final = ChangingNode(compose(flags, {}), self, log, wall_clock())
+        settings = replace(compose(flags, {}), http=None)  # nobody asks them anything
+        self.node: Final = ChangingNode(settings, self, log, wall_clock())
 
     def state(self) -> bytes:
         return self._state
@@ -102,12 +104,18 @@ class Guest(GroupDrain):
         return took_s
 
 
+def said() -> StructuredLog:
+    """Where guests say what went wrong."""
+    return StructuredLog("error", "text", sys.stderr)
+
+
 class Visits:
     """Guests that come and go at a rate."""
 
     def __init__(self, folder: Path, group: Group) -> None:
         self._folder: Final = folder
         self._group: Final = group
+        self._log: Final = said()
         self._guests: Final[set[asyncio.Task[None]]] = set()
         self._phase = ""
         self.joined: list[float] = []
@@ -135,7 +143,7 @@ class Visits:
         }  # fmt: skip
 
     async def _visit(self, name: str) -> None:
-        guest = Guest(name, self._folder, self._group)
+        guest = Guest(name, self._folder, self._group, self._log)
         try:
             took_s = await guest.join()
             if self._phase:
