@@ -1,0 +1,96 @@
+"""Whom a node of a changing group lets in, what it tells strangers, and whom it remembers."""
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from support.changing import Changing, agree
+from support.open_nodes import run, until
+
+from thence.core.errors import StorageError
+from thence.runtime.groups import Open, Waiting, take_answer
+from thence.runtime.introductions import Aim, Identity, Introduction
+from thence.runtime.shelf import read_written
+
+
+def who(name: str, log: bytes = b"log", boot: int = 1) -> Identity:
+    return Identity("town", name, log, boot)
+
+
+def test_copies_twins_and_anybody_while_nothing_can_be_written_are_not_let_in(tmp_path: Path) -> None:
+    group = Changing(tmp_path, "ab")
+
+    async def story() -> None:
+        async with group.open("a") as a, group.open("b", join="a") as b:
+            await agree(a, b)
+            near = a._host.neighbours
+            assert near is not None
+            log_id, boot = near._met["b"]
+            assert "two nodes with one name" in str(near.admit(who("b", b"another log")))
+            assert "a copy of its data" in str(near.admit(who("b", log_id, boot - 1)))
+            assert near.admit(who("b", log_id, boot + 1)) is None, "it was started again"
+            driver, near.driver = near.driver, None
+            assert near.admit(who("c")) == "a is starting"
+            assert driver is not None
+            near.driver = cast(Any, SimpleNamespace(trouble=StorageError("no space"), node=driver.node))
+            assert near.admit(who("c")) == "a cannot write at present: no space"
+            near.driver = driver
+
+    run(story)
+
+
+def test_a_member_tells_who_is_there_and_the_highest_number_of_the_one_that_asks(tmp_path: Path) -> None:
+    group = Changing(tmp_path, "ab")
+
+    async def story() -> None:
+        async with group.open("a") as a:
+            async with group.open("b", join="a") as b:
+                await agree(a, b)
+                answer = asks(a, "b")
+                assert isinstance(answer, Open)
+                assert [name for name, _ in answer.members] == ["a", "b"]
+                assert answer.highest == 1
+                assert await b.leave()
+            await until(lambda: a.members == ("a",))
+            answer = asks(a, "b")
+            assert isinstance(answer, Open)
+            assert [name for name, _ in answer.members] == ["a"]
+            assert answer.highest == 1, "one that has left must not come back as whom it was"
+
+    run(story)
+
+
+def asks(node: Any, name: str) -> object:
+    hello = Introduction(who(name), node._host.settings.name, Aim.ASK, b"instance", bytes(32))
+    return take_answer(node._host.neighbours._answer(hello))
+
+
+def test_one_that_leaves_is_no_way_into_the_group_any_more(tmp_path: Path) -> None:
+    group = Changing(tmp_path, "abc")
+
+    async def story() -> None:
+        async with group.open("a") as a, group.open("b", join="a") as b:
+            await agree(a, b)
+            a._host.controls.fault("cut", "b", 0)
+            leaving = asyncio.ensure_future(b.leave())
+            await until(lambda: b.status().state == "leaving")
+            assert isinstance(asks(b, "c"), Waiting)
+            a._host.controls.fault("mend", None, 0)
+            assert await leaving
+
+    run(story)
+
+
+def test_that_somebody_was_let_in_is_on_disk_before_the_others_see_it(tmp_path: Path) -> None:
+    group = Changing(tmp_path, "ab")
+
+    async def story() -> None:
+        async with group.open("a") as a, group.open("b", join="a") as b:
+            for path, other in ((tmp_path / "a", "b"), (tmp_path / "b", "a")):
+                written = read_written(path)
+                assert written is not None
+                assert written.contacts == {other: group.at[other]}
+            await agree(a, b)
+
+    run(story)

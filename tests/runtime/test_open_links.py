@@ -1,0 +1,120 @@
+"""Links of changing groups: strangers with the secret are guests, one of two that dial each other wins."""
+
+import asyncio
+from random import Random
+
+import pytest
+from support.live_links import ANY, BRIEF, QUICK, SECRET, Node, World, clock, run
+
+from thence.runtime import open_links
+from thence.runtime.address import Address
+from thence.runtime.introductions import Identity, Introduction, RefusalError
+from thence.runtime.open_links import OpenLinks
+
+
+def told(hello: Introduction) -> bytes:
+    raise AssertionError("nobody asks for the group")
+
+
+async def open_node(world: World, name: str) -> tuple[Node, OpenLinks]:
+    node = Node(world, name)
+    me = Identity("test", name, b"log of " + name.encode(), 1)
+    links = OpenLinks(me, SECRET, ANY, QUICK, node, Random(1), clock, node.log, told, limits=BRIEF)
+    node.links = links
+    world._nodes.append(node)
+    await links.start()
+    return node, links
+
+
+def test_a_joiner_dials_at_once_whatever_its_name_and_is_a_guest() -> None:
+    async def story(world: World) -> None:
+        (a, at_a), (b, at_b) = await open_node(world, "a"), await open_node(world, "b")
+        at_b.know("a", at_a.address, at_once=True)
+        await world.until(lambda: a.heard and b.heard)
+        assert at_a.linked("b")
+        assert at_b.linked("a")
+        assert at_a.status()["b"].address == Address("", 0), "nobody has said where it is"
+        at_b.dismiss("a")
+        at_b.cut_off("a", "it is over")
+        await world.until(lambda: "down b" in a.heard)
+        assert "b" not in at_a.status(), "a guest is forgotten with its link"
+        assert "a" not in at_b.status(), "and so is one that nobody needs any more"
+
+    run(story)
+
+
+def test_of_two_that_know_each_other_the_smaller_name_dials() -> None:
+    async def story(world: World) -> None:
+        (a, at_a), (b, at_b) = await open_node(world, "a"), await open_node(world, "b")
+        at_b.know("a", at_a.address)
+        assert at_b._peers["a"].timer is not None
+        assert at_b._peers["a"].pending is None
+        left_s = at_b._peers["a"].timer.when() - asyncio.get_running_loop().time()
+        assert left_s > open_links.PATIENCE_US / 2e6, "the smaller one has had its tries by then"
+        at_a.know("b", at_b.address)
+        await world.until(lambda: a.heard and b.heard)
+        assert a.heard == ["up b"]
+        assert b.heard == ["up a"]
+        assert at_b._peers["a"].timer is None, "there is no need to dial any more"
+
+    run(story)
+
+
+def test_who_is_not_needed_any_more_keeps_its_link_until_it_closes_it() -> None:
+    """A leaver waits for a last word."""
+
+    async def story(world: World) -> None:
+        (a, at_a), (b, at_b) = await open_node(world, "a"), await open_node(world, "b")
+        at_a.know("b", at_b.address)
+        await world.until(lambda: a.heard and b.heard)
+        at_a.dismiss("b")
+        assert at_a.linked("b")
+        at_a.write("b", [b"\x01\x01farewell"])
+        await world.until(lambda: b.packets)
+        at_b.cut_off("a", "it is gone")
+        await world.until(lambda: "down b" in a.heard)
+        assert "b" not in at_a.status()
+
+    run(story)
+
+
+def test_what_is_written_without_a_link_is_dropped_and_comes_over_no_later_one() -> None:
+    async def story(world: World) -> None:
+        (a, at_a), (b, at_b) = await open_node(world, "a"), await open_node(world, "b")
+        at_a.write("b", [b"\x01\x01to nobody"])
+        at_a.know("b", at_b.address)
+        at_a.write("b", [b"\x01\x01too early"])
+        await world.until(lambda: a.heard and b.heard)
+        at_a.write("b", [b"\x01\x01in time"])
+        await world.until(lambda: b.packets)
+        assert b.packets == [b"\x01\x01in time"]
+
+    run(story)
+
+
+def test_one_that_is_cut_on_request_is_not_let_in_until_it_is_mended() -> None:
+    async def story(world: World) -> None:
+        (a, at_a), (b, at_b) = await open_node(world, "a"), await open_node(world, "b")
+        at_a.know("b", at_b.address)
+        at_b.know("a", at_a.address)
+        await world.until(lambda: a.heard and b.heard)
+        at_b.fault("cut", "a", 0)
+        await world.until(lambda: "down b" in a.heard)
+        while at_a._peers["b"].failures <= 3:  # it tries, and is not told why it is not let in
+            await asyncio.sleep(0.001)
+        assert b.heard == ["up a", "down a"]
+        at_b.fault("mend", "a", 0)
+        await world.until(lambda: b.heard[2:] == ["up a"])
+
+    run(story)
+
+
+def test_another_one_of_the_own_name_is_refused() -> None:
+    async def story(world: World) -> None:
+        a, _ = await open_node(world, "a")
+        with pytest.raises(RefusalError, match="two nodes are called a"):
+            await (await world.stranger(a)).shake_hands("a", "a")
+        await (await world.stranger(a)).shake_hands("b", "a")
+        await world.until(lambda: a.heard == ["up b"])
+
+    run(story)
