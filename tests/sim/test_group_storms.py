@@ -9,7 +9,7 @@ from support.groups import trouble, trouble_in_a_glass
 from thence.core.errors import UsageError
 from thence.order.roster import Roster
 from thence.sim.groups_run import SHARE, is_changing, simulate_group
-from thence.sim.groups_storm import Storm
+from thence.sim.groups_storm import Storm, draw_all
 from thence.sim.run import TRACE_FILE
 
 GLASS = {
@@ -48,7 +48,8 @@ def test_a_storm_is_repeated_by_its_seed_to_the_last_row() -> None:
 def test_what_the_command_line_runs_is_the_storm_of_the_seed(tmp_path: Path) -> None:
     """And the trace that it leaves is what the oracle judged."""
     outcome = simulate_group({"seed": 5}, tmp_path)
-    storm = Storm(5)
+    storm = Storm(5, draw_all(5))
+    assert storm.weather.disks
     assert storm() == outcome.why == ""
     rows = pq.read_table(tmp_path / TRACE_FILE).to_pylist()
     written = {(row["node"], row["pos"], row["kind"], row["origin"], row["seq"]) for row in rows}

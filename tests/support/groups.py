@@ -4,7 +4,9 @@ from dataclasses import replace
 from random import Random
 
 from thence.check import judge
-from thence.sim.groups_storm import SECOND, Storm, draw
+from thence.oplog.policy import Policy
+from thence.sim.groups_disks import BadDisk, draw_disks
+from thence.sim.groups_storm import SECOND, Storm, Weather, draw
 from thence.trace.schema import Event
 
 
@@ -23,20 +25,36 @@ def trouble(seed: int) -> str:
     return judged(storm(), storm.events())
 
 
-def trouble_in_a_glass(seed: int) -> str:
-    """The same for a short storm with few messages and much trouble: many of these fit into a second."""
+def glass(seed: int) -> Weather:
+    """A short storm with few messages and much trouble: many of these fit into a second."""
     random = Random(f"{seed}/glass")
     weather = draw(seed)
-    storm = Storm(
-        seed,
-        replace(
-            weather,
-            processes=random.choice((3, 4, 5)),
-            founders=4,
-            span_us=5 * SECOND,
-            interval_us=random.choice((300_000, 700_000)),
-            troubles=random.randint(4, 9),
-            air=replace(weather.air, wire=False, latency_us=10_000, jitter_us=10_000),
-        ),
+    return replace(
+        weather,
+        processes=random.choice((3, 4, 5)),
+        founders=4,
+        span_us=5 * SECOND,
+        interval_us=random.choice((300_000, 700_000)),
+        troubles=random.randint(4, 9),
+        air=replace(weather.air, wire=False, latency_us=10_000, jitter_us=10_000),
     )
+
+
+def trouble_in_a_glass(seed: int) -> str:
+    storm = Storm(seed, glass(seed))
+    return judged(storm(), storm.events())
+
+
+def with_bad_disks(seed: int) -> Storm:
+    """The same with less other trouble, and disks that fail, are full, and lose what was not synced."""
+    weather, random = glass(seed), Random(f"{seed}/bad glass")
+    disks: tuple[BadDisk, ...] = ()
+    sync: Policy = "always"
+    while not disks:
+        disks, sync = draw_disks(random.randrange(1 << 32), weather.processes, weather.span_us)
+    return Storm(seed, replace(weather, troubles=random.randint(0, 5), disks=disks, sync=sync))
+
+
+def trouble_with_disks(seed: int) -> str:
+    storm = with_bad_disks(seed)
     return judged(storm(), storm.events())

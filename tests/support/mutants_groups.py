@@ -4,8 +4,8 @@ The numbers are those of a list of forty-two that any such protocol should be tr
 no harm here and are not planted. 17, messages for another incarnation of the process are taken: whatever a
 member of the own side sends is good for any incarnation, since it was delivered there before it flushed
 anybody. 29, leavers are not served: whoever stays tells them that they may go, and so does whoever leaves at
-the same time. To these come bugs of how history ends (p), of session links (s) and of those who are the
-last to leave a side (l).
+the same time. To these come bugs of how history ends (p), of session links (s), of those who are the last
+to leave a side (l) and of disks (d).
 
 Each is an edit of one or more modules. Unlike other mutants they are not taken out of their module but put to
 work: while one is planted, every module of the project that uses something of the edited ones uses the edited
@@ -42,7 +42,7 @@ ATTEMPT = "thence.members.attempt"
 class GroupMutant:
     name: str
     found_by: int | str
-    """The seed of a short storm, or the name of a schedule."""
+    """The seed of a short storm, also of one with bad disks ("disks 9"), or the name of a schedule."""
     edits: tuple[tuple[str, str, str], ...]
 
 
@@ -259,7 +259,7 @@ HISTORY_ENDS = [
     of("p7: nobody hears of those whom a returner knew", "orphans_in_order",
        (CARRYING, "self._view.strange(carried.strangers)", "pass")),
     of("p4: carried before everything was", 0,
-       (CARRYING, "done = self.owes and not self._operations.orphans and", "done = self.owes and")),
+       (CARRYING, "if not self.owes or self._operations.orphans:", "if not self.owes:")),
     of("p5: whoever is past can be suspected again", 0,
        (VIEW, "fresh = {member for member in named if member not in self.past}", "fresh = set(named)")),
     of("p6: operations are forgotten although somebody may return", 0,
@@ -310,4 +310,20 @@ LEAVERS = [
 ]  # fmt: skip
 """Bugs of how the last ones of a side leave."""
 
-MUTANTS = STABILITY + CUT + PROGRESS + HISTORY + HISTORY_ENDS + SESSIONS + LEAVERS
+DISKS = [
+    of("d1: who has forgotten its end goes on as whom it was", "disks 9",
+       (NODE, "if recovered is not None and forgetful:", "if False:")),
+    of("d2: who has forgotten something says at once that this was all", "disks 52",
+       (BIRTHS, "state.vague = forgetful or (carrying.owes and carrying.vague)", "state.vague = False")),
+    of("d3: a log that was never finished counts", "disks 12",
+       (LIVES, "if snapshot is None or found is not None:", "if found is not None:")),
+    of("d4: what one remembers who has forgotten the rest is dropped", "disks 19",
+       (NODE, "        old = self.member or self.former\n", "        old = self.member\n")),
+    of("d5: who has forgotten something does not wait for those who may be asked", "disks 5041",
+       (CARRYING, "return not self.vague or not (view.open or any(", "return not self.vague or not (any(")),
+    of("d6: of two incarnations the newer one gets the receipts, dead or not", "disks 20257",
+       (WATCH, "(member not in view.suspects, number_of(member))", "number_of(member)")),
+]  # fmt: skip
+"""Bugs of what is found on a disk."""
+
+MUTANTS = STABILITY + CUT + PROGRESS + HISTORY + HISTORY_ENDS + SESSIONS + LEAVERS + DISKS

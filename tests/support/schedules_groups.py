@@ -9,6 +9,7 @@ from typing import Self
 
 from support.groups import judged
 from thence.core.groups import FLUSH, LEAVE, OPERATION, Data, GroupPacket, JoinRequest, Notice, Piece, Receipt
+from thence.oplog.policy import Policy
 from thence.replica.group_settings import GroupSettings
 from thence.sim.groups import Air, GroupWorld
 from thence.sim.groups_storm import SECOND, events_of
@@ -18,9 +19,14 @@ class Play(GroupWorld):
     """A world for one schedule."""
 
     def __init__(
-        self, names: str, settings: GroupSettings | None = None, take_us: int = 0, air: Air | None = None
+        self,
+        names: str,
+        settings: GroupSettings | None = None,
+        take_us: int = 0,
+        air: Air | None = None,
+        sync: Policy = "always",
     ) -> None:
-        super().__init__(1, list(names), air or Air(jitter_us=0), settings or GroupSettings(), take_us)
+        super().__init__(1, list(names), air or Air(jitter_us=0), settings or GroupSettings(), take_us, sync)
         for name in names:
             self.boot(name)
 

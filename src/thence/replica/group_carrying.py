@@ -13,7 +13,7 @@ nowhere."""
 
 
 class Carrying:
-    __slots__ = ("_ledger", "_operations", "_view", "owes", "since", "strangers", "vague")
+    __slots__ = ("_ledger", "_operations", "_told", "_view", "owes", "since", "strangers", "vague")
 
     def __init__(self, ledger: Ledger, view: GroupView, operations: Operations, state: GroupState) -> None:
         self._ledger = ledger
@@ -27,35 +27,42 @@ class Carrying:
         """The former incarnation may have sent more than it remembered."""
         self.strangers = set(state.strangers)
         """Who was with the former incarnation, and is not known to this one."""
+        self._told = False
+        """The group was told of them."""
 
     def due(self) -> list[Carried]:
         """What can be carried now, as far as it is certain that it would never come otherwise: a message
         each."""
         found = [Carried(part) for part in _parts(self._operations.ready(self._may_go, self._ledger.count))]
-        done = self.owes and not self._operations.orphans and self._is_certain
-        if done:
-            me = self._ledger.me
-            former = (process_of(me), self.since, number_of(me) - 1)
+        if not self.owes or self._operations.orphans:
+            return found
+        me = self._ledger.me
+        former = (process_of(me), self.since, number_of(me) - 1)
+        others = tuple(sorted([name for name in self.strangers if process_of(name) != former[0]]))
+        if self._is_certain:
             last = found.pop().operations if found else []
-            others = sorted([name for name in self.strangers if process_of(name) != former[0]])
-            found.append(Carried(last, (former,), tuple(others)))
+            found.append(Carried(last, (former,), others))
+        elif others and not self._told:  # they may have what the former incarnation has forgotten
+            found.append(Carried([], (), others))
         return found
 
     def came(self, place: Place, carried: Carried) -> None:
         """A CARRY was delivered, and its operations have taken effect."""
-        if not carried.closed:
-            return
-        self._view.closing[place] = carried.closed
-        process = process_of(self._ledger.me)
-        if place[0] == self._ledger.me and process in [span[0] for span in carried.closed]:
-            self.owes = False
         self._view.strange(carried.strangers)
+        own, process = place[0] == self._ledger.me, process_of(self._ledger.me)
+        self._told = self._told or (own and bool(carried.strangers))
+        if carried.closed:
+            self._view.closing[place] = carried.closed
+        if own and process in [span[0] for span in carried.closed]:
+            self.owes = False
 
     @property
     def _is_certain(self) -> bool:
-        """Can nobody have operations of the former incarnation that it has forgotten itself?"""
-        process = process_of(self._ledger.me)
-        return not self.vague or all(process_of(name) == process for name in self._view.suspects)
+        """Can nobody have operations of the former incarnation that it has forgotten itself? What members
+        have of it is known once there is agreement on its last message. Others must have come back."""
+        view, process = self._view, process_of(self._ledger.me)
+        missed = view.suspects | view.strangers
+        return not self.vague or not (view.open or any(process_of(name) != process for name in missed))
 
     def _may_go(self, origin: str) -> bool:
         view = self._view

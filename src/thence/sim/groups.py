@@ -14,13 +14,15 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from random import Random
 
-from thence.core.errors import InvariantError, PeerError, UsageError
+from thence.core.errors import InvariantError, PeerError, StorageError, UsageError
 from thence.core.group_codec import decode, encode
 from thence.core.groups import GroupPacket, Place, process_of
 from thence.core.machine import Wake
+from thence.oplog.policy import Policy
 from thence.replica.group import NEVER, GroupNode
 from thence.replica.group_settings import GroupSettings
 from thence.sim.attic import MemoryAttic
+from thence.sim.groups_disks import GroupTroubles, sync
 from thence.sim.groups_links import SimLinks
 from thence.sim.groups_parts import SimApplication, SimDiary, SimShelf, close
 
@@ -55,7 +57,9 @@ class Air:
 class Process:
     """What is there of a process, whether or not it runs."""
 
-    __slots__ = ("application", "dead", "life", "lost_disk", "node", "paused", "shelf", "torn", "waking")
+    __slots__ = (
+        "application", "dead", "joins", "life", "lost_disk", "node", "paused", "shelf", "torn", "waking",
+    )  # fmt: skip
 
     def __init__(self, shelf: SimShelf, application: SimApplication) -> None:
         self.application = application
@@ -64,6 +68,8 @@ class Process:
         self.life = 0
         self.dead = False
         """Down for good."""
+        self.joins = False
+        """It was on its way into the group when its last step was over."""
         self.lost_disk = False
         self.paused = 0
         """Until then it does nothing, and whatever happens to it waits."""
@@ -74,9 +80,16 @@ class Process:
 
 class GroupWorld:
     def __init__(
-        self, seed: int | str, names: list[str], air: Air, settings: GroupSettings, take_us: int = 0
+        self,
+        seed: int | str,
+        names: list[str],
+        air: Air,
+        settings: GroupSettings,
+        take_us: int = 0,
+        sync: Policy = "always",
     ) -> None:
         self.now = 0
+        self._sync: Policy = sync
         self.steps = 0
         self.air = air
         self.settings = settings
@@ -101,10 +114,11 @@ class GroupWorld:
         self._planned = 0
         self._order: dict[tuple[str, str], int] = {}
         self.processes = {name: Process(self._shelf(), SimApplication(self.operations)) for name in names}
+        self.troubles = GroupTroubles(self, Random(f"{seed}/troubles"))
         self._links = SimLinks(self, names, Random(f"{seed}/links")) if air.links else None
 
     def _shelf(self) -> SimShelf:
-        return SimShelf(Random(self._disks.random()), 1 << 14)
+        return SimShelf(Random(self._disks.random()), 1 << 14, self._sync)
 
     # Time
 
@@ -145,11 +159,19 @@ class GroupWorld:
         process.application.order.clear()
         process.application.applied.clear()
         process.waking = NEVER
-        process.node = GroupNode(
-            name, process.shelf, process.application, self.diary, tuple(self.names), self.settings,
-            self.now, floor, f"at {name}", MemoryAttic,
-        )  # fmt: skip
+        try:
+            process.node = GroupNode(
+                name, process.shelf, process.application, self.diary, tuple(self.names), self.settings,
+                self.now, floor, f"at {name}", MemoryAttic, process.shelf.forgetful,
+            )  # fmt: skip
+        except StorageError:
+            self._never_was(name, process, None)
+            return
+        if process.shelf.forgetful:  # what it has forgotten is for others to remember
+            process.application.ever = set(process.application.applied)
         self._step(name, lambda node: None)  # noqa: ARG005
+        if process.node is not None and process.node.former is not None:
+            self.join(name)
 
     def crash(self, name: str, torn: bool = False, power: bool = True) -> None:
         """The process stops: now, or in the middle of its next step; `power`: so does its machine."""
@@ -186,12 +208,25 @@ class GroupWorld:
             self._step(name, asked)
 
     def join(self, name: str) -> None:
-        """The process is to become a member; whatever it was before, it begins with nothing."""
+        """The process is to become a member; whatever it was before, it begins with nothing, but for one who
+        has forgotten something."""
         process = self.processes[name]
         if process.node is not None and process.node.status == "outside":
-            process.application.install(b"")
-            process.application.ever.clear()
+            if process.node.former is None:
+                process.application.install(b"")
+                process.application.ever.clear()
             self.call(name, lambda node: node.join(self.now))
+
+    def refound(self, name: str) -> None:
+        """Nobody is a member any more, and all have forgotten something: the group is founded again from what
+        this process remembers. What it does not is lost, unless somebody brings it: even what had been
+        stable, since those who had said that they have it did not know what they would forget."""
+        self.call(name, lambda node: node.refound(self.now))
+        kept = frozenset(self.processes[name].application.applied)
+        for place, past in self.operations.items():
+            self.operations[place] = past & kept
+        for process in self.processes.values():
+            process.application.ever &= kept
 
     def send(self, name: str, payload: bytes = b"") -> None:
         applied = self.processes[name].application.applied
@@ -219,6 +254,18 @@ class GroupWorld:
             self._end_step(name, process, node)
         except InvariantError as error:
             self.problem = f"{name}: {error}"
+        except StorageError:
+            self._never_was(name, process, node)
+
+    def _never_was(self, name: str, process: Process, node: GroupNode | None) -> None:
+        """What the process did last could not be written down."""
+        self._take_back(name, process)
+        self.troubles.failed(name, node, process.joins)
+
+    def _take_back(self, name: str, process: Process) -> None:
+        for diary in self._diaries[name]:
+            diary.take_back()
+        process.application.take_back()
 
     def _after_pause(self, name: str, life: int, action: Callable[[GroupNode], object]) -> None:
         process = self.processes[name]
@@ -227,20 +274,18 @@ class GroupWorld:
 
     def _end_step(self, name: str, process: Process, node: GroupNode) -> None:
         syncs = node.commit(self.now)
-        mine = self._diaries[name]
         if process.torn:
-            for diary in mine:
-                diary.take_back()
-            process.application.take_back()
+            self._take_back(name, process)
             node.posts.clear()
             self.crash(name)
             return
-        for sync in syncs:
-            if isinstance(sync, Wake):
-                continue  # its policy wakes nobody
-            process.shelf.sync(node.number, sync.file)
-            node.synced(sync, self.now)
-        for diary in mine:
+        for effect in syncs:
+            if not isinstance(effect, Wake):  # its policy wakes nobody
+                sync(process.shelf, node, effect, self.now)
+        if node.member is not None:
+            process.shelf.forgetful = False  # somebody else now, who has forgotten nothing
+        process.joins = node.status == "joining"
+        for diary in self._diaries[name]:
             diary.keep()
         process.application.fresh.clear()
         posts, node.posts[:] = list(node.posts), []

@@ -6,11 +6,14 @@ import msgspec
 
 from thence.core.errors import InvariantError
 from thence.core.groups import Place
+from thence.core.storage import DiskError
 from thence.core.tag import Tag
 from thence.oplog.log import OpLog
+from thence.oplog.policy import Policy
 from thence.oplog.settings import Settings as LogSettings
 from thence.replica.group_parts import Operation
 from thence.sim.disk import Disk
+from thence.sim.disk import Operation as DiskOperation
 from thence.trace.recorder import CRASH, DELIVER, LEAVE, RESTART, SEND
 
 MACHINE = b"simulated"
@@ -22,14 +25,17 @@ Row = tuple[int, Place | None, tuple[Place, ...] | None, int]
 
 
 class SimShelf:
-    """A disk per incarnation; all of them lose power together."""
+    """A disk per incarnation; all of them lose power together, and are full together."""
 
-    def __init__(self, random: Random, segment_bytes: int) -> None:
+    def __init__(self, random: Random, segment_bytes: int, sync: Policy = "always") -> None:
         self._random = random
         # Always: a member never tells what it could forget, so that it comes back as the same one.
-        self._settings = LogSettings(sync="always", segment_bytes=segment_bytes)
+        self._settings = LogSettings(sync=sync, segment_bytes=segment_bytes)
         self._disks: dict[int, Disk] = {}
         self._highest = 0
+        self._room: int | None = None
+        self.forgetful = False
+        """The newest log may lack its end."""
 
     @property
     def highest(self) -> int:
@@ -39,10 +45,12 @@ class SimShelf:
         return sorted(self._disks)
 
     def reserve(self, number: int) -> None:
+        if self._room == 0:
+            raise DiskError("no space left", file="numbers", full=True)
         self._highest = number
 
     def open(self, number: int, now: int) -> OpLog:
-        disk = self._disks.setdefault(number, Disk(Random(self._random.random())))
+        disk = self._disks.setdefault(number, Disk(Random(self._random.random()), self._room))
         log = OpLog.open(disk, self._settings, now, power_lost=True)
         log.boot(number, MACHINE, now)
         return log
@@ -56,6 +64,24 @@ class SimShelf:
     def lose_power(self) -> None:
         for number in sorted(self._disks):
             self._disks[number].crash(holes=True)
+        self.forgetful = self.forgetful or self._settings.sync != "always"
+
+    def fill(self, room: int) -> None:
+        """So many bytes are left on each disk, and on those to come; none: not even for a number."""
+        self._room = room
+        for disk in self._disks.values():
+            disk.capacity = sum(map(disk.size, disk.names())) + room
+
+    def fail(self, operation: DiskOperation, after: int) -> None:
+        """One of the next operations on the newest log fails."""
+        if self._disks:
+            self._disks[max(self._disks)].fail(operation, after)
+
+    def heal(self) -> None:
+        self._room = None
+        for disk in self._disks.values():
+            disk.capacity = None
+            disk.heal()
 
 
 class SimApplication:

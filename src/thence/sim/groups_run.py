@@ -12,7 +12,7 @@ from typing import BinaryIO
 from thence.core.dots import pack
 from thence.core.errors import UsageError
 from thence.core.groups import Place
-from thence.sim.groups_storm import Storm, Weather, draw
+from thence.sim.groups_storm import Storm, Weather, draw_all
 from thence.sim.run import whole_trace
 from thence.trace.parquet import ParquetTrace
 from thence.trace.recorder import KINDS, Columns
@@ -79,7 +79,7 @@ def weather(given: Mapping[str, object], rough: bool = False) -> tuple[int, Weat
             raise UsageError(f"scenario {MEMBERSHIP} has no --{key.replace('_', '-')} {value}")
     seed = chosen.get("seed", 1)
     assert isinstance(seed, int)
-    drawn = draw(seed)
+    drawn = draw_all(seed)
     numbers = {key: value for key, value in chosen.items() if isinstance(value, int | float)}
     if not all(math.isfinite(number) for number in numbers.values()):
         raise UsageError("a number that is none")
@@ -103,6 +103,7 @@ def weather(given: Mapping[str, object], rough: bool = False) -> tuple[int, Weat
         changes["processes"] = int(numbers["nodes"])
         if numbers["nodes"] > LARGE:
             changes["gentle"] = True
+            drawn = replace(drawn, disks=(), sync="always")
             changes["founders"] = int(numbers["nodes"] / 2)
             air = replace(air, wire=False, links=True)
     if "payload_bytes" in numbers:

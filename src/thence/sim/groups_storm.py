@@ -10,8 +10,11 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from thence.core.groups import process_of
+from thence.oplog.policy import Policy
+from thence.replica.group import GroupNode
 from thence.replica.group_settings import GroupSettings
 from thence.sim.groups import Air, GroupWorld
+from thence.sim.groups_disks import BadDisk, draw_disks, worsen
 from thence.trace.recorder import KINDS
 from thence.trace.schema import Dot, Event
 
@@ -38,6 +41,16 @@ class Weather:
     """Members only join, leave, and crash and come back: in a large group everything else takes for ever."""
     air: Air
     settings: GroupSettings
+    disks: tuple[BadDisk, ...] = ()
+    """What becomes of disks."""
+    sync: Policy = "always"
+
+
+def draw_all(seed: int) -> Weather:
+    """The storm of a seed, and what becomes of disks meanwhile."""
+    weather = draw(seed)
+    disks, sync = draw_disks(seed, weather.processes, weather.span_us)
+    return replace(weather, disks=disks, sync=sync)
 
 
 def draw(seed: int) -> Weather:
@@ -88,9 +101,9 @@ class Storm:
     def __init__(self, seed: int, weather: Weather | None = None) -> None:
         self._random = Random(f"{seed}/plan")
         self.seed = seed
-        self.weather = weather or draw(seed)
-        names = [f"p{number}" for number in range(self.weather.processes)]
-        self.world = GroupWorld(seed, names, self.weather.air, self.weather.settings, self.weather.take_us)
+        drawn = self.weather = weather or draw(seed)
+        names = [f"p{number}" for number in range(drawn.processes)]
+        self.world = GroupWorld(seed, names, drawn.air, drawn.settings, drawn.take_us, drawn.sync)
         self._sending = Random(f"{seed}/sending")
         self._plan(names)
 
@@ -119,6 +132,18 @@ class Storm:
         for _ in range(self.weather.troubles):
             trouble, name = random.choice(troubles), random.choice(names)
             trouble(name, random.randrange(span // 8, span))
+        failing = Random(f"{self.seed}/failing")
+        for fault in self.weather.disks:
+            self._spoil(names[fault.process % len(names)], fault, failing)
+
+    def _spoil(self, name: str, fault: BadDisk, random: Random) -> None:
+        world = self.world
+        if fault.what == "power":
+            world.at(fault.at_us, lambda: world.crash(name))
+            world.at(fault.until_us, lambda: world.boot(name))
+            return
+        world.at(fault.at_us, lambda: worsen(world.processes[name].shelf, fault.what, random))
+        world.at(fault.until_us, lambda: world.processes[name].shelf.heal())
 
     def _gap(self) -> int:
         return int(self._sending.expovariate(1) * self.weather.interval_us)
@@ -249,6 +274,7 @@ class Storm:
         )
         for name, process in world.processes.items():
             process.torn, process.paused = False, 0
+            process.shelf.heal()
             if process.node is None and not process.dead:
                 world.boot(name)
         self._tidy()
@@ -258,9 +284,9 @@ class Storm:
         world = self.world
         nodes = {name: process.node for name, process in world.processes.items()}
         running = [node for node in nodes.values() if node is not None and node.member is not None]
-        for name, node in nodes.items():
-            if node is not None and node.status == "joining" and not running:
-                world.call(name, lambda node: node.leave(world.now))
+        waiting = [node for node in nodes.values() if node is not None and node.status == "joining"]
+        if waiting and not running:
+            self._begin_again(waiting)
         for node in running:
             assert node.member is not None
             for member in sorted(node.member.view.side):
@@ -269,8 +295,23 @@ class Storm:
                     world.call(node.name, lambda node, member=member: node.evict(member, world.now))  # type: ignore[misc]
         world.at(world.now + 3 * SECOND, self._tidy)
 
+    def _begin_again(self, waiting: list[GroupNode]) -> None:
+        """There is nobody to join. Of those who have forgotten something, the one who knows most founds the
+        group again, and the others come back to it; if there are none, joining is called off."""
+        world = self.world
+        former = [node for node in waiting if node.former is not None]
+        best = max(former, key=lambda node: (_known(node), node.name), default=None)
+        for node in waiting if best is None else [best]:
+            world.call(node.name, lambda node: node.leave(world.now))
+        if best is not None:
+            world.refound(best.name)
+
     def events(self, run: str = "") -> list[Event]:
         return events_of(self.world, run)
+
+
+def _known(node: GroupNode) -> int:
+    return sum(node.former.ledger.vector().values()) if node.former is not None else 0
 
 
 def events_of(world: GroupWorld, run: str = "") -> list[Event]:
