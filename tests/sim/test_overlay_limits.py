@@ -75,6 +75,20 @@ def test_a_flood_pays_for_its_duplicates() -> None:
     assert latency["flood", 2800.0] > latency["sync-tree", 2800.0]
 
 
+def test_newcomers_wait_for_the_past_and_residents_do_not_wait_for_newcomers() -> None:
+    """A newcomer reads hundreds of messages, some milliseconds each, before it delivers a new one. Those who
+    were there have messages as soon as if nobody had come; and a state spares most of that reading."""
+    given = {"nodes": 12, "messages": 60, "payload_bytes": 64, "handling_us": 1000.0, "ttl_ms": 4000.0}
+    calm = simulated(configure("stable", spread="sync-tree", **given))[0]
+    churned = simulated(configure("churn", spread="sync-tree", **given))[0]
+    forgetful = simulated(configure("churn", spread="eco-sync-tree", **given))[0]
+    assert calm.resident_ms == calm.latency_ms
+    assert churned.resident_ms < 1.2 * calm.latency_ms
+    waited = churned.latency_ms - churned.resident_ms
+    assert waited > 10
+    assert forgetful.latency_ms - forgetful.resident_ms < waited / 3
+
+
 def test_whoever_is_busy_reads_a_farewell_before_the_end_of_the_link(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a node that left politely would be looked for as one that was lost."""
 
