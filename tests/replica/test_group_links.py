@@ -7,7 +7,7 @@ import pytest
 from support.schedules_groups import Play
 
 from thence.core.errors import PeerError
-from thence.core.groups import Data, Flow, GroupPacket, Piece, Receipt
+from thence.core.groups import Data, Flow, GroupPacket, JoinRequest, Piece, Receipt
 from thence.replica.group_ledger import CODEC
 from thence.replica.group_links import Incoming
 from thence.replica.group_member import Member
@@ -308,3 +308,19 @@ def test_who_is_past_is_told_once_over_each_link_and_all_of_it_to_one_who_is_new
     assert last is not None
     assert last.past == past
     assert play.unsettled() == ""
+
+
+def test_a_joiner_asks_each_member_once_however_many_links_come_up() -> None:
+    names = "abcdefghijkl"
+    play = Linked(f"{names}z").together(names)
+    play.cuts(*[f"z{name}" for name in names])
+    play.join("z")
+    play.passes(0.1)
+    play.heals()
+    play.seen.clear()
+    play.passes(1)
+    asked = [(receiver, packet) for _, receiver, packet in play.seen if isinstance(packet, JoinRequest)]
+    assert len(asked) <= len(names) + 2, (
+        "to each, to the first contact before there is a link, and for the state"
+    )
+    assert play.member("z").me == "z"

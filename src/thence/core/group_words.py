@@ -7,6 +7,7 @@ Whatever is read may come from anybody: what no correct peer writes is a `PeerEr
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from thence.core.errors import PeerError
@@ -16,6 +17,8 @@ from thence.core.varint import Reader, put
 MAX_NAME: Final = 255
 MAX_ADDRESS: Final = 1024
 MAX_SEQ: Final = 1 << 43
+NAMES: Final = 4096
+"""That were found good lately: each packet names everybody again."""
 
 
 class Writer:
@@ -91,8 +94,13 @@ def take_name(reader: Reader) -> str:
     size = reader.take()
     if not 0 < size <= MAX_NAME:
         raise PeerError(f"a name of {size} bytes")
+    return _name(reader.take_bytes(size))
+
+
+@lru_cache(NAMES)
+def _name(data: bytes) -> str:
     try:
-        name = reader.take_bytes(size).decode()
+        name = data.decode()
     except UnicodeDecodeError:
         raise PeerError("a name that is no text") from None
     if any(letter.isspace() for letter in name):

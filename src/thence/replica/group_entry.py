@@ -105,7 +105,13 @@ class Entry:
 
     def up(self, process: str, now: int) -> None:
         """There is a link to somebody."""
-        if self.attempt is not None and (process == self.attempt.contact or not self.attempt.bound):
+        attempt = self.attempt
+        if attempt is None:
+            return
+        if attempt.outside and not attempt.bound and process in self._contacts:
+            # The others were asked when theirs came up.
+            self._posts.append(Post(process, attempt.request(*self._about(), self._address)))
+        elif process == attempt.contact:
             self.ask(now)
 
     def offered(self, offer: Offer, now: int) -> None:

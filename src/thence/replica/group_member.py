@@ -346,6 +346,8 @@ class Member:
     def _spelled(self, receipt: Receipt) -> Receipt:
         """Somebody who is past to the source of a receipt may not be past here."""
         past = self.links.past_of(receipt)
+        if not past.version:
+            return receipt
         more = {name: ALL for name in self.ledger.spoken() if name not in receipt.counts and name in past}
         return receipt._replace(counts=receipt.counts | more, past=past.all)
 
