@@ -7,10 +7,12 @@ import pytest
 from support.overlays import simulated
 
 from thence.check.oracle import judge
+from thence.core.dots import pack
 from thence.core.errors import UsageError
 from thence.sim.faults import Cut, Pause, apart
 from thence.sim.overlay import OverlayRun
 from thence.sim.overlay_links import grid_latencies
+from thence.sim.overlay_meter import Meter
 from thence.sim.overlay_plan import Arrive, Depart, Happening, OverlayPlan
 from thence.sim.overlay_scenarios import OVERLAY_SCENARIOS, OverlayScenario, configure
 from thence.sim.overlay_settings import OverlaySettings
@@ -179,6 +181,25 @@ def test_whoever_joins_behind_a_node_that_has_a_state_is_not_stranded(
     assert outcome.installs >= 12
     [verdict] = judge(events)
     assert not any(verdict.violations.values()), verdict
+
+
+def test_what_a_state_stands_in_for_counts_as_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else whoever gets a state would look quicker than it is: latencies are until everybody has a message."""
+    seen: set[tuple[int, int]] = set()
+    delivered = Meter.delivered
+
+    def note(meter: Meter, node: int, dot: int, now: int) -> None:
+        seen.add((node, dot))
+        delivered(meter, node, dot, now)
+
+    monkeypatch.setattr(Meter, "delivered", note)
+    planned(monkeypatch, [Arrive(20 * SECOND, 5)], 6)
+    settings = configure("planned", nodes=5, messages=30, ttl_ms=2000.0, spread="eco-sync-tree")
+    outcome, _, run = simulated(settings)
+    assert outcome.complete, outcome.why
+    assert outcome.installs == 1
+    vector = run.world.nodes[5].history.vector
+    assert all((5, pack(origin, seq)) in seen for origin in range(5) for seq in range(1, vector[origin] + 1))
 
 
 def test_logs_that_forget_stay_small() -> None:

@@ -11,7 +11,7 @@ from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
 from thence.core.errors import InvariantError
 from thence.core.machine import Packet, SpreadEffect, Transmit, Wake
 from thence.core.message import Message
-from thence.core.overlay import MEMBERS_PACKETS, Sync
+from thence.core.overlay import MEMBERS_PACKETS, StatePiece, Sync
 from thence.members.hyparview import HyParView
 from thence.members.views import Close, Connect, MembersEffect, NeighbourDown, NeighbourUp
 from thence.order.engine import Engine
@@ -129,6 +129,7 @@ class OverlayNode:
         if isinstance(packet, MEMBERS_PACKETS):
             self._membership(self.members.receive(peer, packet, now), now)
         elif peer in self.members.neighbours:  # else it was dropped while this was under way
+            held = self.history.vector if isinstance(packet, StatePiece) else None
             fresh = self._spreading(self.spread.receive(peer, packet, now), peer, now)
             known = (
                 1 if isinstance(packet, Message) else len(packet.messages) if isinstance(packet, Sync) else 0
@@ -137,7 +138,15 @@ class OverlayNode:
                 self._witness.duplicate(now)
             if known > fresh and isinstance(packet, Message):
                 self._recorder.record(DUPLICATE, packet.dot, now)
+            if held is not None:
+                self._stood_in(held, now)
         return self._take(now)
+
+    def _stood_in(self, held: tuple[int, ...], now: int) -> None:
+        """What a state stands in for is here as well, from now on."""
+        for origin, (before, after) in enumerate(zip(held, self.history.vector, strict=True)):
+            for seq in range(before + 1, after + 1):
+                self._witness.delivered(self.me, pack(origin, seq), now)
 
     def wake_members(self, now: int) -> list[NodeEffect]:
         self._membership(self.members.wake(now), now)
