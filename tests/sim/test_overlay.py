@@ -184,7 +184,7 @@ def test_whoever_joins_behind_a_node_that_has_a_state_is_not_stranded(
 
 
 def test_what_a_state_stands_in_for_counts_as_had(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else whoever gets a state would look quicker than it is: latencies are until everybody has a message."""
+    """Else whoever gets a state would look quicker than it is."""
     seen: set[tuple[int, int]] = set()
     delivered = Meter.delivered
 
