@@ -5,10 +5,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from support.changing import Changing, agree
+import pytest
+from support.changing import Changing, Journal, agree
 from support.open_nodes import run, until
 
-from thence.core.errors import StorageError
+from thence.core.errors import StorageError, UsageError
 from thence.runtime.groups import Open, Waiting, take_answer
 from thence.runtime.introductions import Aim, Identity, Introduction
 from thence.runtime.shelf import read_written
@@ -92,5 +93,22 @@ def test_that_somebody_was_let_in_is_on_disk_before_the_others_see_it(tmp_path: 
                 assert written is not None
                 assert written.contacts == {other: group.at[other]}
             await agree(a, b)
+
+    run(story)
+
+
+def test_one_that_answers_is_evicted_by_force_alone_and_returns(tmp_path: Path) -> None:
+    group = Changing(tmp_path, "ab")
+
+    async def story() -> None:
+        async with (
+            group.open("a", application=Journal()) as a,
+            group.open("b", join="a", application=Journal()) as b,
+        ):
+            await agree(a, b)
+            with pytest.raises(UsageError, match="b answers and would come back"):
+                a._host.controls.evict("b")
+            assert a._host.controls.evict("b", force=True) == "b"
+            await until(lambda: a.members == b.members == ("a", "b~2"))
 
     run(story)

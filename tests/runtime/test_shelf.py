@@ -77,6 +77,7 @@ def test_that_something_may_be_forgotten_outlives_further_crashes_until_it_does_
             crashing.close(in_order)  # stopped in order, but before it had found anybody
     with DataFolder(tmp_path / "a", b"again") as folder:
         last = shelf(folder)
+        assert last.forgetful, "that it was stopped in order brings nothing back"
         last.boot()
         last.remembered()
         last.close(in_order=False)

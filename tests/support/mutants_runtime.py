@@ -1,0 +1,311 @@
+"""Bugs planted into live nodes of changing groups, and into what they share with those of fixed ones.
+
+Each names the test that must find it, by file and function: it is run as it stands, in a project with the bug
+in it (`mutants_groups.planted`). `finds` is how the test fails: an assertion, `Failed` (something was not
+refused), `TimeoutError` (something that must happen does not) or another error's type.
+"""
+
+from dataclasses import dataclass
+
+DRIVER = "thence.runtime.group_driver"
+CONSEQUENCES = "thence.runtime.consequences"
+SYNCING = "thence.runtime.syncing"
+TROUBLE = "thence.runtime.trouble"
+ASKED = "thence.runtime.asked"
+OUTGOING = "thence.runtime.outgoing"
+DIARIES = "thence.runtime.diaries"
+SHELF = "thence.runtime.shelf"
+CONTROLS = "thence.runtime.group_controls"
+NEIGHBOURS = "thence.runtime.group_neighbours"
+LINKS = "thence.runtime.open_links"
+NODE = "thence.runtime.group_node"
+WAY_IN = "thence.runtime.way_in"
+DRAINING = "thence.runtime.draining"
+EASING = "thence.runtime.easing"
+
+
+@dataclass(frozen=True, slots=True)
+class LiveMutant:
+    name: str
+    file: str
+    test: str
+    finds: str
+    edits: tuple[tuple[str, str, str], ...]
+
+
+def of(file: str, *mutants: tuple[str, str, str, *tuple[tuple[str, str, str], ...]]) -> list[LiveMutant]:
+    return [
+        LiveMutant(name, file, f"test_{test}", finds, tuple(edits)) for name, test, finds, *edits in mutants
+    ]
+
+
+ROOM_SOON = (TROUBLE, "PROBE_EVERY_S: Final = 1.0", "PROBE_EVERY_S: Final = 0.001")
+"""Where the edited module would wait for as long as a real one."""
+
+STEPS = of(
+    "test_group_driver.py",
+    ("under always steps have consequences before they are synced",
+     "under_always_nothing_is_told_or_answered_before_it_is_synced", "AssertionError",
+     (CONSEQUENCES, "or step.position <= step.log.durable", "or True")),
+    ("packets do not wait for the sync",
+     "under_always_nothing_is_sent_before_it_is_synced", "AssertionError",
+     (DRIVER, "self._consequences.add(Step(log, log.tail if log else 0, rows, packets, answers))",
+      "[self._outlet.send(to, data) for to, data in packets.items()]\n"
+      "            self._consequences.add(Step(log, log.tail if log else 0, rows, {}, answers))")),
+    ("what a step appended last need not be durable",
+     "under_always_nothing_is_told_or_answered_before_it_is_synced", "AssertionError",
+     (DRIVER, "Step(log, log.tail if log else 0,", "Step(log, log.durable if log else 0,")),
+    ("rows come after packets",
+     "the_trace_knows_of_a_message_before_anybody_gets_it", "AssertionError",
+     (CONSEQUENCES, "            if step.rows:\n                self._write(step)\n            try:\n",
+      "            try:\n"),
+     (CONSEQUENCES, "            for future, became in step.answers:\n",
+      "            if step.rows:\n                self._write(step)\n"
+      "            for future, became in step.answers:\n")),
+    ("a step has no rows",
+     "under_always_nothing_is_told_or_answered_before_it_is_synced", "AssertionError",
+     (DRIVER, "rows = self._diaries.take()", "rows = self._diaries.take()[:0]")),
+    ("syncs by the clock are forgotten",
+     "a_sync_that_is_due_by_the_clock_is_asked_for", "TimeoutError",
+     (DRIVER, "                self._log_wake_at = min(self._log_wake_at, effect.at)\n", "")),
+    ("what came before garbage is dropped with it",
+     "what_came_before_garbage_counts_and_the_garbage_is_told", "AssertionError",
+     (DRIVER, "            for data in packets:\n                if not self._receive(decode(data), now):\n",
+      "            for packet in [decode(data) for data in packets]:\n"
+      "                if not self._receive(packet, now):\n")),
+    ("garbage is passed over",
+     "what_came_before_garbage_counts_and_the_garbage_is_told", "Failed",
+     (DRIVER, "        if garbage is not None:\n            raise garbage\n", "")),
+    ("closing forgets what was asked for last",
+     "closing_writes_what_was_asked_for_and_says_whether_it_could", "StorageError",
+     (DRIVER, "            self._settling.now()\n", "            pass\n")),
+    ("one that closes in trouble says that all went well",
+     "closing_writes_what_was_asked_for_and_says_whether_it_could", "AssertionError",
+     (DRIVER, "        return well\n", "        return True\n")),
+    ("the log forgets before the trace is written",
+     "the_log_forgets_nothing_of_which_the_trace_does_not_know", "AssertionError",
+     (DRIVER, "            if waiting:\n", "            if False:\n"),
+     (DRIVER, "self._disk.why is None and not waiting and self.node",
+      "self._disk.why is None and self.node")),
+)  # fmt: skip
+
+FULL = of(
+    "test_group_driver.py",
+    ("rows of a step that could not be written stay",
+     "a_step_that_cannot_be_written_never_was_and_the_next_gets_its_dot", "AssertionError",
+     (DRIVER, "        self._diaries.take_back()\n        self.node.posts.clear()\n",
+      "        self.node.posts.clear()\n")),
+    ("after a full disk the process goes on as it is",
+     "a_step_that_cannot_be_written_never_was_and_the_next_gets_its_dot", "StorageError",
+     (DRIVER, "            node = self._make(self._clock())\n", "            node = self.node\n")),
+    ("links go on though nothing is written",
+     "a_step_that_cannot_be_written_never_was_and_the_next_gets_its_dot", "AssertionError", ROOM_SOON,
+     (TROUBLE, "        self._asked.refuse(refused(error))\n        self._begin_anew(str(error))\n",
+      "        self._asked.refuse(refused(error))\n")),
+    ("broadcasts are gathered though nothing is written",
+     "a_step_that_cannot_be_written_never_was_and_the_next_gets_its_dot", "InvalidStateError",
+     (DRIVER, "why = refused(self._disk.why) if self._disk.why is not None else None", "why = None")),
+    ("calls are taken though nothing is written",
+     "a_step_that_cannot_be_written_never_was_and_the_next_gets_its_dot", "Failed",
+     (DRIVER, "        if self._disk.why is not None:\n            raise refused(self._disk.why)\n"
+      "        now = ",
+      "        if self._disk.why is not None:\n            return\n        now = ")),
+    ("a call that could not be written down seems to have been done",
+     "what_was_asked_for_and_not_begun_when_the_disk_was_full_is_refused", "Failed",
+     (DRIVER, "            raise refused(self._disk.why)  # what was asked for never happened\n",
+      "            return\n")),
+    ("what was gathered when the disk was full is never answered",
+     "what_was_asked_for_and_not_begun_when_the_disk_was_full_is_refused", "AssertionError", ROOM_SOON,
+     (TROUBLE, "        self._held.cut_off()\n        self._asked.refuse(refused(error))\n",
+      "        self._held.cut_off()\n")),
+    ("what was about to leave does so over the old links",
+     "what_waits_for_its_sync_when_the_disk_is_full_is_answered_later_and_not_sent_over_old_links",
+     "AssertionError",
+     (CONSEQUENCES, "step._replace(packets={}, wishes=())\n\n    def refuse", "step\n\n    def refuse")),
+    ("what is in the log is refused when the disk is full",
+     "what_waits_for_its_sync_when_the_disk_is_full_is_answered_later_and_not_sent_over_old_links",
+     "AssertionError",
+     ROOM_SOON, (TROUBLE, "        self._held.cut_off()\n", "        self._held.refuse(error)\n")),
+    ("rows that waited are never written",
+     "rows_that_could_not_be_written_come_before_everything_else", "TimeoutError",
+     (DRIVER, "            self._diaries.write_waiting()\n", "")),
+    ("a row that was not written does not matter",
+     "rows_that_could_not_be_written_come_before_everything_else", "DiskError",
+     (CONSEQUENCES, "            self._steps.appendleft(step._replace(rows=rest))\n            raise\n",
+      "            pass\n")),
+    ("a failed sync is forgiven",
+     "after_a_failed_sync_or_a_bug_nothing_goes_on", "AssertionError",
+     (SYNCING, "                if log.durable < sync.position:\n", "                if False:\n")),
+    ("after a bug it goes on from its disk",
+     "after_a_failed_sync_or_a_bug_nothing_goes_on", "AssertionError",
+     (DRIVER, "            self._break(StorageError(f\"{type(error).__name__}: {error}\"), error)\n"
+      "            return\n",
+      "            error = StorageError(str(error))\n")),
+    ("calls of one that is broken are never answered",
+     "after_a_failed_sync_or_a_bug_nothing_goes_on", "AssertionError",
+     (TROUBLE, "        self._give_up(refused(error))\n", "")),
+    ("nobody who waits is refused",
+     "what_was_asked_for_and_not_begun_when_the_disk_was_full_is_refused", "AssertionError",
+     (ASKED, "    for future in futures:\n        if not future.done():\n"
+      "            future.set_exception(error)\n",
+      "    for future in list(futures)[:0]:\n        future.set_exception(error)\n")),
+)  # fmt: skip
+
+TRACES = of(
+    "test_diaries.py",
+    ("a torn row counts as told",
+     "what_a_crash_cut_off_is_told_from_the_log_and_nothing_twice", "TraceError",
+     (DIARIES, "                    if line.endswith(b\"\\n\"):", "                    if True:")),
+    ("what earlier boots told is told again",
+     "what_a_crash_cut_off_is_told_from_the_log_and_nothing_twice", "AssertionError",
+     (DIARIES, "            if before is not None and seq <= before:\n                return\n", "")),
+    ("what was taken back counts as told",
+     "a_step_that_was_not_committed_leaves_no_row_and_may_be_told_again", "AssertionError",
+     (DIARIES, "            if before is None:\n                del self._told[key]\n            else:\n"
+      "                self._told[key] = before\n", "            pass\n")),
+    ("a trace begins in the middle",
+     "a_trace_that_begins_late_begins_with_a_restart", "AssertionError",
+     (DIARIES, "self._mute = not self._told\n        \"\"\"Nothing",
+      "self._mute = False\n        \"\"\"Nothing")),
+    ("a lost incarnation is not buried",
+     "incarnations_that_do_not_run_are_ended_once", "AssertionError",
+     (DIARIES, "                self._diaries[member].row(CRASH, None, None, now)\n", "")),
+    ("the one that runs is buried as well",
+     "incarnations_that_do_not_run_are_ended_once", "AssertionError",
+     (DIARIES, "if member != running and not has_ended", "if not has_ended")),
+    ("who lost its disk writes into a file of an earlier boot",
+     "who_lost_its_disk_ends_its_former_incarnations_though_it_counts_boots_from_the_beginning", "UsageError",
+     (DIARIES, "boot = max(self._boot, last_boot(self._folder, member) + 1)", "boot = self._boot")),
+)  # fmt: skip
+
+DISK = of(
+    "test_shelf.py",
+    ("a number is reserved in memory alone",
+     "numbers_boots_and_contacts_are_kept", "AssertionError",
+     (SHELF, "        self._written.highest = max(number, self._written.highest)\n        self._write()\n",
+      "        self._written.highest = max(number, self._written.highest)\n"),
+     (SHELF, "            if first:\n                self._write()\n", "")),
+    ("that something may be missing is forgotten by the next start",
+     "that_something_may_be_forgotten_outlives_further_crashes_until_it_does_not_matter", "AssertionError",
+     (SHELF, "        if self.forgetful:\n            written.machine = written.policy = \"\"\n", "")),
+    ("one that closes in order forgets that something was missing",
+     "that_something_may_be_forgotten_outlives_further_crashes_until_it_does_not_matter", "AssertionError",
+     (SHELF, "        if in_order and not self.forgetful and not", "        if in_order and not")),
+    ("the first contacts wait for company",
+     "the_first_contacts_are_on_disk_at_once_and_others_when_there_is_time", "AssertionError",
+     (SHELF, "            if first:\n                self._write()\n", "")),
+    ("half of a dropped log may be taken for a whole one",
+     "a_log_that_was_dropped_is_gone_and_what_a_crash_left_of_one_as_well", "AssertionError",
+     (SHELF, "            path.rename(aside)\n", "")),
+)  # fmt: skip
+
+LINKED = of(
+    "test_open_links.py",
+    ("a guest is kept for ever",
+     "a_joiner_dials_at_once_whatever_its_name_and_is_a_guest", "AssertionError",
+     (LINKS, "        if not peer.dials:\n            self._peers.pop(peer.name, None)\n", "        pass\n")),
+    ("both dial at once",
+     "of_two_that_know_each_other_the_smaller_name_dials", "AssertionError",
+     (LINKS, "            delay_us += PATIENCE_US\n", "            delay_us += 1\n")),
+    ("who is not needed any more loses its link",
+     "who_is_not_needed_any_more_keeps_its_link_until_it_closes_it", "AssertionError",
+     (LINKS, "        if peer.link is None:\n            del self._peers[name]\n",
+      "        del self._peers[name]\n")),
+    ("one that is cut comes back",
+     "one_that_is_cut_on_request_is_not_let_in_until_it_is_mended", "TimeoutError",
+     (LINKS, "        if peer is not None and peer.cut:\n"
+      "            raise RefusalError(\"cut on request\", told=None)\n",
+      ""),
+     (LINKS, "            elif connection is not peer.pending and not peer.cut:\n",
+      "            else:\n                peer.cut = False\n")),
+    ("a twin is let in",
+     "another_one_of_the_own_name_is_refused", "Failed",
+     (LINKS, "        if name == self._me.name:\n", "        if not name:\n")),
+)  # fmt: skip
+
+NEAR = of(
+    "test_neighbours.py",
+    ("a copy of a data folder is let in",
+     "copies_twins_and_anybody_while_nothing_can_be_written_are_not_let_in", "AssertionError",
+     (NEIGHBOURS, "if log_id == peer.log_id and peer.boot < boot:", "if False:")),
+    ("another node of the same name is let in",
+     "copies_twins_and_anybody_while_nothing_can_be_written_are_not_let_in", "AssertionError",
+     (NEIGHBOURS, "if log_id != peer.log_id and self._links.linked(peer.name):", "if False:")),
+    ("peers are let in though nothing is written",
+     "copies_twins_and_anybody_while_nothing_can_be_written_are_not_let_in", "AssertionError",
+     (NEIGHBOURS, "        if driver.trouble is not None:\n", "        if False:\n")),
+    ("one that lost its disk may take a number again",
+     "a_member_tells_who_is_there_and_the_highest_number_of_the_one_that_asks", "AssertionError",
+     (NEIGHBOURS, "return put_answer(Open(tuple(members), highest))",
+      "return put_answer(Open(tuple(members), 0))")),
+    ("one that leaves lets others in",
+     "one_that_leaves_is_no_way_into_the_group_any_more", "AssertionError",
+     (NEIGHBOURS, "        if member is None or member.view.leaving:\n", "        if member is None:\n")),
+    ("one that answers is evicted unasked",
+     "one_that_answers_is_evicted_by_force_alone_and_returns", "Failed",
+     (CONTROLS, "        if not force and self._node.neighbours is not None and", "        if False and")),
+    ("whom a member let in is not written down",
+     "that_somebody_was_let_in_is_on_disk_before_the_others_see_it", "AssertionError",
+     (NEIGHBOURS, "        self._shelf.keep_contacts(others)\n", "")),
+)  # fmt: skip
+
+ASKING = of(
+    "test_open_changing.py",
+    ("the last one leaves though somebody may come back",
+     "the_last_one_does_not_leave_while_somebody_may_come_back_unless_it_is_forced", "TimeoutError",
+     (CONTROLS, "            if missing:\n", "            if False:\n")),
+    ("somebody who is no member is evicted",
+     "what_makes_no_sense_is_refused_with_a_reason", "AssertionError",
+     (CONTROLS, "        if process not in there:\n", "        if False:\n")),
+    ("what no frame holds is sent",
+     "many_large_messages_at_once_travel_in_frames_that_links_take", "Failed",
+     (ASKED, "    if longest > most:\n", "    if False:\n")),
+    ("of a step's packets to one process the last one leaves",
+     "many_large_messages_at_once_travel_in_frames_that_links_take", "TimeoutError",
+     (OUTGOING, "        packets.setdefault(post.to, []).append(data)\n",
+      "        packets[post.to] = [data]\n")),
+    ("one that has left goes on",
+     "one_that_leaves_is_gone_for_the_others_and_can_send_no_more", "TimeoutError",
+     (NODE, "                self._shelf.left(unclean)\n        self.stopping.set()\n"
+      "        self.on_step()\n",
+      "                self._shelf.left(unclean)\n")),
+    ("a leave in disorder seems to be one in order",
+     "the_last_one_leaves_by_force", "AssertionError",
+     (NODE, "        self.unclean = unclean\n", "        self.unclean = False\n")),
+)  # fmt: skip
+
+RETURNING = of(
+    "test_changing_disk.py",
+    ("one that forgot something goes on as whom it was",
+     "one_that_lost_the_end_of_its_log_comes_back_as_another_and_nothing_is_sent_twice", "AssertionError",
+     (WAY_IN, "        if shelf.forgetful and not shelf.contacts:\n", "        if shelf.forgetful:\n")),
+    ("after the loss of a disk numbers go on from what one side knows",
+     "one_that_lost_its_whole_disk_joins_with_a_number_that_no_side_of_a_split_can_know", "AssertionError",
+     (WAY_IN, "shelf.reserve(max(found.highest, self._clock() // SECOND - NUMBERS_BEGIN_S))",
+      "shelf.reserve(found.highest)")),
+    ("a damaged log of one that is alone is cut unasked",
+     "a_damaged_log_of_one_that_is_alone_is_for_people_to_cut", "AssertionError",
+     (WAY_IN, "                if not shelf.contacts:\n", "                if False:\n")),
+)  # fmt: skip
+
+ENDING = of(
+    "test_draining.py",
+    ("a node ends before everybody has what it sent", "it_waits_until_everything_is_sent", "AssertionError",
+     (DRAINING, "while not is_sent() or loop.time()", "while is_sent() and loop.time()")),
+    ("a node ends while messages arrive", "it_waits_until_nothing_more_comes", "AssertionError",
+     (DRAINING, "while not is_sent() or loop.time() - since < QUIET_S:", "while not is_sent():")),
+    ("a node that cannot send never ends", "it_does_not_wait_longer_than_it_may", "TimeoutError",
+     (DRAINING, "asyncio.timeout(limit_us / 1e6)", "asyncio.timeout(None)")),
+) + of(
+    "test_easing.py",
+    ("a slow neighbour is fed on", "one_that_takes_too_little_is_held_until_its_line_would_run_dry",
+     "AssertionError", (EASING, "            self._live.hold(peer)\n", "")),
+    ("one that was held stays so", "one_that_takes_too_little_is_held_until_its_line_would_run_dry",
+     "TimeoutError",
+     (EASING, "            self._held[peer] = None\n            self._look_later()\n",
+      "            self._held[peer] = None\n")),
+    ("a good line is held", "one_that_keeps_up_is_never_held", "AssertionError",
+     (EASING, "self._queued(peer) > MUCH_BYTES", "self._queued(peer) >= 0")),
+)  # fmt: skip
+
+MUTANTS = STEPS + FULL + TRACES + DISK + LINKED + NEAR + ASKING + RETURNING + ENDING
