@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from thence.core.errors import UsageError
+from thence.sim import recording
 from thence.sim import run as run_module
 from thence.sim.run import TRACE_FILE, Run, simulate
 from thence.sim.scenarios import SCENARIOS, configure
@@ -55,7 +56,7 @@ def test_rows_written_out_midway_are_the_same(monkeypatch: pytest.MonkeyPatch) -
 
     settings = configure("flaky", nodes=5, messages=20)
     whole = trace_bytes(settings)
-    monkeypatch.setattr(run_module, "ROWS_PER_FLUSH", 50)
+    monkeypatch.setattr(recording, "ROWS_PER_FLUSH", 50)
     monkeypatch.setattr(run_module, "STEPS_PER_LOOK", 20)
     pieces = trace_bytes(settings)
     assert pieces != whole

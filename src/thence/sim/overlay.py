@@ -1,7 +1,6 @@
 """One simulated run of an overlay, from settings to trace and outcome."""
 
 import time
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -21,11 +20,10 @@ from thence.sim.overlay_node import OverlayNode
 from thence.sim.overlay_scenarios import find as find_scenario
 from thence.sim.overlay_settings import OverlaySettings, delays
 from thence.sim.overlay_world import OverlayWorld
+from thence.sim.recording import Recording
 from thence.sim.run import Watcher, whole_trace
 from thence.spread.overlays import OverlayKind, overlay
 from thence.spread.streams import Streams
-from thence.trace.parquet import ROWS_PER_FLUSH, ParquetTrace
-from thence.trace.recorder import KINDS, Columns
 
 PATIENCE_US = 120_000_000
 """Two virtual minutes after the last happening and the last send: links are tried again every few seconds,
@@ -97,7 +95,8 @@ class OverlayRun:
         size = self.plan.size
         self.meter = Meter(size)
         self._engine = find_engine(settings.order)
-        self._columns = [Columns() for _ in range(size)]
+        self._recording = Recording([f"n{node}" for node in range(size)], trace, run)
+        self._columns = self._recording.columns
         codec = Codec(size, self._engine.stamps_are_dots)
         self._histories: list[MemoryHistory] = [
             DiskHistory(size, codec, f"n{node}", settings.seed)
@@ -111,8 +110,6 @@ class OverlayRun:
         ]
         if self.kind.eco and self._engine.witness is not None:
             raise UsageError("a log that forgets cannot tell the tags of what it forgot: use --order none")
-        self._tally = Counter[int]()
-        self._trace = ParquetTrace(trace, [f"n{node}" for node in range(size)], run) if trace else None
         self.world = OverlayWorld(
             plan=self.plan,
             delay=delays(settings),
@@ -164,16 +161,14 @@ class OverlayRun:
             while self.world.now < over + self.patience_us:
                 self.world.run(self.world.now + LOOK_US)
                 self._look(settled)
-                if sum(map(len, self._columns)) >= ROWS_PER_FLUSH:
-                    self._flush()
+                self._recording.look()
                 if watcher:
                     watcher(min(self.world.now, over) // 1_000_000, over // 1_000_000)
                 if self.world.now >= over and not self.problems():
                     break
-            self._flush()
+            self._recording.flush()
         finally:
-            if self._trace:
-                self._trace.close()
+            self._recording.close()
         return self._outcome(settled, time.process_time() - started)
 
     def _measure(self) -> None:
@@ -231,13 +226,6 @@ class OverlayRun:
             return "the branches are not one tree"
         return ""
 
-    def _flush(self) -> None:
-        for node, columns in enumerate(self._columns):
-            if self._trace:
-                self._trace.write(node, columns)
-            self._tally.update(columns.kinds)
-            columns.clear()
-
     def _outcome(self, settled: dict[int, int], cpu: float) -> OverlayOutcome:
         found = [latency for second in self.meter.latencies().values() for latency in second]
         slowest, longest = self.meter.slowest()
@@ -246,9 +234,9 @@ class OverlayRun:
             complete=not why,
             why=why,
             nodes=len(self.world.nodes),
-            sends=self._tally[KINDS.index("send")],
-            deliveries=self._tally[KINDS.index("deliver")],
-            held=self._tally[KINDS.index("hold")],
+            sends=self._recording.count("send"),
+            deliveries=self._recording.count("deliver"),
+            held=self._recording.count("hold"),
             duplicates=sum(self.meter.duplicates.values()),
             packets=dict(self.meter.packets),
             bytes=dict(self.meter.bytes),

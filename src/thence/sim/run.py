@@ -2,7 +2,6 @@
 
 import os
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,14 +16,13 @@ from thence.order.engine import Engine
 from thence.order.engines import engine as find_engine
 from thence.replica.replica import Replica
 from thence.sim.faults import Plan
+from thence.sim.recording import Recording
 from thence.sim.scenarios import find as find_scenario
 from thence.sim.scenarios import sending_us
 from thence.sim.settings import Settings
 from thence.sim.stores import Stores
 from thence.sim.world import Progress, World
 from thence.spread.spreads import build
-from thence.trace.parquet import ROWS_PER_FLUSH, ParquetTrace
-from thence.trace.recorder import KINDS, Columns
 
 TRACE_FILE = "sim.parquet"
 
@@ -74,24 +72,22 @@ class Run:
         self.settings = settings
         engine = engine or find_engine(settings.order)
         size = settings.nodes
-        self._columns = [Columns() for _ in range(size)]
         names = [f"n{me}" for me in range(size)]
+        self._recording = Recording(names, trace, run)
         durable = settings.durable and engine.prompt and engine.witness is not None
-        self._stores = Stores(settings, engine, names, list(self._columns)) if durable else None
+        self._stores = Stores(settings, engine, names, list(self._recording.columns)) if durable else None
         self._replicas = [self._replica(me, engine) for me in range(size)]
         self._stability = settings.stability and engine.witness is not None
         self.plan: Plan = find_scenario(settings.scenario).plan(settings, Random(f"{settings.seed}/plan"))
         codec = Codec(size, engine.stamps_are_dots)
         self._world = World(settings, self.plan, self._replicas, codec, self._stores)
-        self._trace = ParquetTrace(trace, names, run) if trace else None
-        self._tally = Counter[int]()
 
     def _replica(self, me: int, engine: Engine) -> Replica:
         settings = self.settings
         if self._stores:
             return self._stores.replica(me, 0)
         spread = build(settings.spread, me, settings.nodes, settings.batch_us)
-        return Replica(me, settings.nodes, engine, spread, self._columns[me], settings.stability)
+        return Replica(me, settings.nodes, engine, spread, self._recording.columns[me], settings.stability)
 
     def __call__(self, watcher: Watcher | None = None) -> Outcome:
         settings, world = self.settings, self._world
@@ -103,33 +99,21 @@ class Run:
         try:
             while progress is Progress.MORE:
                 progress = world.run(until, STEPS_PER_LOOK)
-                if sum(map(len, self._columns)) >= ROWS_PER_FLUSH:
-                    self._flush()
+                self._recording.look()
                 if watcher:
-                    watcher(self._count("deliver"), total)
-            self._flush()
+                    watcher(self._recording.count("deliver"), total)
+            self._recording.flush()
         finally:
-            if self._trace:
-                self._trace.close()
+            self._recording.close()
         return self._outcome(progress, time.process_time() - started)
 
     def logs(self) -> list[OpLog]:
         """What durable nodes have written down."""
         return [self._stores.log(node) for node in range(self.settings.nodes)] if self._stores else []
 
-    def _flush(self) -> None:
-        for node, columns in enumerate(self._columns):
-            if self._trace:
-                self._trace.write(node, columns)
-            self._tally.update(columns.kinds)
-            columns.clear()
-
-    def _count(self, kind: str) -> int:
-        code = KINDS.index(kind)
-        return self._tally[code] + sum(columns.kinds.count(code) for columns in self._columns)
-
     def _outcome(self, progress: Progress, cpu: float) -> Outcome:
-        sends, deliveries = self._count("send"), self._count("deliver")
+        count = self._recording.count
+        sends, deliveries = count("send"), count("deliver")
         due = sends * (self.settings.nodes - 1)
         undrained = [f"n{i}" for i, replica in enumerate(self._replicas) if not replica.drained]
         problems = []
@@ -137,7 +121,7 @@ class Run:
             problems.append(f"still busy at {self._world.now / 1e6:.0f} s of virtual time")
         if deliveries != due:
             problems.append(f"{deliveries} deliveries of {due}")
-        stables = self._count("stable")
+        stables = count("stable")
         if self._stability and stables != sends * self.settings.nodes:
             problems.append(f"{stables} became stable of {sends * self.settings.nodes}")
         if undrained:
@@ -149,8 +133,8 @@ class Run:
             sends=sends,
             deliveries=deliveries,
             stables=stables,
-            held=self._count("hold"),
-            duplicates=self._count("duplicate"),
+            held=count("hold"),
+            duplicates=count("duplicate"),
             packets=dict(sorted(self._world.packets.items())),
             bytes=dict(sorted(self._world.bytes.items())),
             virtual_ms=self._world.now / 1000,

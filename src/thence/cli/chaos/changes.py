@@ -7,11 +7,10 @@ twice, as far as there is somebody that it can happen to: nobody joins while eve
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from random import Random
 from typing import Final, Literal
 
-from thence.cli.chaos.plan import CALM_S, POINTS, Link, Setup, draw_setup
+from thence.cli.chaos.plan import CALM_S, POINTS, Link, Setup, between, draw_setup, slowed
 
 Kind = Literal[
     "join", "leave", "kill", "kill most", "kill in step", "stop", "pause",
@@ -230,18 +229,15 @@ class _Plan:
 
     def _of_links(self, kind: Kind, at: float, until: float) -> Change | None:
         random, names = self._random, self._names
-        links = list(combinations(names, 2))
         if kind == "cut":
             return Change(at, until, kind, links=(tuple(sorted(random.sample(self._inside, 2))),))  # type: ignore[arg-type]
         if kind == "slow":
-            chosen = random.sample(links, random.randint(1, len(links)))
-            delay_ms = random.choice([5.0, 50.0, 300.0])
-            return Change(at, until, kind, links=tuple(sorted(chosen)), delay_ms=delay_ms)
+            slow, delay_ms = slowed(random, names)
+            return Change(at, until, kind, links=slow, delay_ms=delay_ms)
         count = 1 if kind == "isolate" else random.randint(1, len(self._inside) - 1)
         apart = random.sample(self._inside, count)
         if kind != "isolate":  # newcomers belong to one of the sides as well
             apart += [name for name in names if name not in self._inside and random.random() < 0.5]
-        between = tuple([link for link in links if (link[0] in apart) != (link[1] in apart)])
         by: tuple[str, ...] = ()
         if kind == "split and evict":
             free = self._free(self._inside, at)
@@ -251,4 +247,4 @@ class _Plan:
             by = tuple([random.choice(side) for side in sides])
             self._free_at.update(dict.fromkeys(by, until))
             self._split_until = until + 2 * CALM_S
-        return Change(at, until, kind, tuple(sorted(apart)), by, between)
+        return Change(at, until, kind, tuple(sorted(apart)), by, between(apart, names))

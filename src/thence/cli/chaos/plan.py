@@ -191,12 +191,23 @@ def _of_links(random: Random, kind: Kind, names: Sequence[str], at: float, until
     if kind == "cut":
         return Act(at, until, kind, links=(random.choice(links),))
     if kind == "slow":
-        chosen = random.sample(links, random.randint(1, len(links)))
-        return Act(at, until, kind, links=tuple(sorted(chosen)), delay_ms=random.choice([5.0, 50.0, 300.0]))
+        slow, delay_ms = slowed(random, names)
+        return Act(at, until, kind, links=slow, delay_ms=delay_ms)
     count = 1 if kind == "isolate" else random.randint(2, max(2, len(names) // 2))
     apart = sorted(random.sample(names, count))
-    between = [link for link in links if (link[0] in apart) != (link[1] in apart)]
-    return Act(at, until, kind, nodes=tuple(apart), links=tuple(between))
+    return Act(at, until, kind, nodes=tuple(apart), links=between(apart, names))
+
+
+def slowed(random: Random, names: Sequence[str]) -> tuple[tuple[Link, ...], float]:
+    """Some links, and by how many milliseconds."""
+    links = list(combinations(names, 2))
+    chosen = random.sample(links, random.randint(1, len(links)))
+    return tuple(sorted(chosen)), random.choice([5.0, 50.0, 300.0])
+
+
+def between(apart: Sequence[str], names: Sequence[str]) -> tuple[Link, ...]:
+    """The links of these with all others."""
+    return tuple([link for link in combinations(names, 2) if (link[0] in apart) != (link[1] in apart)])
 
 
 def _starts(random: Random, at: float, until: float) -> tuple[float, ...]:
