@@ -1,6 +1,7 @@
 """The page of an experiment: one HTML file that holds everything, figures included."""
 
 import base64
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -81,15 +82,19 @@ def beside(documented: list[Documented], results: list[dict[str, Any]]) -> tuple
         )
     if not rows:
         return "<p>The document's text gives no number for this.</p>", rows
+    return table(rows, CLASSES), rows
+
+
+CLASSES = {"ours": "n", "document (128 peers)": "n", "peers": "n", "why they differ": "why"}
+
+
+def table(rows: Sequence[Mapping[str, str]], classes: Mapping[str, str]) -> str:
+    """Rows with the same keys, and the style of some columns."""
     head = "".join(f"<th>{escape(key)}</th>" for key in rows[0])
     body = "".join(
         "<tr>"
-        + "".join(f'<td class="{_kind(key)}">{escape(cell)}</td>' for key, cell in row.items())
+        + "".join(f'<td class="{classes.get(key, "")}">{escape(cell)}</td>' for key, cell in row.items())
         + "</tr>"
         for row in rows
     )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>", rows
-
-
-def _kind(column: str) -> str:
-    return {"ours": "n", "document (128 peers)": "n", "peers": "n", "why they differ": "why"}.get(column, "")
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

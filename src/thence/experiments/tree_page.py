@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import altair as alt
 
-from thence.experiments.page import number
+from thence.experiments.page import number, table
 
 Result = dict[str, Any]
 
@@ -240,11 +239,4 @@ def beside(experiment: str, results: Sequence[Result]) -> tuple[str, list[dict[s
             )
     if not rows:
         return "<p>The document gives no number for these sizes.</p>", rows
-    head = "".join(f"<th>{escape(key)}</th>" for key in rows[0])
-    body = "".join(
-        "<tr>"
-        + "".join(f'<td class="{CLASSES.get(key, "")}">{escape(cell)}</td>' for key, cell in row.items())
-        + "</tr>"
-        for row in rows
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>", rows
+    return table(rows, CLASSES), rows
