@@ -294,9 +294,10 @@ def test_who_is_past_is_told_once_over_each_link_and_all_of_it_to_one_who_is_new
         play.passes(3)
         play.leaves(name)
         play.passes(3)
-    play.seen.clear()
-    play.send("a")
-    play.passes(3)
+    for _ in range(2):  # the first may have news
+        play.seen.clear()
+        play.send("a")
+        play.passes(3)
     told = [packet.past for _, _, packet in play.seen if isinstance(packet, Receipt) and packet.target]
     assert told
     assert not any(told)
@@ -324,3 +325,32 @@ def test_a_joiner_asks_each_member_once_however_many_links_come_up() -> None:
         "to each, to the first contact before there is a link, and for the state"
     )
     assert play.member("z").me == "z"
+
+
+def test_who_comes_or_goes_is_told_at_once_and_the_others_with_the_next_receipts() -> None:
+    """If everybody told everybody at once, a change would cost the square of the group's size, each time."""
+    names = "abcdefghijklmnopqrst"
+    play = Linked(f"{names}yz", GroupSettings(receipt_every_us=200_000)).together(names)
+    for change in (lambda: play.join("y"), lambda: play.join("z"), lambda: play.leaves("b")):
+        play.passes(5)
+        play.seen.clear()
+        change()
+        play.passes(0.15)
+        receipts = [packet for _, _, packet in play.seen if isinstance(packet, Receipt) and packet.target]
+        assert len(receipts) < len(names) ** 2 // 2
+    assert play.member("z").me == "z"
+    assert play.processes["b"].node is not None
+    assert play.processes["b"].node.status == "outside"
+    play.passes(5)
+    assert play.unsettled() == ""
+
+
+def test_a_window_that_is_used_up_waits_for_no_clock() -> None:
+    play = Linked(
+        "ab", GroupSettings(window=4, receipt_every_us=1_000_000, receipt_busy_us=1_000_000)
+    ).together("ab")
+    play.passes(5)
+    for _ in range(40):
+        play.send("a")
+    play.passes(0.5)
+    assert play.member("b").ledger.count("a") == play.member("a").ledger.sent >= 40

@@ -77,9 +77,9 @@ MUCH = 1 << 30
 
 class Member:
     __slots__ = (
-        "_application", "_diary", "_freed", "_gate", "_log", "_peers", "_posts", "_settings", "_unswept",
-        "_watch", "abandoned_by", "carrying", "inbox", "leavers", "ledger", "links", "me", "operations",
-        "view",
+        "_application", "_diary", "_freed", "_gate", "_log", "_peers", "_posts", "_settings", "_took",
+        "_unswept", "_watch", "abandoned_by", "carrying", "inbox", "leavers", "ledger", "links", "me",
+        "operations", "view",
     )  # fmt: skip
 
     def __init__(
@@ -128,8 +128,8 @@ class Member:
         self._watch = Watch(self.ledger, self.view, self._peers, self.links, self._gate, settings, posts, now)
         self._unswept = 1
         """What was delivered or heard since somebody last looked for what is stable."""
-        self._freed = 0
-        """Bytes that were delivered since the last receipts."""
+        self._freed = self._took = 0
+        """Bytes that were delivered since the last receipts, and messages."""
 
     # Sending and delivering
 
@@ -159,7 +159,9 @@ class Member:
         self._delivered(message, now)
         self.flush(now)
         self._freed += len(data)
-        if self._freed < self._settings.window_bytes // 4:
+        self._took += 1
+        settings = self._settings
+        if self._freed < settings.window_bytes // 4 and self._took < max(1, settings.window // 4):
             self._watch.news(now)
         else:  # whoever sent it should not have to wait for the clock
             self._watch.urgent(now)
@@ -241,7 +243,10 @@ class Member:
         self._application.view_changed(tuple(sorted(view.view)))
         self._unswept += 1
         self.links.reconsider()
-        self._watch.urgent(now) if self.links.used else self._watch.news(now)
+        if self.links.used and (changes.suspected or changes.evicted):
+            self._watch.urgent(now)
+        else:
+            self._watch.greet(changes.joined + changes.left, now)
 
     def _drop_pending(self) -> None:
         """What was received and not delivered may have come from, or through, somebody who is not believed
@@ -336,7 +341,7 @@ class Member:
             self._unswept += max(1, 4 * SWEEP_EVERY // len(self.view.view))
         if self.links.used:
             if self.links.receipt(packet):
-                self._watch.urgent(now)
+                self._watch.greet([source], now)
         elif (inside or source in self.view.departing) and (data := self._peers.serve(self.me, packet, now)):
             self._post(source, data)
         for member in packet.unheard if inside else ():
@@ -456,14 +461,16 @@ class Member:
 
     @property
     def wake_at(self) -> int:
-        return 0 if self._unswept >= MUCH else self._watch.at
+        return 0 if self._unswept >= MUCH else min(self._watch.at, self._watch.hasty_at)
 
     def tick(self, running: Running, now: int) -> None:
         """Rules 4 and 16: tell what was delivered; notice who is silent."""
         self.sweep(now, 1)
         if now < self._watch.at:
+            if now >= self._watch.hasty_at:
+                self._watch.tell_hasty(running, self.drained, now)
             return
-        self._freed = 0
+        self._freed = self._took = 0
         self._watch.tell(running, self.drained, now)
         if missed := self._watch.missed(now):
             self.suspect(missed, now)
@@ -476,7 +483,8 @@ class Member:
     def up(self, process: str, now: int) -> None:
         """A session link came up: its other end is told what is here, and says the same."""
         self.links.up(process)
-        self._watch.urgent(now)
+        known = self.view.view | self.view.departing.keys()
+        self._watch.greet([name for name in sorted(known) if process_of(name) == process], now)
 
     def down(self, process: str, now: int) -> None:
         self.links.down(process)

@@ -1,8 +1,12 @@
 """What a member tells by the clock, and whom it misses: rules 4 and 16 of docs/protocols/membership.md.
 
 Receipts follow soon after something was delivered, and more rarely the longer nothing happens. Over session
-links one that would say nothing new is left out, but for a rare sign of life.
+links one that would say nothing new is left out, but for a rare sign of life. Whoever comes, goes or has just
+been linked is told at once, or it would wait for nothing; if all were, each change would make as many
+receipts as the square of the group's size.
 """
+
+from collections.abc import Iterable
 
 from thence.core.groups import Post, Receipt, Running, number_of, process_of
 from thence.members.group import GroupView
@@ -13,14 +17,16 @@ from thence.replica.group_peers import Peers
 from thence.replica.group_settings import GroupSettings
 from thence.replica.group_wants import Wants
 
+NEVER = 1 << 62
+
 CROWD = 16
 """Members from which on receipts become rarer."""
 
 
 class Watch:
     __slots__ = (
-        "_gate", "_ledger", "_links", "_peers", "_posts", "_settings", "_view", "_wait", "_wants", "at",
-        "coming",
+        "_gate", "_hasty", "_ledger", "_links", "_peers", "_posts", "_settings", "_view", "_wait", "_wants",
+        "at", "coming", "hasty_at",
     )  # fmt: skip
 
     def __init__(
@@ -45,6 +51,9 @@ class Watch:
         self._wait = settings.receipt_every_us
         self.at = now
         """When the next receipts are due."""
+        self._hasty: set[str] = set()
+        """Members that are to be told before that, and when."""
+        self.hasty_at = NEVER
         self.coming: dict[str, str] = {}
         """Joiners that were not heard here yet, and who let them in."""
 
@@ -63,6 +72,13 @@ class Watch:
         self.news(now)
         self.at = now
 
+    def greet(self, members: Iterable[str], now: int) -> None:
+        """The same, for these; the others should hear of it soon."""
+        self.news(now)
+        if self._links.used:
+            self._hasty.update(members)
+            self.hasty_at = now
+
     def heard(self, member: str, now: int) -> None:
         self._peers.heard(member, now)
         self.coming.pop(member, None)
@@ -71,6 +87,8 @@ class Watch:
     def tell(self, running: Running, drained: bool, now: int) -> None:
         """Rule 4: receipts for everybody who should have one."""
         receipt = self.about(running, drained, now)
+        self._hasty.clear()
+        self.hasty_at = NEVER
         if self._links.used:
             self._links.reconsider()
             self._over_links(receipt, now)
@@ -82,9 +100,16 @@ class Watch:
         self.at = now + self._wait
         self._wait = min(2 * self._wait, longest)
 
-    def _over_links(self, receipt: Receipt, now: int) -> None:
+    def tell_hasty(self, running: Running, drained: bool, now: int) -> None:
+        """Receipts for those who are not to wait."""
+        hasty, self._hasty, self.hasty_at = self._hasty, set(), NEVER
+        self._over_links(self.about(running, drained, now), now, hasty)
+
+    def _over_links(self, receipt: Receipt, now: int, only: set[str] | None = None) -> None:
         view = self._view
         members = (view.view - {self._ledger.me}) | view.departing.keys()
+        if only is not None:
+            members &= only
         # A suspect may be newer than who runs: an attempt that was let in somewhere and came to nothing.
         ranked = sorted(members, key=lambda member: (member not in view.suspects, number_of(member)))
         newest = {process_of(member): member for member in ranked}
