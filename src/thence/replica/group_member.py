@@ -338,7 +338,8 @@ class Member:
         if inside:
             self._watch.heard(source, now)
             self._peers.hold(packet, now)
-            self._unswept += max(1, 4 * SWEEP_EVERY // len(self.view.view))
+            few = max(1, 4 * SWEEP_EVERY // len(self.view.view))
+            self._unswept += SWEEP_EVERY if self.view.leaving else few  # it has nothing else to wait for
         if self.links.used:
             if self.links.receipt(packet):
                 self._watch.greet([source], now)
