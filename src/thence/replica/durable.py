@@ -31,10 +31,8 @@ from thence.oplog.log import Collected, OpLog
 from thence.oplog.policy import Sync
 from thence.oplog.record import Note, SnapshotRef, Stored
 from thence.order.engine import Engine
-from thence.order.herald import HeraldSettings
-from thence.order.tags import TAGS_MAX, Attic
 from thence.replica.history import understood
-from thence.replica.replica import NOBODY, Delivered, Replica
+from thence.replica.replica import FINDING, NOBODY, Delivered, FindingStable, Replica
 from thence.spread.spread import Spread
 from thence.trace.recorder import Recorder
 
@@ -76,13 +74,10 @@ class DurableReplica(Replica):
         now: int,
         stability: bool = True,
         inbox_max: int = INBOX_MAX,
-        herald: HeraldSettings | None = None,
-        sweep_every: int | None = None,
-        attic: Attic | None = None,
-        tags_max: int = TAGS_MAX,
+        finding: FindingStable = FINDING,
     ) -> None:
         """From what the log holds, for an application that has taken everything up to `taken`."""
-        super().__init__(me, size, engine, spread, recorder, stability, herald, sweep_every, attic, tags_max)
+        super().__init__(me, size, engine, spread, recorder, stability, finding)
         self._me = me
         self._make_orderer = engine.orderer
         self._codec = Codec(size, engine.stamps_are_dots)

@@ -22,6 +22,7 @@ from thence.replica.durable import INBOX_MAX, DurableReplica
 from thence.replica.eco import EcoReplica, LogStates
 from thence.replica.history import LogHistory
 from thence.replica.overlay import Branch, Overlay
+from thence.replica.replica import FindingStable
 from thence.replica.tree import StepHistory, TreeReplica
 from thence.spread.eco_sync_tree import EcoSyncTree
 from thence.spread.sessions import Progress, SessionMesh, SessionSettings
@@ -122,12 +123,12 @@ def live(
     return made
 
 
-def _common(settings: LiveSettings) -> tuple[bool, int, HeraldSettings, int, Attic | None, int]:
+def _common(settings: LiveSettings) -> tuple[bool, int, FindingStable]:
     """What a replica is given besides its parts, whatever carries its messages."""
-    return (
-        settings.stability, settings.inbox_max, settings.herald, SWEEP_EVERY, settings.attic,
-        settings.tags_max,
-    )  # fmt: skip
+    finding = FindingStable(
+        herald=settings.herald, sweep_every=SWEEP_EVERY, attic=settings.attic, tags_max=settings.tags_max
+    )
+    return settings.stability, settings.inbox_max, finding
 
 
 def _over_mesh(

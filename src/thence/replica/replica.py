@@ -14,6 +14,8 @@ it likes: nothing waits for that.
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
 
 from thence.core.machine import (
     Batch,
@@ -49,6 +51,21 @@ class Delivered:
         self.tag = tag
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingStable:
+    """How a replica finds out what is stable."""
+
+    herald: HeraldSettings = field(default_factory=HeraldSettings)
+    sweep_every: int | None = None
+    """Messages between two looks for it, beside those of the driver: half as many as there are members."""
+    attic: Attic | None = None
+    """Where tags go when there are more than `tags_max` in memory."""
+    tags_max: int = TAGS_MAX
+
+
+FINDING: Final = FindingStable()
+
+
 class Replica:
     __slots__ = (
         "_batch", "_herald", "_orderer", "_peers", "_predecessors", "_recorder", "_spread", "_tagger",
@@ -63,22 +80,17 @@ class Replica:
         spread: Spread,
         recorder: Recorder,
         stability: bool = True,
-        herald: HeraldSettings | None = None,
-        sweep_every: int | None = None,
-        attic: Attic | None = None,
-        tags_max: int = TAGS_MAX,
+        finding: FindingStable = FINDING,
     ) -> None:
-        """`sweep_every`: messages between two looks for what is stable, beside those of the driver. `attic`:
-        where tags go when there are more than `tags_max`."""
         self._tagger = engine.tagger(me, size)
         self._orderer = engine.orderer(me, size)
         self._predecessors = engine.predecessors
         self._witness = engine.witness(me, size) if stability and engine.witness else None
-        if self._witness is not None and attic is not None:
-            self._witness.stow_in(attic, tags_max)
-        self._herald = Herald(herald)
+        if self._witness is not None and finding.attic is not None:
+            self._witness.stow_in(finding.attic, finding.tags_max)
+        self._herald = Herald(finding.herald)
         self._peers = tuple([peer for peer in range(size) if peer != me])
-        self._batch = sweep_every or max(1, size // 2)
+        self._batch = finding.sweep_every or max(1, size // 2)
         self._unswept = 0
         self._spread = spread
         self._recorder = recorder

@@ -22,12 +22,10 @@ from thence.core.message import Message
 from thence.core.overlay import Graft, Sync, Tellings
 from thence.oplog.log import OpLog
 from thence.order.engine import Engine
-from thence.order.herald import HeraldSettings
-from thence.order.tags import TAGS_MAX, Attic
 from thence.replica.durable import INBOX_MAX, DurableReplica
 from thence.replica.history import LogHistory
 from thence.replica.overlay import Overlay
-from thence.replica.replica import NOBODY
+from thence.replica.replica import FINDING, NOBODY, FindingStable
 from thence.replica.tellings import NEVER, Words
 from thence.trace.recorder import EAGER, LAZY, SYNC, UNLINK, Recorder
 
@@ -66,16 +64,10 @@ class TreeReplica(DurableReplica):
         now: int,
         stability: bool = True,
         inbox_max: int = INBOX_MAX,
-        herald: HeraldSettings | None = None,
-        sweep_every: int | None = None,
-        attic: Attic | None = None,
-        tags_max: int = TAGS_MAX,
+        finding: FindingStable = FINDING,
     ) -> None:
         """`history`: what the overlay's streams read."""
-        super().__init__(
-            me, size, engine, overlay, recorder, log, taken, now, stability, inbox_max, herald, sweep_every,
-            attic, tags_max,
-        )  # fmt: skip
+        super().__init__(me, size, engine, overlay, recorder, log, taken, now, stability, inbox_max, finding)
         history.gathered = self._gathered
         self._overlay = overlay
         self._words = Words(me, log.tail)

@@ -13,6 +13,7 @@ from thence.order.engine import Engine
 from thence.order.tags import TAGS_MAX
 from thence.replica.durable import DurableReplica
 from thence.replica.history import LogHistory
+from thence.replica.replica import FindingStable
 from thence.sim.attic import MemoryAttic
 from thence.sim.disk import Disk, Operation
 from thence.sim.faults import BadDisk
@@ -84,8 +85,7 @@ class Stores:
             now,
             settings.stability,
             self._inbox_max,
-            attic=MemoryAttic(),
-            tags_max=self._tags_max,
+            FindingStable(attic=MemoryAttic(), tags_max=self._tags_max),
         )
         self._logs[node], self._running[node] = log, made
         if self._settings.sync == "always":
