@@ -3,7 +3,7 @@
 async with thence.open("a", listen="127.0.0.1:7101", members={...}, data="a/") as node: ...
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,15 +49,18 @@ def open(
     config: str | Path | None = None,
     settings: Mapping[str, object] | None = None,
     application: "Replicated | None" = None,
+    send_again: "Callable[[Orphaned], bool] | None" = None,
 ) -> "OpenNode":
     """A live node of a group, for `async with`. `members` names the whole group with its addresses, its own
     (where it listens unless `listen` says otherwise) among them, and it stays so. Else members come and go:
     `join` asks these addresses for a group; without it the node founds one, or goes on with what is in
-    `data`. `application` is the state that joiners begin from. `settings` takes anything else by its key
-    (docs/SETTINGS.md)."""
+    `data`. `application` is the state that joiners begin from. `send_again` is asked about each operation
+    that the group never had, when it has gone on without this node; if nothing is given, all are sent again.
+    `settings` takes anything else by its key (docs/SETTINGS.md)."""
     from thence.runtime.application import open_node  # only now, for the same reason
 
     return open_node(
         name, data=data, listen=listen, join=join, members=members, spread=spread, order=order, sync=sync,
         trace=trace, secret=secret, config=config, settings=settings, application=application,
+        send_again=send_again,
     )  # fmt: skip

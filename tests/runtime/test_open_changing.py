@@ -116,7 +116,7 @@ def test_one_that_was_evicted_alive_returns_and_its_operations_with_it(
             c._host.controls.fault("mend", None, 0)
             orphan = await happens(events, lambda event: isinstance(event, Orphaned))
             assert isinstance(orphan, Orphaned)
-            assert (orphan.payload, orphan.origin) == (b"nobody hears this", "c")
+            assert (orphan.payload, orphan.origin, orphan.again) == (b"nobody hears this", "c", True)
             while "nobody hears this" not in books["b"].lines:
                 await asyncio.sleep(0.002)
             await agree(a, b, c)
@@ -126,6 +126,53 @@ def test_one_that_was_evicted_alive_returns_and_its_operations_with_it(
 
     run(story)
     assert judged(group.trace).flagged == ()
+
+
+def test_a_program_may_decline_to_send_again_what_the_group_never_had(group: Changing) -> None:
+    """And what follows from that is not sent again either."""
+
+    async def story() -> None:
+        asked: list[Orphaned] = []
+
+        def wanted(orphan: Orphaned) -> bool:
+            asked.append(orphan)
+            return orphan.payload != b"a lock that nobody holds"
+
+        async with (
+            group.open("a") as a,
+            group.open("b", join="a") as b,
+            group.open("c", join="ab", send_again=wanted) as c,
+        ):
+            await agree(a, b, c)
+            for peer in ("a", "b"):
+                c._host.controls.fault("cut", peer, 0)
+            payloads = (b"first", b"a lock that nobody holds", b"what was done with it")
+            tags = [await c.broadcast(payload) for payload in payloads]
+            assert a.evict("c") == "c"
+            while "c" in a.members or "c" in b.members:
+                await asyncio.sleep(0.002)
+            events, elsewhere = c.events(), b.events()
+            c._host.controls.fault("mend", None, 0)
+            told: list[Orphaned] = []
+            while len(told) < 3:
+                orphan = await happens(events, lambda event: isinstance(event, Orphaned))
+                assert isinstance(orphan, Orphaned)
+                told.append(orphan)
+            assert [(orphan.payload, orphan.again) for orphan in told] == [
+                (payloads[0], True), (payloads[1], False), (payloads[2], False),
+            ]  # fmt: skip
+            assert [orphan.payload for orphan in asked] == list(payloads)
+            names = [c.name_of(tag) for tag in tags]
+            assert [(orphan.origin, orphan.seq) for orphan in told] == names
+            assert told[0].tag is not None
+            assert told[2].tag is not None
+            assert told[0].tag.before(told[2].tag), "they are the tags that they had"
+            assert tags[0].before(told[1].tag)  # type: ignore[arg-type]
+            await c.broadcast(b"go on")
+            heard = [await happens(elsewhere, lambda event: isinstance(event, Delivered)) for _ in range(2)]
+            assert [event.payload for event in heard] == [b"first", b"go on"]  # type: ignore[union-attr]
+
+    run(story)
 
 
 def test_the_last_one_does_not_leave_while_somebody_may_come_back_unless_it_is_forced(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from support.groups import trouble, trouble_in_a_glass
+from support.groups import trouble, trouble_in_a_glass, trouble_with_declining
 
 from thence.core.errors import UsageError
 from thence.order.roster import Roster
@@ -30,6 +30,12 @@ def test_a_storm_harms_nobody_and_all_comes_to_rest(seed: int) -> None:
 @pytest.mark.parametrize("seed", [*range(30), *GLASS])
 def test_a_short_storm_harms_nobody_and_all_comes_to_rest(seed: int) -> None:
     assert trouble_in_a_glass(seed) == ""
+
+
+@pytest.mark.parametrize("seed", [*range(20), 511])
+def test_a_short_storm_whose_programs_decline_orphans_harms_nobody(seed: int) -> None:
+    """In 511 one who had declined something said that this was all, before others who had it were found."""
+    assert trouble_with_declining(seed) == ""
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -15,7 +15,7 @@ from thence.core.tag import Tag
 from thence.oplog.policy import Policy
 from thence.oplog.settings import Settings
 from thence.replica.group import GroupNode
-from thence.replica.group_parts import Operation
+from thence.replica.group_parts import Operation, Orphan
 from thence.replica.group_settings import GroupSettings
 from thence.runtime import diaries, group_driver, shelf
 from thence.runtime.folder import DataFolder
@@ -46,7 +46,11 @@ class Program:
     def view_changed(self, members: tuple[str, ...]) -> None:
         """Nothing."""
 
-    def orphaned(self, operation: Operation) -> None:
+    def sends_again(self, orphan: Orphan) -> bool:
+        del orphan
+        return True
+
+    def orphaned(self, orphan: Orphan) -> None:
         """Nothing."""
 
     def taking(self, now: int) -> None:

@@ -45,6 +45,18 @@ def trouble_in_a_glass(seed: int) -> str:
     return judged(storm(), storm.events())
 
 
+def trouble_with_declining(seed: int) -> str:
+    """A short storm whose applications do not want all of their orphans back."""
+    storm, random = Storm(seed, glass(seed)), Random(f"{seed}/declining")
+    for process in storm.world.processes.values():
+        share = random.choice((0.0, 0.1, 0.5))
+        unwanted: dict[tuple[str, int], bool] = {}
+        process.application.declines = lambda place, share=share, unwanted=unwanted: unwanted.setdefault(  # type: ignore[misc]
+            place, random.random() < share
+        )
+    return judged(storm(), storm.events())
+
+
 def with_bad_disks(seed: int) -> Storm:
     """The same with less other trouble, and disks that fail, are full, and lose what was not synced."""
     weather, random = glass(seed), Random(f"{seed}/bad glass")

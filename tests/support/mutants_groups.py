@@ -5,7 +5,7 @@ no harm here and are not planted. 17, messages for another incarnation of the pr
 member of the own side sends is good for any incarnation, since it was delivered there before it flushed
 anybody. 29, leavers are not served: whoever stays tells them that they may go, and so does whoever leaves at
 the same time. To these come bugs of how history ends (p), of session links (s), of those who are the last
-to leave a side (l) and of disks (d).
+to leave a side (l), of disks (d) and of orphans that nobody wants (o).
 
 Each is an edit of one or more modules. Unlike other mutants they are not taken out of their module but put to
 work: while one is planted, every module of the project that uses something of the edited ones uses the edited
@@ -31,6 +31,7 @@ WATCH = "thence.replica.group_watch"
 ENTRY = "thence.replica.group_entry"
 HANDOVER = "thence.replica.group_handover"
 CARRYING = "thence.replica.group_carrying"
+ORPHANS_ = "thence.replica.group_orphans"
 BIRTHS = "thence.replica.group_births"
 WANTS = "thence.replica.group_wants"
 VIEW = "thence.members.group"
@@ -318,12 +319,22 @@ DISKS = [
     of("d3: a log that was never finished counts", "disks 12",
        (LIVES, "if snapshot is None or found is not None:", "if found is not None:")),
     of("d4: what one remembers who has forgotten the rest is dropped", "disks 19",
-       (NODE, "        old = self.member or self.former\n", "        old = self.member\n")),
+       (NODE, "old, orphans = self.member or self.former,", "old, orphans = self.member,")),
     of("d5: who has forgotten something does not wait for those who may be asked", "disks 5041",
        (CARRYING, "return not self.vague or not (view.open or any(", "return not self.vague or not (any(")),
-    of("d6: of two incarnations the newer one gets the receipts, dead or not", "disks 20257",
+    of("d6: of two incarnations the newer gets the receipts, dead or not", "attempt_that_came_to_nothing",
        (WATCH, "(member not in view.suspects, number_of(member))", "number_of(member)")),
 ]  # fmt: skip
 """Bugs of what is found on a disk."""
 
-MUTANTS = STABILITY + CUT + PROGRESS + HISTORY + HISTORY_ENDS + SESSIONS + LEAVERS + DISKS
+ORPHANS = [
+    of("o1: what follows from something that was declined is sent again", "a_declined_operation",
+       (ORPHANS_, "        declined = _with_followers(old, declined)\n", "")),
+    of("o2: who has declined something says at once that this was all", "declined_and_brought",
+       (ORPHANS_, "        state.vague = True\n", "        pass\n")),
+    of("o3: nobody is asked", "a_declined_operation",
+       (ORPHANS_, "if not application.sends_again(orphan)}", "if False}")),
+]  # fmt: skip
+"""Bugs of what applications do not want."""
+
+MUTANTS = STABILITY + CUT + PROGRESS + HISTORY + HISTORY_ENDS + SESSIONS + LEAVERS + DISKS + ORPHANS

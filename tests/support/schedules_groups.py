@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Self
 
 from support.groups import judged
+from thence.core.dots import pack
 from thence.core.groups import FLUSH, LEAVE, OPERATION, Data, GroupPacket, JoinRequest, Notice, Piece, Receipt
 from thence.oplog.policy import Policy
 from thence.replica.group_settings import GroupSettings
@@ -604,6 +605,78 @@ def all_leave_after_a_disk_was_lost() -> str:
     return play.not_out("abc") or play.ends_well()
 
 
+def attempt_that_came_to_nothing() -> str:
+    """a knows of a later incarnation of its own that somebody let in before it was given up, and c has not
+    heard of that yet. b, which begins from a's state, must speak to a, not to that one."""
+    play = Play("abc", air=Air(jitter_us=0, links=True)).together("ac")
+    play.send("a")
+    play.cuts("ac", "bc")
+    member = play.processes["a"].node.member  # type: ignore[union-attr]
+    assert member is not None
+    ledger = member.ledger
+    ledger.window.enter(ledger.number("a~2"), pack(ledger.mine, ledger.sent))
+    member.view.view.add("a~2")
+    member.view.suspects.add("a~2")
+    play.join("b")
+    play.passes(5)
+    play.send("a")
+    play.passes(3)
+    if play.processes["b"].application.applied != play.processes["a"].application.applied:
+        return "b does not hear a"
+    return play.ends_well()
+
+
+def _side_returns(play: Play) -> Play:
+    """c and d were cut off and evicted; c has sent three operations one after another, and d one that follows
+    from none of them and one that follows from all."""
+    play.together("abcd")
+    play.cuts("ca", "cb", "da", "db")
+    for whom in "cd":
+        play.evicts("a", whom)
+    play.send("d")
+    for _ in range(3):
+        play.send("c")
+    play.passes(1)
+    play.send("d")
+    play.passes(1)
+    return play
+
+
+def a_declined_operation() -> str:
+    """Neither c nor d wants c's second operation back. What follows from it does not come back either; the
+    rest does."""
+    play = _side_returns(Play("abcd", air=Air(jitter_us=0, links=True)))
+    first = play.processes["c"].application.order
+    mine = [place for place in first if place[0] == "c"]
+    for name in "cd":
+        play.processes[name].application.declines = lambda place: place == mine[1]
+    play.heals()
+    play.passes(20)
+    expected = {mine[0], next(place for place in first if place[0] == "d")}
+    for name in "abcd":
+        if play.processes[name].application.applied != expected:
+            return f"{name} has {sorted(play.processes[name].application.applied)}"
+    return play.ends_well()
+
+
+def declined_and_brought() -> str:
+    """c does not want its operations back, and says so when d is still away: d has them, and brings them."""
+    play = _side_returns(Play("abcd", air=Air(jitter_us=0, links=True)))
+    play.processes["c"].application.declines = lambda place: place[0] == "c"
+    play.cuts("cd")
+    play.cut = {link for link in play.cut if "d" in link}
+    play.passes(10)
+    if play.me("c") != "c~2" or play.processes["a"].application.applied & {("c", 4)}:
+        return "c is not back, or brought what it had declined"
+    play.heals()
+    play.passes(20)
+    if len(play.processes["a"].application.applied) != 5:
+        return "d has not brought what c had declined"
+    if play.processes["a"].node.member.view.evicted():  # type: ignore[union-attr]
+        return "somebody is spoken of for ever"
+    return play.ends_well()
+
+
 SCHEDULES: dict[str, Callable[[], str]] = {
     schedule.__name__: schedule
     for schedule in (
@@ -614,6 +687,7 @@ SCHEDULES: dict[str, Callable[[], str]] = {
         cut_off_from_each_other, split_brain, large_state, slow_joiner, joiner_dies,
         names_in_another_order, leaves_before_it_has_heard, leaves_alone, leaves_with_the_better_side,
         leaver_is_abandoned, leaver_is_deserted, side_leaves_at_once,
-        all_leave_after_a_disk_was_lost,
+        all_leave_after_a_disk_was_lost, attempt_that_came_to_nothing, a_declined_operation,
+        declined_and_brought,
     )
 }  # fmt: skip

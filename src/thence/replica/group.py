@@ -48,7 +48,8 @@ from thence.replica.group_entry import Entry
 from thence.replica.group_links import Wires
 from thence.replica.group_lives import Lives
 from thence.replica.group_member import Member
-from thence.replica.group_parts import Application, Diary, Shelf
+from thence.replica.group_orphans import decided
+from thence.replica.group_parts import Application, Diary, Orphan, Shelf
 from thence.replica.group_settings import GroupSettings
 from thence.replica.group_state import GroupState, decode_state
 
@@ -391,10 +392,13 @@ class GroupNode:
         except PeerError:
             self._entry.give_up(now)
             return
-        old = self.member or self.former
+        old, orphans = self.member or self.former, list[Orphan]()
         if old is not None:
             returning(state, old, self._leaves, self.member is None)
+            orphans = decided(state, old, self.application)
         self._begin_anew(attempt.joiner, state, old, now)
+        for orphan in orphans:
+            self.application.orphaned(orphan)
 
     def _begin_anew(self, me: str, state: GroupState, old: Member | None, now: int) -> None:
         """From here on this process is the incarnation `me`."""
@@ -405,8 +409,6 @@ class GroupNode:
         self.former = None
         if old is not None:
             self._lives.end(old, now, down=True)
-        for operation in state.orphans:
-            self.application.orphaned(operation)
         self._leaves = state.leaves
         self._leave_until = NEVER
         self.application.view_changed(tuple(sorted(member.view.view)))

@@ -39,11 +39,12 @@ class Carrying:
         me = self._ledger.me
         former = (process_of(me), self.since, number_of(me) - 1)
         others = tuple(sorted([name for name in self.strangers if process_of(name) != former[0]]))
-        if self._is_certain:
+        if self.vague and others and not self._told:
+            # They may have what the former incarnation has forgotten: whoever is unknown is to be looked for.
+            found.append(Carried([], (), others))
+        elif self._is_certain:
             last = found.pop().operations if found else []
             found.append(Carried(last, (former,), others))
-        elif others and not self._told:  # they may have what the former incarnation has forgotten
-            found.append(Carried([], (), others))
         return found
 
     def came(self, place: Place, carried: Carried) -> None:

@@ -1,6 +1,6 @@
 """What a member of a changing group needs from its surroundings."""
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from thence.core.groups import Place
 from thence.core.tag import Tag
@@ -31,10 +31,26 @@ class Application(Protocol):
         """These are the members from now on."""
         ...
 
-    def orphaned(self, operation: Operation) -> None:
-        """The member came back as a new incarnation, and the group never had this operation, which was
-        applied here before. It is sent again."""
+    def sends_again(self, orphan: "Orphan") -> bool:
+        """The member is about to come back as a new incarnation, and the group never had this operation,
+        which was applied here before: is it to be sent again? May be asked more than once."""
         ...
+
+    def orphaned(self, orphan: "Orphan") -> None:
+        """It has come back, and this is, or is not, sent again."""
+        ...
+
+
+class Orphan(NamedTuple):
+    """An operation that the group never had."""
+
+    operation: Operation
+    tag: Tag | None
+    """Of the message that brought it, as the former incarnation saw it, if it was not stable there."""
+    life: str
+    """That incarnation."""
+    again: bool = True
+    """It is sent again; not what the application has declined, nor what follows from that."""
 
 
 class Diary(Protocol):

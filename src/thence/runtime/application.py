@@ -34,7 +34,7 @@ from thence.runtime.sources import compose
 from thence.runtime.status import Status
 
 if TYPE_CHECKING:
-    from thence.runtime.group_program import Replicated
+    from thence.runtime.group_program import Replicated, SendAgain
 
 STABLE_MAX: Final = 65_536
 """Announcements that wait for a program which does not read them; older ones are dropped."""
@@ -319,6 +319,7 @@ def open_node(
     config: str | Path | None = None,
     settings: Mapping[str, object] | None = None,
     application: "Replicated | None" = None,
+    send_again: "SendAgain | None" = None,
 ) -> OpenNode:
     """See `thence.open`. What is not given comes from the environment, the configuration file, the profile,
     the defaults."""
@@ -343,7 +344,11 @@ def open_node(
     if not composed.members and not is_fixed(composed.data):
         from thence.runtime.group_application import OpenGroupNode  # it is made of what is above
 
-        return OpenGroupNode(composed, application)
+        return OpenGroupNode(composed, application, send_again)
     if application is not None:
         raise UsageError("nobody joins a fixed group, so nobody needs a state: take what `events()` brings")
+    if send_again is not None:
+        raise UsageError(
+            "a fixed group never goes on without a member: `send_again` is for groups that change"
+        )
     return OpenNode(composed)

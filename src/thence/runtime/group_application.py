@@ -28,6 +28,7 @@ from thence.runtime.group_program import (
     LifeTag,
     Program,
     Replicated,
+    SendAgain,
     place_of,
 )
 from thence.runtime.running import wall_clock
@@ -51,10 +52,15 @@ class GroupEvents(Events):
 class OpenGroupNode(OpenNode):
     """A live node of a changing group, from `async with` to its end."""
 
-    def __init__(self, settings: NodeSettings, program: Replicated | None = None) -> None:
+    def __init__(
+        self,
+        settings: NodeSettings,
+        program: Replicated | None = None,
+        send_again: SendAgain | None = None,
+    ) -> None:
         super().__init__(settings)
         self._is_state: Final = program is not None
-        self._program: Final = Program(program)
+        self._program: Final = Program(program, send_again)
         self._until: list[tuple[LifeTag, int | None, asyncio.Future[None]]] = []
 
     async def __aenter__(self) -> "OpenGroupNode":

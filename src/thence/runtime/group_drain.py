@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from thence.core.groups import Place
 from thence.core.tag import Tag
-from thence.replica.group_parts import Application, Operation
+from thence.replica.group_parts import Application, Operation, Orphan
 
 if TYPE_CHECKING:
     from thence.runtime.group_node import ChangingNode
@@ -44,7 +44,12 @@ class GroupDrain:
     def view_changed(self, members: tuple[str, ...]) -> None:
         """Nothing."""
 
-    def orphaned(self, operation: Operation) -> None:
+    def sends_again(self, orphan: Orphan) -> bool:
+        """Everything."""
+        del orphan
+        return True
+
+    def orphaned(self, orphan: Orphan) -> None:
         """Nothing: it is sent again."""
 
     def recovering(self, begins: bool) -> None:

@@ -12,6 +12,7 @@ Invariant: a program is told of nothing that the log does not hold, so that noth
 """
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -19,7 +20,7 @@ from thence.core.errors import StorageError, UsageError
 from thence.core.groups import CARRY, OPERATION, Place
 from thence.core.tag import Tag
 from thence.replica.group import GroupNode
-from thence.replica.group_parts import Operation
+from thence.replica.group_parts import Operation, Orphan
 from thence.replica.group_state import payload_operations
 from thence.runtime.application import STABLE_MAX, Delivered, Stable
 from thence.runtime.group_driver import GroupDriver
@@ -46,13 +47,19 @@ class ViewChanged:
 @dataclass(frozen=True, slots=True)
 class Orphaned:
     """The group went on without this node and never had this operation. It is sent again, as part of another
-    message: nothing needs to be done."""
+    message, unless `thence.open` was told otherwise (`send_again`)."""
 
     tag: Tag | None
+    """The one that it had at this node; None if it was stable there, on the side that was given up."""
     payload: bytes
     origin: str
     seq: int
+    again: bool = True
+    """It is sent again. If not, that was declined, or something that it follows from was."""
 
+
+SendAgain = Callable[[Orphaned], bool]
+"""Whether an orphan is to be sent again."""
 
 GroupEvent = Delivered | Stable | ViewChanged | Orphaned
 
@@ -108,8 +115,9 @@ class LifeTag:
 class Program:
     """`group_drain.GroupApplication` for a program that runs in the same process."""
 
-    def __init__(self, state: Replicated | None) -> None:
+    def __init__(self, state: Replicated | None, send_again: SendAgain | None = None) -> None:
         self._state: Final = state
+        self._send_again: Final = send_again
         self.node: ChangingNode | None = None
         self.happened: deque[GroupEvent] = deque()
         self.own: dict[Place, LifeTag] = {}
@@ -194,9 +202,12 @@ class Program:
     def view_changed(self, members: tuple[str, ...]) -> None:
         """Looked at when the step is over: several changes may follow each other in one."""
 
-    def orphaned(self, operation: Operation) -> None:
+    def sends_again(self, orphan: Orphan) -> bool:
+        return self._send_again is None or self._send_again(_as_event(orphan))
+
+    def orphaned(self, orphan: Orphan) -> None:
         if len(self.happened) < ORPHANS_MAX:
-            self.happened.append(Orphaned(None, operation.payload, operation.origin, operation.seq))
+            self.happened.append(_as_event(orphan))
 
     # What the node says
 
@@ -224,6 +235,13 @@ class Program:
         if member is not None and (view := tuple(sorted(member.view.view))) != self._view:
             self._view = view
             self.happened.append(ViewChanged(view, member.me))
+
+
+def _as_event(orphan: Orphan) -> Orphaned:
+    operation, tag = orphan.operation, orphan.tag
+    place = (operation.origin, operation.seq)
+    named = None if tag is None else LifeTag(tag, orphan.life, place)
+    return Orphaned(named, operation.payload, *place, orphan.again)
 
 
 def place_of(life: int, ordinal: int) -> int:

@@ -417,13 +417,14 @@ class GroupWorld:
 
     def lost_operations(self) -> set[Place]:
         """Operations that some process, still running with the disk that it always had, had once applied,
-        and that are in no state any more."""
+        and that are in no state any more, although nobody wanted that."""
         members = [
             process
             for process in self.processes.values()
             if process.node is not None and process.node.status == "member"
         ]
         had = set[Place]().union(*[process.application.ever for process in members])
+        had.difference_update(*[process.application.declined for process in self.processes.values()])
         have = [process.application.applied for process in members]
         return {place for place in had if not all(place in applied for applied in have)}
 

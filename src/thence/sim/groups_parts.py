@@ -1,5 +1,6 @@
 """What surrounds a simulated process of a changing group: its disk, its application, its diary."""
 
+from collections.abc import Callable
 from random import Random
 
 import msgspec
@@ -11,7 +12,7 @@ from thence.core.tag import Tag
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Policy
 from thence.oplog.settings import Settings as LogSettings
-from thence.replica.group_parts import Operation
+from thence.replica.group_parts import Operation, Orphan
 from thence.sim.disk import Disk
 from thence.sim.disk import Operation as DiskOperation
 from thence.trace.recorder import CRASH, DELIVER, LEAVE, RESTART, SEND
@@ -100,6 +101,9 @@ class SimApplication:
         self.fresh: list[Place] = []
         """Applied since the last step was over."""
         self.orphans: list[Place] = []
+        self.declined: list[Place] = []
+        """Orphans that were not sent again."""
+        self.declines: Callable[[Place], bool] = lambda place: False  # noqa: ARG005
         self.views: list[tuple[str, ...]] = []
         self.padding = b""
         """Makes the state as large as one likes."""
@@ -137,8 +141,12 @@ class SimApplication:
         if not self.views or self.views[-1] != members:
             self.views.append(members)
 
-    def orphaned(self, operation: Operation) -> None:
-        self.orphans.append((operation.origin, operation.seq))
+    def sends_again(self, orphan: Orphan) -> bool:
+        return not self.declines((orphan.operation.origin, orphan.operation.seq))
+
+    def orphaned(self, orphan: Orphan) -> None:
+        place = (orphan.operation.origin, orphan.operation.seq)
+        (self.orphans if orphan.again else self.declined).append(place)
 
 
 class SimDiary:

@@ -1,0 +1,74 @@
+"""Operations that the group never had, and whether they are sent again: rule 23 of
+docs/protocols/membership.md.
+
+They are, unless the application declines one. Then whatever follows from it is not sent again either: nobody
+sees an effect without its cause. Others may have what was declined, and bring it; until nobody can any more
+the former incarnation is not closed (`vague`), as if it had forgotten it.
+"""
+
+from thence.core.dots import pack
+from thence.core.groups import CARRY, OPERATION, Place
+from thence.core.message import Message
+from thence.core.tag import Tag
+from thence.members.operations import Operation
+from thence.replica.group_ledger import Ledger
+from thence.replica.group_member import Member
+from thence.replica.group_parts import Application, Orphan
+from thence.replica.group_state import GroupState, payload_operations
+
+
+def decided(state: GroupState, old: Member, application: Application) -> list[Orphan]:
+    """All orphans of `old`, and whether they are sent again; `state` keeps those that are."""
+    orphans = [Orphan(operation, _tag(old.ledger, operation), old.me) for operation in state.orphans]
+    declined = {_place(orphan.operation) for orphan in orphans if not application.sends_again(orphan)}
+    if declined:
+        declined = _with_followers(old, declined)
+        state.orphans = [operation for operation in state.orphans if _place(operation) not in declined]
+        state.vague = True
+    return [orphan._replace(again=_place(orphan.operation) not in declined) for orphan in orphans]
+
+
+def _place(operation: Operation) -> Place:
+    return operation.origin, operation.seq
+
+
+def _tag(ledger: Ledger, operation: Operation) -> Tag | None:
+    if not ledger.knows(operation.origin):
+        return None
+    return ledger.window.tag_of(pack(ledger.number(operation.origin), operation.seq))
+
+
+def _with_followers(old: Member, declined: set[Place]) -> set[Place]:
+    """Causes first: what a state had brought, then messages, then what was still to be carried. What is in no
+    message of this log follows from everything before it, for all that is known."""
+    found, operations, ledger = set(declined), old.operations, old.ledger
+    _decline_after(operations.inherited, found)
+    everything = any(_place(operation) in found for operation in operations.inherited)
+    touched: set[int] = set()
+    for dot, data in ledger.written(ledger.floor):
+        message = ledger.read(dot, data)
+        inside = _inside(ledger, message)
+        follows = everything or not touched.isdisjoint(message.context)
+        if follows:
+            found.update(map(_place, inside))
+        else:
+            _decline_after(inside, found)
+        if follows or any(_place(operation) in found for operation in inside):
+            touched.add(dot)
+    if touched or everything:
+        found.update(map(_place, operations.orphans))
+    _decline_after(list(operations.orphans), found)
+    return found
+
+
+def _decline_after(operations: list[Operation], found: set[Place]) -> None:
+    """Of those that come together, all from the first that was declined."""
+    at = next((at for at, operation in enumerate(operations) if _place(operation) in found), len(operations))
+    found.update(map(_place, operations[at:]))
+
+
+def _inside(ledger: Ledger, message: Message) -> list[Operation]:
+    kind = message.payload[0]
+    if kind == OPERATION:
+        return [Operation(*ledger.place(message.dot), message.payload[1:])]
+    return payload_operations(message.payload) if kind == CARRY else []
