@@ -109,7 +109,7 @@ STABILITY = [
 ]  # fmt: skip
 
 CUT = [
-    of("9: a suspect is still listened to", 40,
+    of("9: a suspect is still listened to", 99,
        (MEMBER, "packet.source not in self.view.side:", "packet.source not in self.view.view:"),
        (MEMBER, "incoming.source not in self.view.side:", "incoming.source not in self.view.view:"),
        (LINKS, "        if link is None or member not in self._view.side:\n",
@@ -216,7 +216,7 @@ PROGRESS = [
     of("33: those who return wait for each other", "circle",
        (NODE, "            if request.rank <= self._rank():\n                return\n",
         "            return\n")),
-    of("34: no ghosts", 31,
+    of("34: no ghosts", 148,
        (MEMBER, "        if dead:\n", "        if False:\n")),
 ]  # fmt: skip
 
@@ -252,7 +252,7 @@ HISTORY = [
 HISTORY_ENDS = [
     of("p1: who is past is not told", "past_is_told",
        (WATCH, "running, past=view.past.all", "running")),
-    of("p2: somebody is past before all have what it said", 0,
+    of("p2: somebody is past before all have what it said", 226,
        (VIEW, "if stable(place[0]) >= place[1]]", "]"),
        (VIEW, "if member in self.closed and stable(member) >= final.last", "if member in self.closed")),
     of("p3: somebody is past before its operations were carried", 0,
@@ -261,7 +261,7 @@ HISTORY_ENDS = [
        (CARRYING, "self._view.strange(carried.strangers)", "pass")),
     of("p4: carried before everything was", 0,
        (CARRYING, "if not self.owes or self._operations.orphans:", "if not self.owes:")),
-    of("p5: whoever is past can be suspected again", 0,
+    of("p5: whoever is past can be suspected again", 99,
        (VIEW, "fresh = {member for member in named if member not in self.past}", "fresh = set(named)")),
     of("p6: operations are forgotten although somebody may return", 0,
        (MEMBER, "or found) and not (self.view.suspects or self.view.strangers):\n", "or found):\n")),
