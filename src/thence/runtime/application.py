@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from thence.core.dots import ORIGIN_MASK, seq_of
 from thence.core.errors import StorageError, UsageError
@@ -32,6 +32,7 @@ from thence.runtime.running import wall_clock
 from thence.runtime.settings import ANY_PORT, NodeSettings
 from thence.runtime.sources import compose
 from thence.runtime.status import Status
+from thence.runtime.waiting import Bell, Waiters
 
 if TYPE_CHECKING:
     from thence.runtime.group_program import Replicated, SendAgain
@@ -102,6 +103,14 @@ class Events:
         return event
 
 
+class Host(Protocol):
+    """What runs behind an open node."""
+
+    failed: StorageError | None
+
+    async def close(self) -> None: ...
+
+
 class OpenNode:
     """A live node, from `async with` to its end."""
 
@@ -114,8 +123,8 @@ class OpenNode:
         self._log: Final = StructuredLog(settings.log_level, settings.log_format, sys.stderr)
         self._stable: deque[Tag] = deque(maxlen=STABLE_MAX)
         self._reader: Events | None = None
-        self._wanted: asyncio.Future[None] | None = None
-        self._waiting: list[tuple[Tag, int | None, asyncio.Future[None]]] = []
+        self._bell: Final = Bell()
+        self._waiting: Final = Waiters[Tag]()
         self._node: Node | None = None
         self._closed = False
 
@@ -137,12 +146,17 @@ class OpenNode:
     ) -> None:
         self._closed = True
         self._wake()
+        host = self._host
         try:
-            await self._running.close()
+            await host.close()
         finally:
             self._log.close()
-        if kind is None and self._running.failed is not None:
-            raise self._running.failed
+        if kind is None and host.failed is not None:
+            raise host.failed
+
+    @property
+    def _host(self) -> Host:
+        return self._running
 
     @property
     def _running(self) -> Node:
@@ -155,14 +169,17 @@ class OpenNode:
     async def broadcast(self, payload: bytes) -> Tag:
         """Send to every member. When it returns, the message is tagged, written down and delivered here;
         under `sync="always"` it is on the disk."""
-        if self._closed:
-            raise UsageError("this node is closed")
-        if not isinstance(payload, bytes):
-            raise UsageError(f"a payload is bytes, not {type(payload).__name__}")
+        self._may_send(payload)
         [delivered] = await self._running.publish([payload])
         if delivered.tag is None:
             raise UsageError("the message is on its way, but without stability it has no tag")
         return delivered.tag
+
+    def _may_send(self, payload: bytes) -> None:
+        if self._closed:
+            raise UsageError("this node is closed")
+        if not isinstance(payload, bytes):
+            raise UsageError(f"a payload is bytes, not {type(payload).__name__}")
 
     def events(self, after: int | None = None) -> Events:
         """Messages of the others as they are delivered, and what has become stable. With `after`, from that
@@ -195,7 +212,7 @@ class OpenNode:
         if self._running.driver.broken.done():
             raise StorageError(str(self._running.driver.broken.result()))
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((tag, at, future))
+        self._waiting.add(tag, at, future)
         await future
 
     async def leave(self, force: bool = False) -> bool:  # noqa: ARG002
@@ -239,18 +256,13 @@ class OpenNode:
             if self._reader is not None:
                 self._stable.extend(replica.stable)
             replica.stable.clear()
-        if self._waiting:
-            self._waiting = [waiting for waiting in self._waiting if not self._answered(*waiting)]
-        if self._wanted is not None and (self._stable or node.driver.takeable):
+        self._waiting.look(self._settle)
+        if self._bell.awaited and (self._stable or node.driver.takeable):
             self._wake()
 
-    def _answered(self, tag: Tag, at: int | None, future: "asyncio.Future[None]") -> bool:
-        if future.done():
-            return True
+    def _settle(self, tag: Tag, at: int | None, future: "asyncio.Future[None]") -> None:
         if self._is_there(tag, at):
             future.set_result(None)
-            return True
-        return False
 
     def _is_there(self, tag: Tag, at: int | None) -> bool:
         replica = self._running.driver.replica
@@ -269,10 +281,7 @@ class OpenNode:
                 return Delivered(taken.tag, message.payload, origin, seq, driver.replica.taken)
             if driver.broken.done():
                 raise StorageError(str(driver.broken.result()))
-            if self._wanted is not None and not self._wanted.done():
-                raise UsageError("this reader waits for its next event already")
-            self._wanted = asyncio.get_running_loop().create_future()
-            await self._wanted
+            await self._bell.wait()
         return None
 
     def repeated(self, stored: Stored) -> Delivered | None:
@@ -286,22 +295,13 @@ class OpenNode:
         return Delivered(tag, message.payload, node.names[origin], seq_of(stored.dot), stored.position)
 
     def _wake(self) -> None:
-        if self._wanted is not None and not self._wanted.done():
-            self._wanted.set_result(None)
-        self._wanted = None
+        self._bell.ring()
         if self._closed:
-            self._disappoint(UsageError("the node was closed"))
+            self._waiting.refuse(UsageError("the node was closed"))
 
     def _broke(self, error: StorageError) -> None:
         self._wake()
-        self._disappoint(StorageError(str(error)))
-
-    def _disappoint(self, error: Exception) -> None:
-        """Nothing becomes stable any more that somebody waits for."""
-        for _, _, future in self._waiting:
-            if not future.done():
-                future.set_exception(error)
-        self._waiting.clear()
+        self._waiting.refuse(StorageError(str(error)))
 
 
 def open_node(

@@ -56,7 +56,7 @@ def refused(error: StorageError) -> StorageError:
     return StorageError(f"nothing is written at present: {error}")
 
 
-def refuse(futures: Iterable["asyncio.Future[list[T]]"], error: Exception) -> None:
+def refuse(futures: Iterable["asyncio.Future[T]"], error: Exception) -> None:
     for future in futures:
         if not future.done():
             future.set_exception(error)

@@ -7,7 +7,6 @@ the program may be a state that joiners begin from (`group_program`).
 import asyncio
 from collections.abc import Iterator
 from contextlib import suppress
-from types import TracebackType
 from typing import Final
 
 from thence.core.errors import StorageError, UsageError
@@ -61,7 +60,6 @@ class OpenGroupNode(OpenNode):
         super().__init__(settings)
         self._is_state: Final = program is not None
         self._program: Final = Program(program, send_again)
-        self._until: list[tuple[LifeTag, int | None, asyncio.Future[None]]] = []
 
     async def __aenter__(self) -> "OpenGroupNode":
         if self._program.node is not None:
@@ -80,19 +78,6 @@ class OpenGroupNode(OpenNode):
             self._log.close()
             raise
         return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._closed = True
-        self._wake()
-        self._fail_waiting(UsageError("the node was closed"))
-        try:
-            await self._host.close()
-        finally:
-            self._log.close()
-        if kind is None and self._host.failed is not None:
-            raise self._host.failed
 
     @property
     def _host(self) -> ChangingNode:
@@ -120,10 +105,7 @@ class OpenGroupNode(OpenNode):
     # What a program does
 
     async def broadcast(self, payload: bytes) -> Tag:
-        if self._closed:
-            raise UsageError("this node is closed")
-        if not isinstance(payload, bytes):
-            raise UsageError(f"a payload is bytes, not {type(payload).__name__}")
+        self._may_send(payload)
         [place] = await self._host.controls.publish([payload])
         return self._program.own.pop(place)
 
@@ -143,10 +125,11 @@ class OpenGroupNode(OpenNode):
         if at is not None and not 1 <= at <= members:
             raise UsageError(f"a message reaches 1 to {members} members, not {at}")
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if not self._is_answered(named, at, future):
+        self._settle(named, at, future)
+        if not future.done():
             if self._driver.broken.done():
                 raise StorageError(str(self._driver.broken.result()))
-            self._until.append((named, at, future))
+            self._waiting.add(named, at, future)
         await future
 
     async def leave(self, force: bool = False) -> bool:
@@ -156,7 +139,7 @@ class OpenGroupNode(OpenNode):
         await self._host.stopping.wait()
         if self._host.failed is not None:
             raise StorageError(str(self._host.failed))
-        self._fail_waiting(UsageError("the node has left its group"))
+        self._waiting.refuse(UsageError("the node has left its group"))
         return not self._host.unclean
 
     def evict(self, who: str) -> str:
@@ -200,10 +183,7 @@ class OpenGroupNode(OpenNode):
                 raise StorageError(str(driver.broken.result()))
             if self._host.stopping.is_set():
                 return None
-            if self._wanted is not None and not self._wanted.done():
-                raise UsageError("this reader waits for its next event already")
-            self._wanted = asyncio.get_running_loop().create_future()
-            await self._wanted
+            await self._bell.wait()
         return None
 
     def _look(self) -> None:
@@ -212,18 +192,15 @@ class OpenGroupNode(OpenNode):
         if driver is None:
             return
         if host.failed is not None:
-            self._fail_waiting(StorageError(str(host.failed)))
-        if self._until and driver.node.member is not None:
-            self._until = [waiting for waiting in self._until if not self._is_answered(*waiting)]
-        if self._wanted is not None and (
-            self._program.happened or driver.node.waiting or host.stopping.is_set()
-        ):
+            self._waiting.refuse(StorageError(str(host.failed)))
+        if driver.node.member is not None:
+            self._waiting.look(self._settle)
+        if self._bell.awaited and (self._program.happened or driver.node.waiting or host.stopping.is_set()):
             self._wake()
 
-    def _is_answered(self, tag: LifeTag, at: int | None, future: "asyncio.Future[None]") -> bool:
+    def _settle(self, tag: Tag, at: int | None, future: "asyncio.Future[None]") -> None:
+        tag = _own_tag(tag)
         ledger, me = self._member.ledger, self._member.me
-        if future.done():
-            return True
         reached = ledger.stable(tag.origin) >= tag.seq
         if at is not None and tag.life == me:
             reached = reached or ledger.window.reached(tag.dot) >= at
@@ -232,7 +209,6 @@ class OpenGroupNode(OpenNode):
         elif tag.life != me and tag.seq > ledger.count(tag.origin):
             why = f"{tag.origin}:{tag.seq} is an orphan: the group never had it, and it is sent again"
             future.set_exception(UsageError(why))
-        return future.done()
 
     def _since(self, after: int | None) -> Iterator[Delivered]:
         """What the program had taken and does not know of."""
@@ -273,12 +249,6 @@ class OpenGroupNode(OpenNode):
                 again.add(place)
                 if took_effect and position | part > after:
                     yield Delivered(tag, operation.payload, *place, position | part)
-
-    def _fail_waiting(self, error: Exception) -> None:
-        for _, _, future in self._until:
-            if not future.done():
-                future.set_exception(error)
-        self._until.clear()
 
 
 def _own_tag(tag: Tag) -> LifeTag:
