@@ -10,7 +10,6 @@ Invariant: a process that is told to leave, or that must stop, ends; nothing els
 import asyncio
 import traceback
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final
 
@@ -18,10 +17,8 @@ from thence.core.errors import StorageError, UsageError
 from thence.core.groups import Place, process_of
 from thence.replica.group import GroupNode
 from thence.runtime.attic import Attics
-from thence.runtime.control import ControlServer
 from thence.runtime.diaries import Diaries
 from thence.runtime.draining import drained
-from thence.runtime.folder import DataFolder
 from thence.runtime.group_controls import Controls
 from thence.runtime.group_drain import GroupApplication
 from thence.runtime.group_driver import GroupDriver
@@ -30,6 +27,7 @@ from thence.runtime.group_neighbours import Neighbours
 from thence.runtime.links import Identity, LinkStatus
 from thence.runtime.logs import StructuredLog
 from thence.runtime.pacing import Clock
+from thence.runtime.premises import Premises
 from thence.runtime.settings import NodeSettings
 from thence.runtime.shelf import DiskShelf
 from thence.runtime.way_in import WayIn
@@ -45,12 +43,10 @@ class ChangingNode:
         self._application: Final = application
         self._says: Final = log
         self._clock: Final = clock
-        self._syncer: Final = ThreadPoolExecutor(1, thread_name_prefix="thence-sync")
+        self._premises: Final = Premises(settings, log)
         self.started_at: Final = clock()
-        self._folder: DataFolder | None = None
         self._shelf: DiskShelf | None = None
         self._diaries: Diaries | None = None
-        self._control: ControlServer | None = None
         self.neighbours: Neighbours | None = None
         self.driver: GroupDriver | None = None
         self.boot = 0
@@ -89,13 +85,11 @@ class ChangingNode:
                 "a group whose members change has order graph, spread mesh and stability: "
                 "name all its members to have anything else"
             )
-        self._folder = folder = DataFolder(settings.data)
+        folder = self._premises.enter()
         self._shelf = shelf = DiskShelf(folder, settings.name, settings.cluster, settings.log)
         self.boot = shelf.boot()
         self._diaries = Diaries(settings.trace, self.boot)
-        if settings.http is not None:
-            self._control = ControlServer.of(self.controls, settings, self._says)
-            await self._control.start(settings.http)
+        await self._premises.open_door(self.controls)
         await self._enter(shelf, self._diaries)
         self._state = "running"
 
@@ -112,7 +106,7 @@ class ChangingNode:
         for name in self._way.contacts:
             machine.meet(name)
         driver = self.driver = neighbours.driver = GroupDriver(
-            self._make, machine, shelf, diaries, neighbours, self, self._clock, self._syncer,
+            self._make, machine, shelf, diaries, neighbours, self, self._clock, self._premises.syncer,
             always=self.settings.log.sync == "always",
         )  # fmt: skip
         driver.on_delivery = self.controls.instruments.delivery.observe
@@ -125,7 +119,7 @@ class ChangingNode:
         driver.start()
 
     async def _listen(self, shelf: DiskShelf) -> Neighbours:
-        settings, folder = self.settings, self._folder
+        settings, folder = self.settings, self._premises.folder
         assert folder
         identity = Identity(settings.cluster, settings.name, folder.log_id, self.boot)
         neighbours = Neighbours(settings, identity, shelf, self._clock, self._says)
@@ -196,8 +190,7 @@ class ChangingNode:
         return all(member.ledger.row(name).get(member.me, 0) >= sent for name in reachable)
 
     async def _release(self) -> None:
-        if self._control is not None:
-            await self._control.close()
+        await self._premises.close_door()
         await self.controls.loader.stop()
         if self.neighbours is not None:
             await self.neighbours.close()
@@ -212,13 +205,12 @@ class ChangingNode:
             self.failed = self.failed or error
             self._says.error("the last records may not be on disk", why=str(error))
         finally:
-            self._syncer.shutdown(wait=True)
-            if self._folder is not None:
+            self._premises.finish_syncs()
+            if self._premises.folder is not None:
                 self._attics.close()
             if self._shelf is not None:
                 self._shelf.close(in_order and self.failed is None)
-            if self._folder is not None:
-                self._folder.close()
+            self._premises.leave()
 
     # The driver's sink
 

@@ -8,7 +8,6 @@ settings to a running node, and what people see of it. What the application does
 import asyncio
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import Final, Protocol
 
@@ -19,7 +18,7 @@ from thence.core.states import Keeper, Nothing
 from thence.core.storage import DamageError
 from thence.oplog.log import OpLog
 from thence.oplog.record import BOOT_BITS
-from thence.replica.live import HeraldSettings, Live, LiveSettings, SessionSettings, live
+from thence.replica.live import Live, live
 from thence.replica.replica import Delivered
 from thence.runtime import recovering
 from thence.runtime import roster as rosters
@@ -27,15 +26,16 @@ from thence.runtime.address import Address
 from thence.runtime.arrivals import SAMPLES
 from thence.runtime.asked import must_fit
 from thence.runtime.attic import FileAttic
-from thence.runtime.control import ControlServer
 from thence.runtime.draining import drained
 from thence.runtime.driver import Driver
+from thence.runtime.fixed_machine import live_settings
 from thence.runtime.folder import DataFolder
 from thence.runtime.instruments import Instruments
 from thence.runtime.links import Identity, Links, LinkStatus
 from thence.runtime.load import Load, Loader
 from thence.runtime.logs import StructuredLog
 from thence.runtime.pacing import Clock
+from thence.runtime.premises import Premises
 from thence.runtime.report import status_of
 from thence.runtime.roster import Roster
 from thence.runtime.settings import NodeSettings
@@ -81,12 +81,10 @@ class Node:
         self._application: Final = application
         self._says: Final = log
         self._clock: Final = clock
-        self._syncer: Final = ThreadPoolExecutor(1, thread_name_prefix="thence-sync")
+        self._premises: Final = Premises(settings, log)
         self._started_at: Final = clock()
-        self._folder: DataFolder | None = None
         self._attic: FileAttic | None = None
         self._trace: LiveTrace | None = None
-        self._control: ControlServer | None = None
         self._links: Links | None = None
         self._early_wishes: list[LinkEffect] = []
         self._state = "starting"
@@ -111,7 +109,7 @@ class Node:
 
     async def _start(self) -> None:
         settings, now = self.settings, self._clock()
-        self._folder = folder = DataFolder(settings.data)
+        folder = self._premises.enter()
         if is_changing(settings.data):
             raise UsageError(f"the data in {settings.data} is of a group whose members change: name none")
         self._attic = FileAttic(settings.data)
@@ -138,18 +136,19 @@ class Node:
         self.codec = made.codec
         self._complete_trace(made, lines, now)
         self.driver = Driver(
-            made, log, folder.files, self, self, self._clock, self._syncer, lines, self._trace,
+            made, log, folder.files, self, self, self._clock, self._premises.syncer, lines, self._trace,
             always=settings.log.sync == "always",
         )  # fmt: skip
         self.driver.arrivals.tell = self.instruments.delivery.observe
         self._loader = Loader(self.publish)
         self.driver.start(made.start(now) if fresh else made.replica.restart(now))
         await self._listen(folder)
+        control = await self._premises.open_door(self)
         self.driver.broken.add_done_callback(self._broken)
         self._state = "running"
         self._says.info(
             "running", node=settings.name, boot=self.boot, members=len(self.names),
-            listen=self._links.address if self._links else None, control=self._control_at,
+            listen=self._links.address if self._links else None, control=control,
         )  # fmt: skip
 
     def _group(self, log: OpLog) -> Roster:
@@ -168,32 +167,7 @@ class Node:
         return Lines(settings.name, self.names, self.boot)
 
     def _replica(self, log: OpLog, lines: Lines | None, now: int) -> Live:
-        settings = self.settings
-        how = LiveSettings(
-            order=settings.order,
-            spread=settings.spread,
-            sessions=SessionSettings(
-                ack_every_us=settings.mesh.ack_every_us,
-                window=settings.mesh.window,
-                window_bytes=settings.mesh.window_bytes,
-                relay_after_us=settings.mesh.relay_after_us,
-                relay_again_us=settings.mesh.relay_again_us,
-            ),
-            herald=HeraldSettings(
-                tell_every_us=settings.stability.tell_every_us,
-                ask_after_us=settings.stability.ask_after_us,
-                ask_max_us=settings.stability.ask_max_us,
-            ),
-            stability=settings.stability.enabled,
-            inbox_max=settings.application.inbox_max,
-            recovering=self._regaining,
-            attic=self._attic,
-            tags_max=settings.stability.tags_max,
-            neighbours=settings.tree.neighbours,
-            random=Random(os.urandom(16)),
-            ttl_us=settings.tree.ttl_us,
-            keeper=self._keeper,
-        )
+        how = live_settings(self.settings, self._attic, self._keeper, self._regaining)
         return live(
             self.me, len(self.names), how, NoRecorder() if lines is None else lines, log, log.taken, now
         )
@@ -218,10 +192,6 @@ class Node:
         )  # fmt: skip
         await self._links.start()
         self.relink(self._early_wishes)
-        self._control_at = None
-        if settings.http is not None:
-            self._control = ControlServer.of(self, settings, self._says)
-            self._control_at = await self._control.start(settings.http)
 
     def _broken(self, broken: "asyncio.Future[StorageError]") -> None:
         self.failed = broken.result()
@@ -251,8 +221,7 @@ class Node:
         return self.driver.trouble is not None or all(p.acked >= self.log.vector[self.me] for p in progress)
 
     async def _release(self) -> None:
-        if self._control is not None:
-            await self._control.close()
+        await self._premises.close_door()
         if hasattr(self, "_loader"):
             await self._loader.stop()
         if self._links is not None:
@@ -266,11 +235,10 @@ class Node:
             self.failed = self.failed or error
             self._says.error("the last records may not be on disk", why=str(error))
         finally:
-            self._syncer.shutdown(wait=True)
+            self._premises.finish_syncs()
             if self._attic is not None:
                 self._attic.close()
-            if self._folder is not None:
-                self._folder.close()
+            self._premises.leave()
 
     # Links (`links.Handler`) and the driver's outlet and sink
 

@@ -1,0 +1,47 @@
+"""What a live node occupies while it runs: its data folder, a thread for syncs, a port for control.
+
+Invariant: whatever was taken is given back, in the order in which others can do without it: first people are
+shown the door, in the end the folder is free for the next process.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from thence.runtime.address import Address
+from thence.runtime.control import Controlled, ControlServer
+from thence.runtime.folder import DataFolder
+from thence.runtime.logs import StructuredLog
+from thence.runtime.settings import NodeSettings
+
+
+class Premises:
+    __slots__ = ("_control", "_log", "_settings", "folder", "syncer")
+
+    def __init__(self, settings: NodeSettings, log: StructuredLog) -> None:
+        self._settings: Final = settings
+        self._log: Final = log
+        self._control: ControlServer | None = None
+        self.folder: DataFolder | None = None
+        self.syncer: Final = ThreadPoolExecutor(1, thread_name_prefix="thence-sync")
+
+    def enter(self) -> DataFolder:
+        self.folder = folder = DataFolder(self._settings.data)
+        return folder
+
+    async def open_door(self, node: Controlled) -> Address | None:
+        """Where people are answered, if the settings want that."""
+        if self._settings.http is None:
+            return None
+        self._control = ControlServer.of(node, self._settings, self._log)
+        return await self._control.start(self._settings.http)
+
+    async def close_door(self) -> None:
+        if self._control is not None:
+            await self._control.close()
+
+    def finish_syncs(self) -> None:
+        self.syncer.shutdown(wait=True)
+
+    def leave(self) -> None:
+        if self.folder is not None:
+            self.folder.close()
