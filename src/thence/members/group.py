@@ -69,8 +69,9 @@ class GroupView:
 
     @property
     def side(self) -> set[str]:
-        """Who is a member and not suspected: the ones to work with. A leaver is not on its own side."""
-        return self.view - self.suspects
+        """Who is a member and not suspected: the ones to work with. A leaver is not on its own side. To be
+        looked at, not to be kept: mostly it is the view itself."""
+        return self.view if self.suspects.isdisjoint(self.view) else self.view - self.suspects
 
     @property
     def open(self) -> set[str]:

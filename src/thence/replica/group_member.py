@@ -274,10 +274,12 @@ class Member:
 
     def ghosts(self, running: Running, now: int) -> None:
         """Rule 16: incarnations that their own process does not run, nor try to become, are dead."""
+        process, known = running.process, (self.me, running.member, running.attempt)
+        alike = [name for name in self.view.view if name.startswith(process) and name not in known]
         dead = [
             name
-            for name in sorted(self.view.side - {self.me, running.member, running.attempt})
-            if process_of(name) == running.process and number_of(name) <= running.highest
+            for name in sorted(alike)
+            if process_of(name) == process and number_of(name) <= running.highest and name in self.view.side
         ]
         if dead:
             self.abandoned_by.update(dead if self.view.leaving else ())
