@@ -16,7 +16,7 @@ checksum, leftover bytes, a member that is not there, a counter of zero, a conte
 itself) raises `PeerError`; no partial packet ever gets out.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 from zlib import crc32
 
@@ -147,12 +147,7 @@ class Codec:
             return packet.wire
         if isinstance(packet, Batch):
             out[1] = BATCH
-            put(out, len(packet.messages))
-            for message in packet.messages:
-                body = bytearray()
-                self.put_message(body, message)
-                put(out, len(body))
-                out += body
+            self._put_messages(out, packet.messages)
         elif isinstance(packet, Ack):
             out[1] = ACK
             put_counters(out, packet.received, 0)
@@ -164,13 +159,21 @@ class Codec:
                 put(out, member)
         elif isinstance(packet, tuple):
             out[1] = KIND_OF[type(packet)]
-            put_body(out, packet, self.put_message, self._put_stamp)
+            put_body(out, packet, self._put_messages, self._put_stamp)
         else:
             out[1] = PHANTOM
             put(out, packet.asks)
             self._put_stamp(out, packet.context, 0)
         out += crc32(out).to_bytes(4, "little")
         return bytes(out)
+
+    def _put_messages(self, out: bytearray, messages: Sequence[Message]) -> None:
+        put(out, len(messages))
+        for message in messages:
+            body = bytearray()
+            self.put_message(body, message)
+            put(out, len(body))
+            out += body
 
     def put_message(self, out: bytearray, message: Message) -> None:
         seq = message.dot >> ORIGIN_BITS
@@ -252,7 +255,7 @@ class Codec:
         if kind == MESSAGE:
             return self._take_message(reader)
         if kind == BATCH:
-            return self._take_batch(reader)
+            return Batch(self._take_messages(reader))
         if kind == ACK:
             received = take_counters(reader, 0, self._size)
             if len(received) != self._size:
@@ -266,7 +269,7 @@ class Codec:
         if kind == RELAY:
             return Relay(self._take_origins(reader))
         if kind >= FIRST:
-            return take_body(kind, reader, self._size, self._take_message, self._take_stamp)
+            return take_body(kind, reader, self._size, self._take_messages, self._take_stamp)
         raise PeerError(f"a packet of kind {kind}")
 
     def _take_origins(self, reader: Reader) -> tuple[int, ...]:
@@ -278,10 +281,10 @@ class Codec:
             raise PeerError("a list that names a member twice")
         return origins
 
-    def _take_batch(self, reader: Reader) -> Batch:
+    def _take_messages(self, reader: Reader) -> tuple[Message, ...]:
         count = reader.take()
         if count > reader.end - reader.at:
-            raise PeerError(f"a batch of {count} messages in {reader.end - reader.at} bytes")
+            raise PeerError(f"{count} messages in {reader.end - reader.at} bytes")
         messages = []
         for _ in range(count):
             length = reader.take()
@@ -292,7 +295,7 @@ class Codec:
             if inner.at != inner.end:
                 raise PeerError(f"{inner.end - inner.at} bytes too many in a message")
             reader.at = inner.at
-        return Batch(tuple(messages))
+        return tuple(messages)
 
     def _take_message(self, reader: Reader) -> Message:
         origin = checked_member(reader.take(), self._size)

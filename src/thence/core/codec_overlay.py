@@ -8,7 +8,7 @@
 Whatever no correct peer sends raises `PeerError`, as everywhere.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from thence.core.dots import ORIGIN_MASK
@@ -54,22 +54,17 @@ KIND_OF: Final = {kind: FIRST + place for place, kind in enumerate(KINDS)}
 MOST_STEPS: Final = 64
 """A walk that is longer is somebody's joke."""
 
-PutMessage = Callable[[bytearray, Message], None]
-TakeMessage = Callable[[Reader], Message]
+PutMessages = Callable[[bytearray, Sequence[Message]], None]
+TakeMessages = Callable[[Reader], tuple[Message, ...]]
 PutStamp = Callable[[bytearray, tuple[int, ...], int], None]
 TakeStamp = Callable[[Reader, int, int], tuple[int, ...]]
 
 
-def put_body(out: bytearray, packet: OverlayPacket, put_message: PutMessage, put_stamp: PutStamp) -> None:
+def put_body(out: bytearray, packet: OverlayPacket, put_messages: PutMessages, put_stamp: PutStamp) -> None:
     """The fields of a packet; `packet` is one of `KINDS`."""
     if isinstance(packet, Sync):
         put(out, packet.version << 1 | packet.last)
-        put(out, len(packet.messages))
-        for message in packet.messages:
-            body = bytearray()
-            put_message(body, message)
-            put(out, len(body))
-            out += body
+        put_messages(out, packet.messages)
         return
     if isinstance(packet, Tellings):
         put(out, len(packet.told))
@@ -98,7 +93,7 @@ def _put_numbers(out: bytearray, numbers: tuple[int, ...], trim: bool) -> None:
 
 
 def take_body(
-    kind: int, reader: Reader, size: int, take_message: TakeMessage, take_stamp: TakeStamp
+    kind: int, reader: Reader, size: int, take_messages: TakeMessages, take_stamp: TakeStamp
 ) -> OverlayPacket:
     """A checked packet of one of the kinds from `FIRST` on, for a group of `size`."""
     if not 0 <= kind - FIRST < len(KINDS):
@@ -107,7 +102,7 @@ def take_body(
     cls = KINDS[kind - FIRST]
     if cls is Sync:
         head = take()
-        return Sync(head >> 1, _take_messages(reader, take_message), bool(head & 1))
+        return Sync(head >> 1, take_messages(reader), bool(head & 1))
     if cls is Tellings:
         return _take_tellings(reader, size, take_stamp)
     if cls in (Tree, Announce):
@@ -163,23 +158,6 @@ def _take_tellings(reader: Reader, size: int, take_stamp: TakeStamp) -> Tellings
     if len({member for member, _, _ in told}) != count:
         raise PeerError("two words of one member at once")
     return Tellings(told)
-
-
-def _take_messages(reader: Reader, take_message: TakeMessage) -> tuple[Message, ...]:
-    count = reader.take()
-    if count > reader.end - reader.at:
-        raise PeerError(f"{count} messages in {reader.end - reader.at} bytes")
-    messages = []
-    for _ in range(count):
-        length = reader.take()
-        if length > reader.end - reader.at:
-            raise PeerError("a packet ends too early")
-        inner = Reader(reader.data, reader.at, reader.at + length)
-        messages.append(take_message(inner))
-        if inner.at != inner.end:
-            raise PeerError(f"{inner.end - inner.at} bytes too many in a message")
-        reader.at = inner.at
-    return tuple(messages)
 
 
 def _take_clock(reader: Reader, size: int) -> tuple[int, ...]:
