@@ -1,6 +1,7 @@
 """Changing groups over session links: messages travel once, a window at a time, as they stand in the log."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -331,7 +332,12 @@ def test_who_comes_or_goes_is_told_at_once_and_the_others_with_the_next_receipts
     """If everybody told everybody at once, a change would cost the square of the group's size, each time."""
     names = "abcdefghijklmnopqrst"
     play = Linked(f"{names}yz", GroupSettings(receipt_every_us=200_000)).together(names)
-    for change in (lambda: play.join("y"), lambda: play.join("z"), lambda: play.leaves("b")):
+    comings: list[Callable[[], None]] = [
+        lambda: play.join("y"),
+        lambda: play.join("z"),
+        lambda: play.leaves("b"),
+    ]
+    for change in comings:
         play.passes(5)
         play.seen.clear()
         change()
