@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from support.processes import alive, eventually
 
+from thence.cli import soak
 from thence.cli.main import main
 
 WORKERS = """
@@ -35,8 +36,18 @@ def test_workers_end_with_a_soak_that_is_killed(tmp_path: Path) -> None:
     script.write_text(WORKERS)
     with subprocess.Popen(
         [sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as soak:
-        assert soak.stdout is not None
-        worker = int(soak.stdout.readline())
-        os.kill(soak.pid, signal.SIGKILL)
+    ) as running:
+        assert running.stdout is not None
+        worker = int(running.stdout.readline())
+        os.kill(running.pid, signal.SIGKILL)
     eventually(lambda: not alive(worker))
+
+
+def test_a_storm_that_breaks_the_simulator_is_told_by_its_seed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RecursionError("too deep")
+
+    monkeypatch.setattr(soak, "simulate_group", broken)
+    assert soak._storm(("membership", 7, "graph"), tmp_path) == ("RecursionError: too deep", 0.0)

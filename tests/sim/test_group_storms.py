@@ -5,9 +5,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from support.groups import trouble, trouble_in_a_glass, trouble_with_declining
+from support.schedules_groups import Play
 
 from thence.core.errors import UsageError
 from thence.order.roster import Roster
+from thence.replica.group_settings import GroupSettings
+from thence.sim.groups import Air
 from thence.sim.groups_run import SHARE, is_changing, simulate_group
 from thence.sim.groups_storm import Storm, draw_all
 from thence.sim.run import TRACE_FILE
@@ -90,3 +93,14 @@ def test_members_of_a_large_group_join_and_leave() -> None:
     outcome = simulate_group({"seed": 1, "nodes": 33, "interval_ms": 20_000})
     assert outcome.why == ""
     assert outcome.joins >= 32
+
+
+def test_a_member_takes_any_number_of_messages_at_once() -> None:
+    play = Play("abc", GroupSettings(), air=Air(jitter_us=0, links=True)).together("abc")
+    play.cuts("ac", "bc")
+    for _ in range(2_000):
+        play.send("a")
+    play.passes(2)
+    play.heals()
+    assert play.ends_well() == ""
+    assert len(play.processes["c"].application.applied) == 2_000

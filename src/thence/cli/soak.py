@@ -107,6 +107,13 @@ def _folders(batch: list[Storm], folder: Path) -> Iterator[Path]:
 
 
 def _storm(storm: Storm, folder: Path) -> tuple[str, float]:
+    try:
+        return _simulate(storm, folder)
+    except Exception as error:  # whatever it is, it must be told of which storm
+        return f"{type(error).__name__}: {error}", 0.0
+
+
+def _simulate(storm: Storm, folder: Path) -> tuple[str, float]:
     scenario, seed, order = storm
     if is_changing(scenario, {"seed": seed, "order": order}):
         rough = scenario != MEMBERSHIP

@@ -58,7 +58,8 @@ class Process:
     """What is there of a process, whether or not it runs."""
 
     __slots__ = (
-        "application", "dead", "joins", "life", "lost_disk", "node", "paused", "shelf", "torn", "waking",
+        "application", "dead", "joins", "life", "lost_disk", "node", "paused", "shelf", "taking", "torn",
+        "waking",
     )  # fmt: skip
 
     def __init__(self, shelf: SimShelf, application: SimApplication) -> None:
@@ -73,6 +74,8 @@ class Process:
         self.lost_disk = False
         self.paused = 0
         """Until then it does nothing, and whatever happens to it waits."""
+        self.taking: GroupNode | None = None
+        """Whose application takes one message after the other, at this moment."""
         self.torn = False
         """The next step will be cut short."""
         self.waking = NEVER
@@ -291,6 +294,8 @@ class GroupWorld:
         posts, node.posts[:] = list(node.posts), []
         for post in posts:
             self._transmit(name, post.to, post.packet)
+        if process.taking is node:
+            return  # the step that it began with goes on from here
         if node.waiting:
             self._to_take(name, process)
         if node.wake_at < process.waking:
@@ -306,8 +311,10 @@ class GroupWorld:
 
     def _to_take(self, name: str, process: Process) -> None:
         if not self._take_us:
+            before, process.taking = process.taking, process.node
             while process.node is not None and process.node.waiting and not self.problem:
                 self._step(name, lambda node: node.take(self.now))
+            process.taking = before
             return
         life = process.life
 
