@@ -183,7 +183,6 @@ DOCUMENTED: dict[str, list[Documented]] = {
     "tree-churn": [
         Documented("latency", "sync-tree", 200, "latency_s", "s", "2.56 s", CHURN),
         Documented("latency", "eco-sync-tree", 200, "latency_s", "s", "1.98 s", CHURN),
-        Documented("latency", "eco-sync-tree-centre", 200, "latency_s", "s", "1.98 s", CHURN),
         Documented("latency", "flood", 200, "latency_s", "s", "3.07 s", CHURN),
     ],
     "tree-massive-join": [
