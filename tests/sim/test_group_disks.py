@@ -1,14 +1,14 @@
 """Simulation: members of a changing group whose disks fail, are full, or lose what was not synced."""
 
 import pytest
-from support.groups import trouble_with_disks, with_bad_disks
+from support.groups import judged, trouble_with_disks, with_bad_disks
 from support.schedules_groups import Play
 
 from thence.oplog.policy import Policy
 from thence.replica.group_settings import GroupSettings
 from thence.sim.groups import Air
 from thence.sim.groups_disks import draw_disks
-from thence.sim.groups_storm import draw, draw_all
+from thence.sim.groups_storm import Storm, draw, draw_all
 
 
 def play(sync: Policy = "always") -> Play:
@@ -31,6 +31,13 @@ KEPT = {
 @pytest.mark.parametrize("seed", [*range(30), *KEPT])
 def test_a_storm_with_bad_disks_harms_nobody_and_all_comes_to_rest(seed: int) -> None:
     assert trouble_with_disks(seed) == ""
+
+
+def test_what_a_process_had_no_room_to_write_down_it_never_had() -> None:
+    """In this storm the state for a returner did not fit on its disk. Whoever could have given it another one
+    died soon after: nothing was lost that anybody had."""
+    storm = Storm(1_002_008, draw_all(1_002_008))
+    assert judged(storm(), storm.events()) == ""
 
 
 def test_storms_with_bad_disks_meet_all_that_can_happen_to_them() -> None:

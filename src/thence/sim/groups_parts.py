@@ -99,7 +99,7 @@ class SimApplication:
         self.ever: set[Place] = set()
         """Applied in this process at any time, whatever became of it."""
         self.fresh: list[Place] = []
-        """Applied since the last step was over."""
+        """Of these, what it first knew of since the last step was over, in a state or by itself."""
         self.orphans: list[Place] = []
         self.declined: list[Place] = []
         """Orphans that were not sent again."""
@@ -119,8 +119,12 @@ class SimApplication:
             raise InvariantError(f"{place} takes effect before something that it follows from")
         self.order.append(place)
         self.applied.add(place)
-        self.ever.add(place)
-        self.fresh.append(place)
+        self._knows({place})
+
+    def _knows(self, places: set[Place]) -> None:
+        new = places - self.ever
+        self.ever |= new
+        self.fresh.extend(new)
 
     def take_back(self) -> None:
         """The step was cut short: perhaps nobody will ever hear of it."""
@@ -135,7 +139,7 @@ class SimApplication:
         )
         self.order = order
         self.applied = set(order)
-        self.ever |= self.applied
+        self._knows(self.applied)
 
     def view_changed(self, members: tuple[str, ...]) -> None:
         if not self.views or self.views[-1] != members:
