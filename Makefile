@@ -25,7 +25,7 @@ $(STAMP): pyproject.toml constraints.txt
 
 install: $(STAMP) ## create .venv and install thence with everything for work on it
 
-demo: $(STAMP) ## the tour: what thence does, in a few minutes
+demo: $(STAMP) ## the tour: what thence does, in about a minute
 	$(BIN)/thence demo
 
 test: lint types unit ## all checks and tests

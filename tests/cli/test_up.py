@@ -249,3 +249,16 @@ def test_what_the_nodes_are_told_is_what_was_asked_for() -> None:
     )
     with pytest.raises(UsageError, match="given as a flag as well"):
         with_words({"log.sync": "no"}, ["log.sync=always"])
+
+
+@pytest.mark.parametrize("words", [["--order", "vector-e2e"], ["--spread", "tree", "--order", "vector-e2e"]])
+def test_an_engine_that_live_nodes_do_not_have_is_refused_before_anything_is_written(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["up", "--fixed", "--data", str(tmp_path / "new"), *words]) == 2
+    assert (
+        main(["node", "--name", "a", "--members", "a=127.0.0.1:1", "--data", str(tmp_path / "a"), *words])
+        == 2
+    )
+    assert capsys.readouterr().err.count("thence: ") == 2
+    assert list(tmp_path.iterdir()) == []

@@ -11,6 +11,7 @@ from thence.core.errors import UsageError
 from thence.order.engines import ENGINES
 from thence.replica.live import TREES
 from thence.runtime.address import Address
+from thence.runtime.group_machine import machine_settings
 from thence.runtime.settings import PROFILES, LinkSettings, MeshSettings, NodeSettings, Order, SpreadName
 from thence.runtime.sources import KINDS, PARTS, compose, of_words, variable_of
 from thence.spread.sessions import SessionSettings
@@ -254,3 +255,9 @@ def test_the_page_tells_every_key_and_the_numbers_of_every_profile() -> None:
         told = [int(cell.replace(",", "")) for cell in rows[key].split("|")[:3]]
         wanted = [value_of(compose({**HERE, "profile": name}, {}), key) for name in ("local", "lan", "wan")]
         assert told == wanted, key
+
+
+def test_a_changing_group_waits_as_long_as_its_profile_says_before_others_pass_on() -> None:
+    waits = [machine_settings(compose({**HERE, "profile": name}, {})).relay_us for name in PROFILES]
+    assert waits == [compose({**HERE, "profile": name}, {}).mesh.relay_after_us for name in PROFILES]
+    assert len(set(waits)) == 3

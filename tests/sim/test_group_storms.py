@@ -1,10 +1,11 @@
 """Simulation: storms over a changing group, judged by the oracle; seeds that once failed are kept."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from support.groups import trouble, trouble_in_a_glass, trouble_with_declining
+from support.groups import glass, judged, trouble, trouble_in_a_glass, trouble_with_declining
 from support.schedules_groups import Play
 
 from thence.core.errors import UsageError
@@ -20,6 +21,7 @@ GLASS = {
     558: "a leaver that was suspected for a moment was told names twice over its link",
     21409: "one leave that settled let another settle that was looked at next",
     20074: "a process went down when it heard of a link, and got a packet over it all the same",
+    226: "nobody was told of a member that had been let in and evicted on a side that was given up",
     11022: "a member whose join was still to come was taken for one of a side that was given up",
 }
 """Short storms that once failed, and why."""
@@ -93,6 +95,14 @@ def test_members_of_a_large_group_join_and_leave() -> None:
     outcome = simulate_group({"seed": 1, "nodes": 33, "interval_ms": 20_000})
     assert outcome.why == ""
     assert outcome.joins >= 32
+
+
+@pytest.mark.parametrize("seed", [1226, 1830])
+def test_whoever_was_let_in_on_a_side_that_was_given_up_is_found(seed: int) -> None:
+    """In 1830 those who know of it have forgotten who let it in."""
+    weather = glass(seed)
+    storm = Storm(seed, replace(weather, air=replace(weather.air, links=True)))
+    assert judged(storm(), storm.events()) == ""
 
 
 def test_a_member_takes_any_number_of_messages_at_once() -> None:

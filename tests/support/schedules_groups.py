@@ -677,6 +677,62 @@ def declined_and_brought() -> str:
     return play.ends_well()
 
 
+def let_in_and_given_up() -> str:
+    """p, cut off from x and y, lets z in and then evicts everybody, z too. Then it returns to x and y, which
+    have never heard of z: p must tell them."""
+    play = Play("xypz", air=Air(jitter_us=0, links=True)).together("xyp")
+    play.cuts("px", "py", "zx", "zy")
+    play.passes(1)
+    play.join("z")
+    play.passes(10)
+    play.send("z")
+    play.passes(1)
+    play.cuts("pz")
+    play.passes(1)
+    for whom in "zxy":
+        play.evicts("p", whom)
+    play.evicts("x", "p")
+    play.passes(1)
+    play.cut -= {("p", "x"), ("x", "p"), ("p", "y"), ("y", "p")}
+    play.passes(10)
+    if play.me("p") != "p~2":
+        return "p is not back"
+    return play.ends_well(120)
+
+
+def past_is_passed_on() -> str:
+    """d is past at a, and gone at x, which hears a through r alone: what r passes on must not look as if a
+    had more of d than there is."""
+    play = Play("ardx").together("ardx")
+    play.cuts("da", "dr", "dx")
+    play.evicts("r", "d")
+    play.passes(2)
+    play.cut.clear()
+    until = play.now + 6 * SECOND
+
+    def keep(one: str, other: str, packet: GroupPacket) -> GroupPacket | None:
+        if not isinstance(packet, Receipt):
+            return packet
+        late = (packet.source, other) in {("a", "x"), ("x", "r"), ("x", "d")} and play.now < until
+        return None if late or (one, other) == ("a", "x") else packet
+
+    play.filter = keep
+    play.passes(20)
+    back = {name: play.me(name) for name in "arx" if play.me(name) != name}
+    return f"had to come back: {back}" if back else play.ends_well()
+
+
+def silence_is_no_absence() -> str:
+    """In a calm group everybody is heard more often than whoever is evicted for silence."""
+    settings = GroupSettings(silence_us=2_100_000)
+    play = Play("abcde", settings, air=Air(jitter_us=0, links=True)).together("abcde")
+    for number in range(8):
+        play.send("abcde"[number % 5])
+        play.passes(3.3 + 0.37 * number)
+    evicted = [name for name in "abcde" if play.me(name) != name]
+    return f"evicted: {evicted}" if evicted else play.ends_well()
+
+
 SCHEDULES: dict[str, Callable[[], str]] = {
     schedule.__name__: schedule
     for schedule in (
@@ -688,6 +744,6 @@ SCHEDULES: dict[str, Callable[[], str]] = {
         names_in_another_order, leaves_before_it_has_heard, leaves_alone, leaves_with_the_better_side,
         leaver_is_abandoned, leaver_is_deserted, side_leaves_at_once,
         all_leave_after_a_disk_was_lost, attempt_that_came_to_nothing, a_declined_operation,
-        declined_and_brought,
+        declined_and_brought, let_in_and_given_up, past_is_passed_on, silence_is_no_absence,
     )
 }  # fmt: skip

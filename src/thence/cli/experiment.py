@@ -11,7 +11,7 @@ def show_list() -> int:
     from thence.experiments.run import EXPERIMENTS
 
     for experiment in EXPERIMENTS.values():
-        out.print(f"{experiment.name:<14} {experiment.title}")
+        out.print(f"{experiment.name:<18} {experiment.title}")
     return 0
 
 

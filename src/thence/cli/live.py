@@ -42,8 +42,10 @@ def node(
         ),
     ] = None,
     trace: TraceFolder = None,
-    order: Annotated[str | None, typer.Option(help="Ordering engine (default: graph).")] = None,
-    spread: Annotated[str | None, typer.Option(help="How messages travel (default: mesh).")] = None,
+    order: Annotated[str | None, typer.Option(help="graph (default), vector; over a tree also none.")] = None,
+    spread: Annotated[
+        str | None, typer.Option(help="How messages travel: mesh (default), tree, eco-sync-tree.")
+    ] = None,
     sync: SyncFlag = None,
     http: Annotated[
         str | None,
@@ -123,8 +125,10 @@ def up(
     http_base: Annotated[
         int | None, typer.Option(help="HTTP of node k on this + k; default: free ones.")
     ] = None,
-    order: Annotated[str | None, typer.Option(help="Ordering engine (default: graph).")] = None,
-    spread: Annotated[str | None, typer.Option(help="How messages travel (default: mesh).")] = None,
+    order: Annotated[str | None, typer.Option(help="graph (default), vector; over a tree also none.")] = None,
+    spread: Annotated[
+        str | None, typer.Option(help="How messages travel: mesh (default), tree, eco-sync-tree.")
+    ] = None,
     sync: SyncFlag = None,
     profile: Annotated[str, typer.Option(help="local, lan or wan.")] = "local",
     allow_faults: Faults = None,

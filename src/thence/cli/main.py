@@ -56,7 +56,8 @@ def sim(
         str | None, typer.Option(help="Ordering engine: graph, vector, vector-e2e, none.")
     ] = None,
     spread: Annotated[
-        str | None, typer.Option(help="How messages travel: mesh, tree, sync-tree, flood, pull.")
+        str | None,
+        typer.Option(help="How messages travel: mesh, sync-tree (or tree), eco-sync-tree, flood, pull, …"),
     ] = None,
     nodes: Annotated[int | None, typer.Option(help="Members of the group.")] = None,
     messages: Annotated[int | None, typer.Option(help="Messages that each member sends.")] = None,
@@ -202,7 +203,12 @@ def chaos(
 
 @app.command()
 def bench(
-    name: Annotated[str, typer.Argument(help="Which: order, tags, metadata, sim, trees, verify, … or all.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="Which: order, tags, metadata, sim, verify, oplog, cluster, membership, trees, or all."
+        ),
+    ],
     as_json: Json = False,
     quick: Annotated[bool, typer.Option(help="Smaller sizes: a look, not a result.")] = False,
 ) -> None:
@@ -247,7 +253,7 @@ def demo(
     ),
     master: Master = None,
 ) -> None:
-    """The tour: a cluster of real processes under load, a cut, a kill -9; Spark judges what happened.
+    """The tour: real processes under load join, are cut off, killed, evicted, and leave; Spark judges it.
 
     Exit 0 only if every claim that it makes held.
     """

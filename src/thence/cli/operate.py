@@ -60,7 +60,10 @@ def load(
 def broadcast(
     words: Annotated[str, typer.Argument(metavar="TEXT", help="The message; - reads standard input.")],
     data: Data = DATA,
-    node: Nodes = None,
+    node: Annotated[
+        list[str] | None,
+        typer.Option("--node", help="Which node; needed if there are several.", metavar="NAME"),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Let a node that runs broadcast one message."""

@@ -13,15 +13,18 @@ from thence.sim.run import Outcome, simulate
 from thence.sim.scenarios import SCENARIOS, configure
 from thence.sim.settings import Settings
 
+WIDTH = 1 + max(map(len, (*SCENARIOS, *OVERLAY_SCENARIOS, MEMBERSHIP)))
+"""Of a column of names."""
+
 
 def run(scenario: str, given: Mapping[str, object], trace: Path | None, as_json: bool) -> int:
     if scenario == "list":
         for known in SCENARIOS.values():
-            out.print(f"{known.name:<12} {known.says}")
-        out.print(f"{MEMBERSHIP:<12} {SAYS}")
+            out.print(f"{known.name:<{WIDTH}} {known.says}")
+        out.print(f"{MEMBERSHIP:<{WIDTH}} {SAYS}")
         out.print("Over partial views (--spread sync-tree, flood, …):")
         for other in OVERLAY_SCENARIOS.values():
-            out.print(f"{other.name:<12} {other.says}")
+            out.print(f"{other.name:<{WIDTH}} {other.says}")
         return 0
     if sim_overlay.wanted(scenario, given):
         return sim_overlay.run(scenario, given, trace, as_json)
@@ -87,7 +90,9 @@ def tell(settings: Settings, outcome: Outcome, trace: Path | None) -> None:
     if trace:
         out.print(f"  trace in {trace}")
     out.print(
-        "  complete: all delivered, stable and drained"
+        f"  complete: all delivered,{' stable' if outcome.stables else ''} and drained".replace(
+            ", and", " and"
+        )
         if outcome.complete
         else f"  INCOMPLETE: {outcome.why}"
     )

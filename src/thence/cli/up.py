@@ -28,6 +28,7 @@ from thence.cli.node import as_arguments, with_words
 from thence.cli.seen import Seen, has_left, look
 from thence.cli.status import page
 from thence.core.errors import ThenceError, UsageError
+from thence.replica.live import must_go_together
 from thence.runtime.load import MOST_SECONDS, Load
 from thence.runtime.settings import NodeSettings
 from thence.runtime.sources import compose
@@ -80,7 +81,9 @@ def _checked(flags: Mapping[str, object]) -> NodeSettings:
     for key in OURS:
         if key in flags:
             raise UsageError(f"--set {key}: the cluster decides this for each node")
-    return compose({**flags, "name": "a", "data": Path(), "members": "a=127.0.0.1:1"}, os.environ)
+    settings = compose({**flags, "name": "a", "data": Path(), "members": "a=127.0.0.1:1"}, os.environ)
+    must_go_together(settings.order, settings.spread)
+    return settings
 
 
 def _changing(wish: Wish, settings: NodeSettings) -> bool | None:

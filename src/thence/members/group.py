@@ -190,7 +190,7 @@ class GroupView:
         somebody let one of them in, that would be known by now: its message would be older than what has just
         become stable."""
         known = self.view | self.gone.keys() | self.suspects | self.departing.keys()
-        for process in processes:
+        for process in sorted(processes):
             numbers = {number_of(member) for member in known if process_of(member) == process}
             for low, high in list(self.past.below(process, self.past.top(process))):
                 if self.closed.covers(process, low, high) and not any(low <= n <= high for n in numbers):

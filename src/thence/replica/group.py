@@ -58,8 +58,8 @@ NEVER = 1 << 62
 
 class GroupNode:
     __slots__ = (
-        "_against", "_entry", "_leave_until", "_leaves", "_lives", "_probe_at", "_settings", "_wires",
-        "address", "application", "former", "member", "name", "posts", "unclean",
+        "_against", "_entry", "_leave_until", "_leaves", "_lives", "_probe_at", "_settings", "_unknown",
+        "_wires", "address", "application", "former", "member", "name", "posts", "unclean",
     )  # fmt: skip
 
     def __init__(
@@ -99,6 +99,8 @@ class GroupNode:
         self._settings = settings
         self._against: set[str] = set()
         """Members of the own side that go on without this one, as they have told it."""
+        self._unknown: dict[str, int] = {}
+        """Who speaks here of strangers, is unknown itself, and since when."""
         self._leaves = False
         self._leave_until = NEVER
         self._probe_at = now
@@ -313,10 +315,20 @@ class GroupNode:
             self._late(member, packet)
             return
         member.receipt(packet, now)
-        diverged = any(packet.counts.get(name, 0) > gone.last for name, gone in view.gone.items())
-        strange = source in view.suspects or source in view.strangers
+        # Of one who is past to the source nothing is told.
+        diverged = any(gone.last < packet.counts.get(name, 0) < ALL for name, gone in view.gone.items())
+        strange = source in view.suspects or source in view.strangers or self._is_astray(member, packet, now)
         if (strange or diverged) and (not view.leaving or member.deserted(now)):
             self._send(source, self._notice_for(member, source))
+
+    def _is_astray(self, member: Member, packet: Receipt, now: int) -> bool:
+        """Rule 26: one who has heard a stranger, and has been unknown for so long that no JOIN of it can be
+        on its way any more, was let in on the side of that stranger."""
+        view, source = member.view, packet.source
+        if view.knows(source) or not any(packet.counts.get(name, 0) for name in view.strangers):
+            self._unknown.pop(source, None)
+            return False
+        return now - self._unknown.setdefault(source, now) >= 2 * self._settings.unheard_us
 
     def _late(self, member: Member, packet: Receipt) -> None:
         """Somebody who is past runs after all: a leaver that has not heard that it may go, or one of whom
@@ -404,6 +416,7 @@ class GroupNode:
         """From here on this process is the incarnation `me`."""
         self._entry.over()
         self._against.clear()
+        self._unknown.clear()
         self.application.install(state.application)
         member = self.member = self._lives.install(me, state, now)
         self.former = None

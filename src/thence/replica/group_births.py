@@ -29,7 +29,9 @@ def returning(state: GroupState, old: Member, leaves: bool, forgetful: bool) -> 
     carrying = old.carrying
     state.since, state.owes = carrying.since, True
     state.vague = forgetful or (carrying.owes and carrying.vague)
-    state.strangers = (old.view.view | carrying.strangers) - {old.me}
+    view = old.view
+    # Also those whom that side went on without: it may have let in some whom nobody here has heard of.
+    state.strangers = (view.view | carrying.strangers | view.strangers | {*view.evicted()}) - {old.me}
     state.leaves = leaves or old.view.leaving > 0
 
 

@@ -91,7 +91,7 @@ class Watch:
         self.hasty_at = NEVER
         if self._links.used:
             self._links.reconsider()
-            self._over_links(receipt, now)
+            self._over_links(receipt, now, now + self._wait)
         else:
             for member in sorted((self._view.view - {self._ledger.me}) | self._view.departing.keys()):
                 self._posts.append(Post(process_of(member), receipt))
@@ -103,9 +103,10 @@ class Watch:
     def tell_hasty(self, running: Running, drained: bool, now: int) -> None:
         """Receipts for those who are not to wait."""
         hasty, self._hasty, self.hasty_at = self._hasty, set(), NEVER
-        self._over_links(self.about(running, drained, now), now, hasty)
+        self._over_links(self.about(running, drained, now), now, self.at, hasty)
 
-    def _over_links(self, receipt: Receipt, now: int, only: set[str] | None = None) -> None:
+    def _over_links(self, receipt: Receipt, now: int, then: int, only: set[str] | None = None) -> None:
+        """`then`: when the next ones will be due. A sign of life does not wait for longer than it may."""
         view = self._view
         members = (view.view - {self._ledger.me}) | view.departing.keys()
         if only is not None:
@@ -120,7 +121,7 @@ class Watch:
                 continue
             stream, wanted = self._links.opened(member), tuple(wants.get(member, ()))
             said = (self._ledger.delivered, receipt.suspects, receipt.unheard, member, stream, wanted)
-            if said != link.said or now - link.said_at >= self._settings.receipt_idle_us:
+            if said != link.said or then - link.said_at > self._settings.receipt_idle_us:
                 link.said, link.said_at = said, now
                 told, version = link.past_said
                 past = view.past.since(version if told == member else 0)

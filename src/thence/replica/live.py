@@ -113,9 +113,25 @@ class Live(NamedTuple):
         return wishes
 
 
+def must_go_together(order: str, spread: str) -> None:
+    """Which engines there are for live nodes depends on how messages travel."""
+    if spread != "mesh" and spread not in TREES:
+        raise UsageError(f"a live node spreads by mesh or {', '.join(TREES)}, not {spread!r}")
+    if spread == "mesh" and order not in DURABLE:
+        raise UsageError(f"a live node orders by {' or '.join(DURABLE)}, not {order!r}")
+    if TREES.get(spread) == "eco-sync-tree" and order != STREAMED.name:
+        raise UsageError(
+            f"a log that forgets cannot tell the tags of what it forgot: eco-sync-tree takes order none, not "
+            f"{order!r}"
+        )
+    if spread in TREES:
+        tree_engine(order)
+
+
 def live(
     me: int, size: int, settings: LiveSettings, recorder: Recorder, log: OpLog, taken: int, now: int
 ) -> Live:
+    must_go_together(settings.order, settings.spread)
     over = _over_tree if settings.spread in TREES else _over_mesh
     made = over(me, size, settings, recorder, log, taken, now)
     if settings.recovering:
@@ -134,10 +150,6 @@ def _common(settings: LiveSettings) -> tuple[bool, int, FindingStable]:
 def _over_mesh(
     me: int, size: int, settings: LiveSettings, recorder: Recorder, log: OpLog, taken: int, now: int
 ) -> Live:
-    if settings.order not in DURABLE:
-        raise UsageError(f"a live node orders by {' or '.join(DURABLE)}, not {settings.order!r}")
-    if settings.spread != "mesh":
-        raise UsageError(f"a live node spreads by mesh or {', '.join(TREES)}, not {settings.spread!r}")
     kind = engine(settings.order)
     codec = Codec(size, kind.stamps_are_dots)
     mesh = SessionMesh(me, size, LogHistory(log, codec), settings.sessions, settings.recovering)
@@ -180,11 +192,6 @@ def _over_tree(
 
 
 def _over_eco(me: int, size: int, settings: LiveSettings, recorder: Recorder, log: OpLog, now: int) -> Live:
-    if settings.order != STREAMED.name:
-        raise UsageError(
-            f"a log that forgets cannot tell the tags of what it forgot: eco-sync-tree takes order none, not "
-            f"{settings.order!r}"
-        )
     codec = Codec(size, STREAMED.stamps_are_dots)
     history, states = StepHistory(log, codec), LogStates()
     tree = EcoSyncTree(me, size, history, states)

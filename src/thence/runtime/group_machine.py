@@ -21,6 +21,7 @@ def machine_settings(settings: NodeSettings) -> GroupSettings:
         tags_max=settings.stability.tags_max,
         window=mesh.window,
         window_bytes=mesh.window_bytes,
+        relay_us=mesh.relay_after_us,
         receipt_every_us=group.receipt_every_us,
         receipt_busy_us=group.receipt_busy_us,
         receipt_idle_us=group.receipt_idle_us,

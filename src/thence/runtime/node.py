@@ -18,7 +18,7 @@ from thence.core.states import Keeper, Nothing
 from thence.core.storage import DamageError
 from thence.oplog.log import OpLog
 from thence.oplog.record import BOOT_BITS
-from thence.replica.live import Live, live
+from thence.replica.live import Live, live, must_go_together
 from thence.replica.replica import Delivered
 from thence.runtime import recovering
 from thence.runtime import roster as rosters
@@ -109,6 +109,7 @@ class Node:
 
     async def _start(self) -> None:
         settings, now = self.settings, self._clock()
+        must_go_together(settings.order, settings.spread)
         folder = self._premises.enter()
         if is_changing(settings.data):
             raise UsageError(f"the data in {settings.data} is of a group whose members change: name none")

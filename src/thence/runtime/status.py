@@ -96,7 +96,7 @@ class Status(Struct, frozen=True, kw_only=True):
     pid: int
     uptime_s: float
     state: str
-    """starting, running, draining or broken."""
+    """starting, running, draining or broken; where members change also what it does to become one."""
     boot: int
     members: list[MemberStatus]
     sent: int

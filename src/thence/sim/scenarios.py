@@ -76,7 +76,9 @@ def steady(settings: Settings, random: Random) -> Plan:  # noqa: ARG001
     return Plan()
 
 
-@scenario("slow-link", "the link between the first two nodes is ten times slower (section 8.1.3)")
+@scenario(
+    "slow-link", "the link between the first two nodes is ten times slower, or --slow-factor (section 8.1.3)"
+)
 def slow_link(settings: Settings, random: Random) -> Plan:  # noqa: ARG001
     return Plan(slow=apart([0], [1]) if settings.nodes > 1 else frozenset())
 
