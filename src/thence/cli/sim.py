@@ -90,9 +90,7 @@ def tell(settings: Settings, outcome: Outcome, trace: Path | None) -> None:
     if trace:
         out.print(f"  trace in {trace}")
     out.print(
-        f"  complete: all delivered,{' stable' if outcome.stables else ''} and drained".replace(
-            ", and", " and"
-        )
+        f"  complete: all delivered{', stable' if outcome.stables else ''} and drained"
         if outcome.complete
         else f"  INCOMPLETE: {outcome.why}"
     )

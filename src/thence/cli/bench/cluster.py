@@ -38,7 +38,7 @@ from typing import Final, NamedTuple
 
 from thence.cli.bench import cluster_application, cluster_bare
 from thence.cli.bench.cluster_always import always
-from thence.cli.bench.cluster_nodes import NODES, Nodes, Stretch, group_rate, running
+from thence.cli.bench.cluster_nodes import NODES, Nodes, Stretch, cpu_us, group_rate, running
 from thence.cli.bench.cluster_processes import Told, together
 from thence.cli.bench.record import Record
 from thence.cli.layout import Layout, open_layout
@@ -75,10 +75,10 @@ def bench(quick: bool) -> Iterator[Record | str]:
         yield always(folder, effort.syncs)
         yield "starting nodes"
         with (
-            running(folder / "nodes", changing=False) as nodes,
-            running(folder / "changing", changing=True) as changing,
+            running(open_layout(folder / "nodes", NODES)) as nodes,
+            running(open_layout(folder / "changing", NODES, changing=True)) as changing,
         ):
-            yield from _nodes(nodes, changing, Bare(folder / "bare"), effort)
+            yield from _nodes(Nodes(nodes), Nodes(changing), Bare(folder / "bare"), effort)
         yield from _latency(folder, effort)
 
 
@@ -105,21 +105,14 @@ def _nodes(fixed: Nodes, changing: Nodes, bare: "Bare", effort: Effort) -> Itera
             measured.append(Turn(ours, theirs, bare.move(rate, effort.warm_s, effort.bare_s)))
     yield Record("cluster.idle", idle, "MB", bare.resident_mb)
     for name, turns in (("cluster.cpu", steady), ("cluster.cpu.saturated", full)):
-        own = _cpu_us([turn.fixed for turn in turns])
-        moved = [_cpu_s(turn.bare) / sum(one.delivered for one in turn.bare) for turn in turns]
+        own = median(cpu_us(turn.fixed) for turn in turns)
+        moved = [
+            sum(one.cpu_s for one in turn.bare) / sum(one.delivered for one in turn.bare) for turn in turns
+        ]
         yield Record(name, own, "us", 1e6 * median(moved))
-        yield Record(f"{name}.changing", _cpu_us([turn.changing for turn in turns]), "us", own)
+        yield Record(f"{name}.changing", median(cpu_us(turn.changing) for turn in turns), "us", own)
     sustained, moved = ([group_rate(turn[which]) for turn in full] for which in (0, 2))
     yield Record("cluster.saturation", median(sustained), "messages/s", median(moved))
-
-
-def _cpu_us(turns: list[list[Stretch]]) -> float:
-    """Per delivery, of all nodes together: one that gets little of a busy machine has few to divide by."""
-    return 1e6 * median(_cpu_s(nodes) / sum(one.sent + one.delivered for one in nodes) for nodes in turns)
-
-
-def _cpu_s(stretches: list[Stretch]) -> float:
-    return sum(one.cpu_s for one in stretches)
 
 
 class Bare:

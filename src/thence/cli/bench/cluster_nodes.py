@@ -5,14 +5,13 @@ the answer takes to get here.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from statistics import mean
 from typing import Final, NamedTuple
 
-from thence.cli.cluster import Cluster
-from thence.cli.layout import open_layout
+from thence.cli.cluster import NODE, Cluster
+from thence.cli.layout import Layout
 from thence.core.errors import ThenceError
 from thence.runtime.load import Load
 from thence.runtime.remote import Control
@@ -50,26 +49,37 @@ class Nodes:
         controls = self._controls
         for control in controls:
             control.load(load)
-        time.sleep(warm_s)
-        before = [look(control) for control in controls]
-        time.sleep(seconds)
-        after = [look(control) for control in controls]
-        for control in controls:
-            control.load(Load(count=0))
-        self._settle()
-        return [
-            Stretch(*(now - then for then, now in zip(*both, strict=True)))
-            for both in zip(before, after, strict=True)
-        ]
+        did = stretch(controls, warm_s, seconds)
+        calm(controls)
+        return did
 
-    def _settle(self) -> None:
-        until = time.monotonic() + PATIENCE_S
-        while True:
-            if not any(control.status().unstable for control in self._controls):
-                return
-            if time.monotonic() > until:
-                raise ThenceError(f"the nodes have not delivered what was sent {PATIENCE_S:g} s ago")
-            time.sleep(LOOK_EVERY_S)
+
+def stretch(controls: list[Control], warm_s: float, seconds: float) -> list[Stretch]:
+    """What nodes do in that time, after a while that does not count."""
+    time.sleep(warm_s)
+    before = [look(control) for control in controls]
+    time.sleep(seconds)
+    after = [look(control) for control in controls]
+    return [
+        Stretch(*(now - then for then, now in zip(*both, strict=True)))
+        for both in zip(before, after, strict=True)
+    ]
+
+
+def calm(controls: list[Control]) -> None:
+    """Nobody sends any more, and everybody has everything: what comes next begins with a group at rest."""
+    for control in controls:
+        control.load(Load(count=0))
+    until = time.monotonic() + PATIENCE_S
+    while any(control.status().unstable for control in controls):
+        if time.monotonic() > until:
+            raise ThenceError(f"not everything is stable {PATIENCE_S:g} s after the last message")
+        time.sleep(LOOK_EVERY_S)
+
+
+def cpu_us(stretches: list[Stretch]) -> float:
+    """Per delivery, of all nodes together: one that gets little of a busy machine has few to divide by."""
+    return 1e6 * sum(one.cpu_s for one in stretches) / sum(one.sent + one.delivered for one in stretches)
 
 
 def group_rate(stretches: list[Stretch]) -> float:
@@ -79,14 +89,14 @@ def group_rate(stretches: list[Stretch]) -> float:
 
 
 @contextmanager
-def running(folder: Path, *, changing: bool) -> Iterator[Nodes]:
-    """A cluster of real processes, whose members may come and go or are fixed, and its end."""
-    with Cluster(open_layout(folder, NODES, changing=changing), flags=FLAGS) as cluster:
+def running(layout: Layout, program: Sequence[str] = NODE) -> Iterator[list[Control]]:
+    """A cluster of real processes, all linked with each other, and its end."""
+    with Cluster(layout, flags=FLAGS, program=program) as cluster:
         cluster.start()
         cluster.ready(patience_s=PATIENCE_S)
         controls = [Control.of(node, timeout_s=PATIENCE_S) for node in cluster.folders.values()]
         _linked(controls)
-        yield Nodes(controls)
+        yield controls
 
 
 def _linked(controls: list[Control]) -> None:

@@ -38,19 +38,17 @@ from typing import Final, NamedTuple
 import uvloop
 
 from thence.cli.bench import membership_guest, membership_sim
-from thence.cli.bench.cluster_nodes import FLAGS, PATIENCE_S, Stretch, group_rate, look
+from thence.cli.bench.cluster_nodes import NODES, Stretch, calm, cpu_us, group_rate, running, stretch
 from thence.cli.bench.cluster_processes import Told, together
 from thence.cli.bench.membership_guest import BEGUN, Group, Guest
 from thence.cli.bench.record import Record
 from thence.cli.chaos.tally import program
-from thence.cli.cluster import NODE, Cluster
+from thence.cli.cluster import NODE
 from thence.cli.layout import Layout, open_layout
-from thence.core.errors import ThenceError
 from thence.runtime.load import Load
 from thence.runtime.logs import StructuredLog
 from thence.runtime.remote import Control
 
-NODES: Final = 3
 STEADY: Final = 200.0
 """Messages a second from each member while somebody joins: there is something to catch up with."""
 SIZES: Final = {"0": 0, "1MB": 10**6, "16MB": 16 * 10**6}
@@ -95,12 +93,7 @@ def bench(quick: bool) -> Iterator[Record | str]:
 def _running(folder: Path, filler: int) -> Iterator[tuple[Layout, list[Control]]]:
     """A changing group of real processes with so much state."""
     layout = open_layout(folder, NODES, changing=True)
-    with Cluster(layout, flags=FLAGS, program=program(filler) if filler else NODE) as cluster:
-        cluster.start()
-        cluster.ready(patience_s=PATIENCE_S)
-        controls = [Control.of(data, timeout_s=PATIENCE_S) for data in cluster.folders.values()]
-        while any(len(status.group.view) < NODES for c in controls if (status := c.status()).group):
-            time.sleep(0.02)
+    with running(layout, program(filler) if filler else NODE) as controls:
         yield layout, controls
 
 
@@ -190,16 +183,16 @@ def _churn(folder: Path, effort: Effort) -> Iterator[Record | str]:
     with _running(folder / "churn", 0) as (layout, controls):
         yield "what the group sustains"
         _load(controls, Load(rate=0, seconds=3600, bytes=64))
-        full = group_rate(_stretch(controls, effort.warm_s, effort.churn_s))
-        _calm(controls)
+        full = group_rate(stretch(controls, effort.warm_s, effort.churn_s))
+        calm(controls)
         for part in effort.loads:
             load, turns = full / PARTS[part], []
             for turn in range(effort.churn_turns):
                 yield f"{load:,.0f} messages a second, turn {turn + 1} of {effort.churn_turns}"
                 _load(controls, Load(rate=load / NODES, seconds=3600, bytes=64))
-                rest = _stretch(controls, effort.warm_s, effort.churn_s)
+                rest = stretch(controls, effort.warm_s, effort.churn_s)
                 turns.append(Turn(rest, *_visited(layout, controls, effort, f"{part}-{turn}")))
-                _calm(controls)
+                calm(controls)
             yield Record(f"membership.churn.{part}.load", load, "messages/s", full)
             yield from _figures(f"membership.churn.{part}", turns, effort.rate)
 
@@ -212,21 +205,11 @@ def _figures(name: str, turns: list[Turn], asked: float) -> Iterator[Record]:
         median(group_rate(turn.rest) for turn in turns),
     )
     yield Record(f"{name}.throughput", ours, "messages/s", theirs)
-    ours, theirs = median(_cpu_us(turn.storm) for turn in turns), median(_cpu_us(turn.rest) for turn in turns)
+    ours, theirs = median(cpu_us(turn.storm) for turn in turns), median(cpu_us(turn.rest) for turn in turns)
     yield Record(f"{name}.cpu", ours, "us", theirs)
     for what in ("join", "leave"):
         took = median(told[f"{what}_s"] for turn in turns for told in turn.guests)
         yield Record(f"{name}.{what}", 1000 * took, "ms", None)
-
-
-def _calm(controls: list[Control]) -> None:
-    """Nobody sends, and all have everything: what comes next begins with a group at rest."""
-    _load(controls, Load(count=0))
-    until = time.monotonic() + PATIENCE_S
-    while any(control.status().unstable for control in controls):
-        if time.monotonic() > until:
-            raise ThenceError(f"not everything is stable {PATIENCE_S:g} s after the last message")
-        time.sleep(0.05)
 
 
 def _visited(
@@ -242,7 +225,7 @@ def _visited(
     def watch() -> None:
         while not all((one / BEGUN).exists() for one in folders):  # however long processes take to start
             time.sleep(0.01)
-        measured.append(_stretch(controls, effort.warm_s, effort.churn_s))
+        measured.append(stretch(controls, effort.warm_s, effort.churn_s))
         _load(controls, Load(count=0))  # whoever is still there gets out
 
     watching = threading.Thread(target=watch, daemon=True)
@@ -257,18 +240,3 @@ def _visited(
     )
     watching.join()
     return measured[0], told
-
-
-def _stretch(controls: list[Control], warm_s: float, seconds: float) -> list[Stretch]:
-    time.sleep(warm_s)
-    before = [look(control) for control in controls]
-    time.sleep(seconds)
-    after = [look(control) for control in controls]
-    return [
-        Stretch(*(now - then for then, now in zip(*both, strict=True)))
-        for both in zip(before, after, strict=True)
-    ]
-
-
-def _cpu_us(stretches: list[Stretch]) -> float:
-    return 1e6 * sum(one.cpu_s for one in stretches) / sum(one.sent + one.delivered for one in stretches)
