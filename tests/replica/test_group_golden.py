@@ -1,6 +1,7 @@
 """Format: what processes of a changing group send and write down, as every version since has made it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -123,6 +124,13 @@ def test_packets_and_messages_of_any_version_are_understood() -> None:
     assert payload_flush(b"\x03" + bytes.fromhex(golden["flush"])) == (("x", "y~2"), (("d", 1, 40),))
     assert payload_carry(b"\x04" + bytes.fromhex(golden["carry"])) == CARRIED
     assert decode_state(bytes.fromhex(golden["state"])) == STATE
+
+
+def test_what_came_to_messages_later_is_read_as_it_was_written() -> None:
+    carried = CARRIED._replace(spent=(("w", 1, 3), ("x", 2, 2)))
+    assert payload_carry(b"\x04" + carry_payload(carried)) == carried
+    state = replace(STATE, spent=(("w", 1, 3),))
+    assert decode_state(encode_state(state)) == state
 
 
 def test_an_incarnation_of_any_version_is_taken_up() -> None:

@@ -73,9 +73,7 @@ async def acknowledged_while_syncs_are_slow(seed: int) -> list[int]:
     for name in ("a", "b"):
         log.member(name)
     log.sync(0)
-    driver = Driver(
-        live(0, 2, HOW, NoRecorder(), log, 0, 0), log, disk, wire, wire, lambda: 0, syncs, always=True
-    )
+    driver = Driver(live(0, 2, HOW, NoRecorder(), log, 0, 0), log, disk, wire, wire, lambda: 0, syncs)
     codec, peer = Codec(2, stamps_are_dots=True), engine("graph").tagger(1, 2)
     driver.up(1)
     driver.packets(1, [codec.encode(Ack((0, 0), ()))], 0)

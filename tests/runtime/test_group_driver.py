@@ -8,6 +8,8 @@ import pytest
 from support.driven_group import Driven, Two, run, run_two
 
 from thence.core.errors import InvariantError, PeerError, StorageError, UsageError
+from thence.core.group_codec import decode, encode
+from thence.core.groups import NOBODY_YET, JoinRequest, Piece, Running
 from thence.core.storage import DiskError
 from thence.oplog.policy import Policy
 from thence.runtime import checkpoints, trouble
@@ -64,6 +66,29 @@ def test_under_the_weaker_policies_a_commit_is_enough(tmp_path: Path) -> None:
         assert driven.driver.log.vector == (2,)
 
     run(tmp_path, "no", story)
+
+
+def test_whatever_the_policy_nobody_is_let_in_before_that_is_synced(tmp_path: Path) -> None:
+    """Or the process could forget whom it has let in."""
+
+    def pieces(packets: Sequence[tuple[str, bytes]]) -> list[str]:
+        return [to for to, packet in packets if isinstance(decode(packet), Piece)]
+
+    async def story(two: Two) -> None:
+        asks = JoinRequest("c", "a", NOBODY_YET, Running("c", "", "c", 1), 0, 0, "", 1)
+        two.a.outlet.left.clear()
+        two.a.driver.packets("c", [encode(asks)], two.a.now())
+        await two.a.turn()
+        assert two.a.syncer.asked == 1
+        assert two.a.outlet.left == []
+        later = two.a.driver.publish([b"later"])
+        await two.a.turn()
+        assert not later.done(), "what follows waits as well"
+        two.a.syncer.go()
+        await later
+        assert pieces(two.a.outlet.left) == ["c"]
+
+    run_two(tmp_path, "no", story)
 
 
 def test_the_trace_knows_of_a_message_before_anybody_gets_it(tmp_path: Path) -> None:

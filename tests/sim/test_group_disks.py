@@ -40,11 +40,7 @@ def test_what_a_process_had_no_room_to_write_down_it_never_had() -> None:
     assert judged(storm(), storm.events()) == ""
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="one who lost power has forgotten whom it let in: what only that one has is not carried",
-)
-def test_whom_a_process_let_in_and_forgot_still_brings_what_it_has() -> None:
+def test_whom_a_process_let_in_before_it_lost_power_still_brings_what_it_has() -> None:
     storm = Storm(1_108_693, draw_all(1_108_693))
     assert judged(storm(), storm.events()) == ""
 

@@ -18,6 +18,7 @@ from support.oplog_model import SETTINGS, storm
 from thence.core.dots import ORIGIN_MASK, pack, seq_of
 from thence.core.errors import UsageError
 from thence.core.storage import DamageError, DiskError
+from thence.oplog.policy import Policy
 from thence.oplog.settings import Settings
 from thence.sim.disk import Disk
 
@@ -253,6 +254,41 @@ def check_everysec(log_class: Any) -> None:
     assert log.wake(5_000) == [], "sync: nothing to do, and yet"
 
 
+def check_insisted(log_class: Any) -> None:
+    """Whatever the policy, somebody may insist that what it commits is synced before it leaves."""
+
+    def syncs(effects: list[Any]) -> list[Any]:
+        return [effect for effect in effects if hasattr(effect, "file")]
+
+    policies: tuple[Policy, ...] = ("no", "everysec")
+    for policy in policies:
+        disk = Disk(Random(1))
+        log = started(log_class, disk, "a", settings=Settings(sync=policy))
+
+        def append(seq: int, log: Any = log, insists: bool = True) -> list[Any]:
+            log.append(pack(0, seq), b"x")
+            if insists:
+                log.insist()
+            return syncs(log.commit(0))
+
+        assert append(1, insists=False) == [], "sync: nobody insists"
+        assert log.may_leave(log.tail), "durable: a commit is enough"
+        synced = append(2)
+        assert len(synced) == 1, "sync: somebody insists"
+        first = synced[0]
+        assert not log.may_leave(log.tail), "durable: it leaves too early"
+        assert append(3) == [], "sync: two under way at once"
+        assert not log.may_leave(log.tail), "durable: what follows leaves too early"
+        disk.sync(first.file)
+        again = syncs(log.synced(first, 0))
+        assert len(again) == 1, "sync: what was insisted on meanwhile"
+        assert not log.may_leave(log.tail), "durable: what follows is not synced"
+        disk.sync(again[0].file)
+        assert syncs(log.synced(again[0], 0)) == [], "sync: again"
+        assert append(4, insists=False) == [], "sync: nobody insists any more"
+        assert log.may_leave(log.tail), "durable: a commit is enough again"
+
+
 OPLOG_CHECKS: dict[str, Callable[[Any], None]] = {
     **DISK_CHECKS,
     "storm": check_storm,
@@ -266,4 +302,5 @@ OPLOG_CHECKS: dict[str, Callable[[Any], None]] = {
     "collection by size and age": check_collection_by_size_and_age,
     "group commit": check_group_commit,
     "everysec": check_everysec,
+    "insisted": check_insisted,
 }

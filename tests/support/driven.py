@@ -136,9 +136,7 @@ class Bench:
                     self.log.synced(effect, self.now)
         self.codec = Codec(len(NAMES), ENGINES["graph"].stamps_are_dots)
         trace = cast(LiveTrace, self.trace)
-        self.driver = Driver(
-            made, self.log, files, self, self, lambda: self.now, self.syncer, lines, trace, always
-        )
+        self.driver = Driver(made, self.log, files, self, self, lambda: self.now, self.syncer, lines, trace)
         self.peers = {peer: ENGINES["graph"].tagger(peer, len(NAMES)) for peer in (1, 2)}
         self.journal.clear()
 

@@ -121,7 +121,7 @@ class Driven:
         self.diaries = diaries.Diaries(self.trace, self.shelf.boot())
         self.driver = group_driver.GroupDriver(
             self.make, self.make(self.now()), self.shelf, self.diaries, self.outlet, self.program,
-            self.now, self.syncer, always=sync == "always",
+            self.now, self.syncer,
         )  # fmt: skip
         self.driver.call(lambda node, now: node.join(now) if knows else node.found(now))
 

@@ -327,9 +327,21 @@ DISKS = [
     of("d4: what one remembers who has forgotten the rest is dropped", "disks 19",
        (NODE, "old, orphans = self.member or self.former,", "old, orphans = self.member,")),
     of("d5: who has forgotten something does not wait for those who may be asked", "disks 5041",
-       (CARRYING, "return not self.vague or not (view.open or any(", "return not self.vague or not (any(")),
+       (CARRYING, "return not view.open and all(", "return all(")),
     of("d6: of two incarnations the newer gets the receipts, dead or not", "attempt_that_came_to_nothing",
        (WATCH, "(member not in view.suspects, number_of(member))", "number_of(member)")),
+    of("d7: whom one lets in one may forget", "whom_it_let_in",
+       (MEMBER, "            self._log.insist()", "            pass")),
+    of("d8: who has forgotten something does not wait for those who are missed", "whom_it_let_in",
+       (CARRYING, "return not view.open and all(name in view.spent for name in missed)",
+        "return not view.open")),
+    of("d9: those who have forgotten something wait for each other", "all_forget",
+       (CARRYING, "return not view.open and all(name in view.spent for name in missed)",
+        "return not view.open and not missed")),
+    of("d10: of those who have forgotten something and left nobody says that this was all",
+       "forgets_and_leaves", (CARRYING, "(former, *self._spent())", "(former,)")),
+    of("d11: a joiner is not told who has brought what it remembers", "forgets_and_leaves",
+       ("thence.replica.group_handover", "        spent=tuple(view.spent),\n", "")),
 ]  # fmt: skip
 """Bugs of what is found on a disk."""
 

@@ -215,16 +215,24 @@ LOG = of(
 POLICY = of(
     "thence.oplog.policy",
     ("a sync for every commit", "group commit", "sync",
-     ("if self._wanted is None or self._flying is not None or self._policy",
-      "if self._wanted is None or self._policy"),
+     ("if self._wanted is None or self._flying is not None:\n            return []\n        if self._policy",
+      "if self._wanted is None:\n            return []\n        if self._policy"),
      ("        if self._wanted is None or self._flying is not None:\n            return []\n"
       "        self._flying,",
       "        if self._wanted is None:\n            return []\n        self._flying,")),
     ("what came in during a sync is forgotten", "group commit", "ValueError",
      ("            self._flying = None\n", "            self._flying = self._wanted = None\n")),
     ("a wake-up for every commit", "everysec", "sync",
-     ("        if self._due is not None:\n            return []\n        self._due = now",
-      "        self._due = now")),
+     ('if self._policy == "no" or self._due is not None:', 'if self._policy == "no":')),
+    ("nobody can insist", "insisted", "sync",
+     ('if self._policy == "always" or self._must:', 'if self._policy == "always":')),
+    ("who insists is forgotten during a sync", "insisted", "sync",
+     ("            self._must, self._required = True, sync.position\n",
+      "            self._must, self._required = self._flying is None, sync.position\n")),
+    ("what was insisted on may leave at once", "insisted", "durable",
+     ("else self._required", "else 0")),
+    ("whoever insists once insists for ever", "insisted", "sync",
+     ("self._wanted, self._must = self._wanted, None, False", "self._wanted = self._wanted, None")),
 )  # fmt: skip
 
 READING = of(

@@ -182,6 +182,10 @@ class Parser:
             raise PeerError("a message that follows from itself")
         return message
 
+    @property
+    def done(self) -> bool:
+        return self._reader.at == self._reader.end
+
     def end(self) -> None:
-        if self._reader.at != self._reader.end:
+        if not self.done:
             raise PeerError(f"{self._reader.end - self._reader.at} bytes too many")

@@ -11,7 +11,8 @@ leaves, with the counter of that message, until everybody has it. `flushed`: per
 named. `addresses`: where the processes of all these are reached, as far as they said when they joined.
 `closed`: incarnations that will never be heard of again, neither they nor operations of theirs that are not
 known here; `closing`: who will be closed once everybody has the message that says so. `past`: those of them,
-and of those who have left, that are not spoken of one by one any more. `strangers`: who was with somebody who
+and of those who have left, that are not spoken of one by one any more. `spent`: those of whom everything was
+brought that their process remembers, which may not be all. `strangers`: who was with somebody who
 has returned, and was never heard of here.
 
 Invariants. A suspect is gone only when every member that is neither suspected nor leaving has flushed *all*
@@ -63,6 +64,7 @@ class GroupView:
     closing: dict[Place, tuple[Span, ...]] = field(default_factory=dict)
     closed: Spans = field(default_factory=Spans)
     past: Spans = field(default_factory=Spans)
+    spent: Spans = field(default_factory=Spans)
     strangers: set[str] = field(default_factory=set)
     leaving: int = 0
     """The counter of the own leave, if it was sent."""
@@ -183,6 +185,7 @@ class GroupView:
         if found:
             self.flushed = {q: flushed for q, flushed in self.flushed.items() if q in self.view}
             self._fill({process_of(member) for member in found})
+            self.spent = Spans([span for span in self.spent if not self.past.covers(*span)])
         return found
 
     def _fill(self, processes: set[str]) -> None:

@@ -43,7 +43,7 @@ class Collected(NamedTuple):
 class OpLog(View):
     """A log that is open."""
 
-    __slots__ = ("_group", "_policy", "_settings", "report")
+    __slots__ = ("_group", "_must", "_policy", "_settings", "report")
 
     def __init__(self, files: Files, settings: Settings, recovered: Recovered) -> None:
         super().__init__(
@@ -52,6 +52,8 @@ class OpLog(View):
         self._settings = settings
         self._policy = SyncPolicy(settings.sync, settings.sync_interval_us)
         self._group = Group(recovered.state.names)
+        self._must = False
+        """What was gathered since the last commit has to be synced, whatever the policy."""
         self.report = recovered.report
 
     @classmethod
@@ -111,8 +113,18 @@ class OpLog(View):
 
     def drop(self) -> None:
         """Forget what was gathered since the last commit."""
+        self._must = False
         self._writer.drop()
         self._forget_uncommitted_names()
+
+    def insist(self) -> None:
+        """What was gathered since the last commit must not be forgotten once it has left the node, whatever
+        the policy says."""
+        self._must = True
+
+    def may_leave(self, position: int) -> bool:
+        """Is so much durable that what follows from the records up to here may leave the node?"""
+        return self._policy.required(position) <= self._writer.durable
 
     def commit(self, now: int) -> list[Sync | Wake]:
         """Write what was gathered since the last commit. What must be synced before anything that follows
@@ -125,7 +137,8 @@ class OpLog(View):
                 self._rotate(now)
         finally:
             self._forget_uncommitted_names()
-        return self._policy.committed(target, now) if self._writer.durable < target.position else []
+        must, self._must = self._must, False
+        return self._policy.committed(target, now, must) if self._writer.durable < target.position else []
 
     def commit_only(self) -> None:
         """The same without asking the policy: the caller syncs before anything follows from it, by `sync` or
@@ -167,6 +180,7 @@ class OpLog(View):
         self._policy.settled()
 
     def _settle(self, now: int) -> None:
+        self._must = False
         self._policy.settled()
         if self._due_for_rotation(now):
             self._rotate(now)

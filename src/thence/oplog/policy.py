@@ -6,6 +6,9 @@
 | `everysec` | within about a second | that second |
 | `no` | when the operating system likes (and whenever a segment is sealed) | whatever it had not liked yet |
 
+Whatever the policy, somebody may insist on a commit (`must`): it is synced before anything that follows
+from it leaves the node.
+
 One sync is under way at a time. What is committed meanwhile is covered by the next one together, however
 much it is: under load the number of syncs is that of the disk, not that of the messages.
 """
@@ -29,7 +32,7 @@ class Sync(NamedTuple):
 class SyncPolicy:
     """A machine: commits, wake-ups and finished syncs go in, syncs and wake-ups come out."""
 
-    __slots__ = ("_due", "_flying", "_interval_us", "_policy", "_wanted")
+    __slots__ = ("_due", "_flying", "_interval_us", "_must", "_policy", "_required", "_wanted")
 
     def __init__(self, policy: Policy, interval_us: int) -> None:
         if policy not in ("always", "everysec", "no"):
@@ -39,12 +42,21 @@ class SyncPolicy:
         self._wanted: Sync | None = None
         """What is committed and in no sync yet."""
         self._flying: Sync | None = None
+        self._must = False
+        """Somebody insists on what is wanted."""
+        self._required = 0
         self._due: int | None = None
         """When the outstanding wake-up is due, if there is one."""
 
-    def committed(self, sync: Sync, now: int) -> list[Sync | Wake]:
+    def committed(self, sync: Sync, now: int, must: bool = False) -> list[Sync | Wake]:
         self._wanted = sync
+        if must:
+            self._must, self._required = True, sync.position
         return self._next(now)
+
+    def required(self, position: int) -> int:
+        """How much has to be durable before what follows from this position may leave the node."""
+        return position if self._policy == "always" else self._required
 
     def wake(self, now: int) -> list[Sync | Wake]:
         if self._due is None:
@@ -62,14 +74,14 @@ class SyncPolicy:
 
     def settled(self) -> None:
         """Everything that was committed is durable already."""
-        self._wanted = None
+        self._wanted, self._must = None, False
 
     def _next(self, now: int) -> list[Sync | Wake]:
-        if self._wanted is None or self._flying is not None or self._policy == "no":
+        if self._wanted is None or self._flying is not None:
             return []
-        if self._policy == "always":
+        if self._policy == "always" or self._must:
             return self._fly()
-        if self._due is not None:
+        if self._policy == "no" or self._due is not None:
             return []
         self._due = now + self._interval_us
         return [Wake(self._due)]
@@ -77,5 +89,5 @@ class SyncPolicy:
     def _fly(self) -> list[Sync | Wake]:
         if self._wanted is None or self._flying is not None:
             return []
-        self._flying, self._wanted = self._wanted, None
+        self._flying, self._wanted, self._must = self._wanted, None, False
         return [self._flying]

@@ -1,7 +1,7 @@
 """What a returner still has to carry, and what everybody concludes from it: rules 23 to 26 of
 docs/protocols/membership.md."""
 
-from thence.core.groups import Place, number_of, process_of
+from thence.core.groups import Place, Span, number_of, process_of
 from thence.members.group import GroupView
 from thence.members.operations import Operation, Operations
 from thence.replica.group_ledger import Ledger
@@ -13,7 +13,7 @@ nowhere."""
 
 
 class Carrying:
-    __slots__ = ("_ledger", "_operations", "_told", "_view", "owes", "since", "strangers", "vague")
+    __slots__ = ("_ledger", "_operations", "_view", "owes", "since", "strangers", "vague")
 
     def __init__(self, ledger: Ledger, view: GroupView, operations: Operations, state: GroupState) -> None:
         self._ledger = ledger
@@ -27,8 +27,6 @@ class Carrying:
         """The former incarnation may have sent more than it remembered."""
         self.strangers = set(state.strangers)
         """Who was with the former incarnation, and is not known to this one."""
-        self._told = False
-        """The group was told of them."""
 
     def due(self) -> list[Carried]:
         """What can be carried now, as far as it is certain that it would never come otherwise: a message
@@ -39,19 +37,22 @@ class Carrying:
         me = self._ledger.me
         former = (process_of(me), self.since, number_of(me) - 1)
         others = tuple(sorted([name for name in self.strangers if process_of(name) != former[0]]))
-        if self.vague and others and not self._told:
-            # They may have what the former incarnation has forgotten: whoever is unknown is to be looked for.
-            found.append(Carried([], (), others))
+        last = found[-1].operations if found else []
+        if self.vague and not self._view.spent.covers(*former):
+            # Others may have what it has forgotten: whoever is unknown is to be looked for.
+            found[-1:] = [Carried(last, (), others, (former,))]
+        elif not self.vague:
+            found[-1:] = [Carried(last, (former,), others)]
         elif self._is_certain:
-            last = found.pop().operations if found else []
-            found.append(Carried(last, (former,), others))
+            found.append(Carried([], (former, *self._spent()), others))
         return found
 
     def came(self, place: Place, carried: Carried) -> None:
         """A CARRY was delivered, and its operations have taken effect."""
         self._view.strange(carried.strangers)
         own, process = place[0] == self._ledger.me, process_of(self._ledger.me)
-        self._told = self._told or (own and bool(carried.strangers))
+        for span in carried.spent:
+            self._view.spent.add(*span)
         if carried.closed:
             self._view.closing[place] = carried.closed
         if own and process in [span[0] for span in carried.closed]:
@@ -60,10 +61,17 @@ class Carrying:
     @property
     def _is_certain(self) -> bool:
         """Can nobody have operations of the former incarnation that it has forgotten itself? What members
-        have of it is known once there is agreement on its last message. Others must have come back."""
+        have of it is known once there is agreement on its last message. Others must have come back and have
+        brought everything, or everything that they remember."""
         view, process = self._view, process_of(self._ledger.me)
-        missed = view.suspects | view.strangers
-        return not self.vague or not (view.open or any(process_of(name) != process for name in missed))
+        missed = [name for name in view.suspects | view.strangers if process_of(name) != process]
+        return not view.open and all(name in view.spent for name in missed)
+
+    def _spent(self) -> list[Span]:
+        """Of all others who have forgotten something the same can be said, and some of them may have left."""
+        view = self._view
+        found = sorted(name for name in view.suspects | view.strangers if name in view.spent)
+        return [(process_of(name), number_of(name), number_of(name)) for name in found]
 
     def _may_go(self, origin: str) -> bool:
         view = self._view

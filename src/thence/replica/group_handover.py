@@ -30,6 +30,7 @@ def state_of(
         closing=view.closing,
         closed=tuple(view.closed),
         past=tuple(view.past),
+        spent=tuple(view.spent),
         unknown=view.strangers,
         rows=rows,
         retained=stable_operations(ledger, operations) if joiner else operations.inherited,

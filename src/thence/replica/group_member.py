@@ -109,6 +109,7 @@ class Member:
             dict(state.closing),
             Spans(state.closed),
             ledger.past,
+            Spans(state.spent),
             set(state.unknown),
         )
         self.operations = Operations(state.retained, state.carried, state.orphans)
@@ -442,6 +443,7 @@ class Member:
         joiner = request.joiner
         if not self.view.knows_later(joiner):
             self.broadcast(JOIN, join_payload(joiner, request.address, request.since), now)
+            self._log.insist()  # whoever forgot whom it let in could not say whom to look for
         elif joiner not in self.view.side or not self._gate.waits_for(joiner):
             return
         for piece in self._gate.pieces(self.me, request, lambda: encode_state(self.state(joiner)), now):

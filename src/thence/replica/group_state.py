@@ -39,6 +39,7 @@ class GroupState:
     closing: dict[Place, tuple[Span, ...]] = field(default_factory=dict)
     closed: tuple[Span, ...] = ()
     past: tuple[Span, ...] = ()
+    spent: tuple[Span, ...] = ()
     unknown: set[str] = field(default_factory=set)
     """Who was with somebody who has returned, and was never heard of."""
     rows: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -111,9 +112,13 @@ def encode_state(state: GroupState) -> bytes:
     writer.counts(state.floor)
     writer.places(sorted(state.carried))
     put_operations(writer, state.orphans)
-    writer.number(state.leaves | state.goes_on << 1 | state.owes << 2 | state.vague << 3)
+    writer.number(
+        state.leaves | state.goes_on << 1 | state.owes << 2 | state.vague << 3 | bool(state.spent) << 4
+    )
     writer.number(state.since)
     writer.names(sorted(state.strangers))
+    if state.spent:
+        writer.spans(state.spent)
     return writer.bytes()
 
 
@@ -147,6 +152,8 @@ def decode_state(data: bytes) -> GroupState:
     state.owes, state.vague = bool(flags & 4), bool(flags & 8)
     state.since = parser.number()
     state.strangers = set(parser.names())
+    if flags & 16:
+        state.spent = parser.spans()
     parser.end()
     return state
 
@@ -196,11 +203,13 @@ def payload_join(data: bytes) -> tuple[str, str, int]:
 
 
 class Carried(NamedTuple):
-    """Operations; incarnations of which these were the last; and others that may still be somewhere."""
+    """Operations; incarnations of which these were the last; others that may still be somewhere; and
+    incarnations of which these were the last that their process remembers."""
 
     operations: list[Operation]
     closed: tuple[Span, ...] = ()
     strangers: tuple[str, ...] = ()
+    spent: tuple[Span, ...] = ()
 
 
 def carry_payload(carried: Carried) -> bytes:
@@ -208,12 +217,16 @@ def carry_payload(carried: Carried) -> bytes:
     put_operations(writer, carried.operations)
     writer.spans(carried.closed)
     writer.names(carried.strangers)
+    if carried.spent:
+        writer.spans(carried.spent)
     return writer.bytes()
 
 
 def payload_carry(data: bytes) -> Carried:
     parser = Parser(data, 1, len(data))
     carried = Carried(take_operations(parser), parser.spans(), parser.names())
+    if not parser.done:
+        carried = carried._replace(spent=parser.spans())
     parser.end()
     return carried
 

@@ -1,8 +1,8 @@
 """What a step has for others, kept until it may leave: rows of the trace, packets, wishes, answers.
 
-Invariants. Steps have their consequences in the order in which they were taken; under `always` none before
-the log is durable up to where it stood after the step. Rows come first: others must not see an effect
-that the trace does not know. What could not be written, or went wrong, stays in front.
+Invariants. Steps have their consequences in the order in which they were taken; none before the log is as
+durable as its policy wants it to be. Rows come first: others must not see an effect that the trace does not
+know. What could not be written, or went wrong, stays in front.
 """
 
 from collections import deque
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Step(NamedTuple, Generic[P, T]):
-    """One step's, once `log` is durable up to a position."""
+    """One step's, once `log` is durable enough for a position."""
 
     log: OpLog | None
     position: int
@@ -35,17 +35,15 @@ class Step(NamedTuple, Generic[P, T]):
 
 
 class Consequences(Generic[P, T]):
-    __slots__ = ("_always", "_log", "_relink", "_send", "_steps")
+    __slots__ = ("_log", "_relink", "_send", "_steps")
 
     def __init__(
         self,
-        always: bool,
         log: Callable[[], OpLog | None],
         send: Callable[[P, Sequence[bytes]], None],
         relink: Callable[[Sequence[LinkEffect]], None],
     ) -> None:
         """`log`: the one that counts at present."""
-        self._always: Final = always
         self._log: Final = log
         self._send: Final = send
         self._relink: Final = relink
@@ -62,7 +60,7 @@ class Consequences(Generic[P, T]):
         earlier ones is still under way. `StorageError`: a trace could not be written; it keeps what it was
         given."""
         steps = self._steps
-        while steps and (not self._always or self._is_durable(steps[0])):
+        while steps and self._is_durable(steps[0]):
             step = steps.popleft()
             if step.rows:
                 self._write(step)
@@ -90,7 +88,7 @@ class Consequences(Generic[P, T]):
 
     def _is_durable(self, step: Step[P, T]) -> bool:
         """A log that was replaced never comes back: what was said over it needs it no more."""
-        return step.log is None or step.log is not self._log() or step.position <= step.log.durable
+        return step.log is None or step.log is not self._log() or step.log.may_leave(step.position)
 
     def cut_off(self) -> None:
         """Links begin anew: what is committed reaches the others then, and its answers wait for the disk."""

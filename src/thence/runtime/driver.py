@@ -88,7 +88,6 @@ class Driver:
         syncer: Executor,
         lines: Lines | None = None,
         trace: LiveTrace | None = None,
-        always: bool = False,
     ) -> None:
         self.replica: Final = live.replica
         self.mesh: Final = live.mesh
@@ -104,10 +103,8 @@ class Driver:
         self._clock: Final = clock
         self._lines: Final = lines
         self._trace: Final = trace
-        self._always: Final = always
         self._loop: Final = asyncio.get_running_loop()
         self._consequences: Final = Consequences[int, Delivered](
-            always,
             lambda: log,
             outlet.send if live.overlay is None else self._easing.send,  # a mesh keeps to its windows
             outlet.relink,
@@ -220,7 +217,7 @@ class Driver:
     @property
     def takeable(self) -> bool:
         replica = self.replica
-        return bool(replica.inbox) and (not self._always or replica.next_position <= self._log.durable)
+        return bool(replica.inbox) and self._log.may_leave(replica.next_position)
 
     def start(self, effects: list[Effect]) -> None:
         """What the replica asked for when it was made."""

@@ -71,7 +71,6 @@ class GroupDriver:
         sink: Sink,
         clock: Clock,
         syncer: Executor,
-        always: bool = False,
     ) -> None:
         """`make` builds the process from what is on its disk, as `node` was."""
         self._make: Final = make
@@ -81,9 +80,7 @@ class GroupDriver:
         self._sink: Final = sink
         self._clock: Final = clock
         self._loop: Final = asyncio.get_running_loop()
-        self._consequences: Final = Consequences[str, Place](
-            always, lambda: self.log, outlet.send, _no_wishes
-        )
+        self._consequences: Final = Consequences[str, Place](lambda: self.log, outlet.send, _no_wishes)
         self._alarm: Final = Alarm(clock, self._wake)
         self._log_wake_at = NEVER
         self._settling: Final = Deferral(self._settle)

@@ -107,7 +107,6 @@ class ChangingNode:
             machine.meet(name)
         driver = self.driver = neighbours.driver = GroupDriver(
             self._make, machine, shelf, diaries, neighbours, self, self._clock, self._premises.syncer,
-            always=self.settings.log.sync == "always",
         )  # fmt: skip
         driver.on_delivery = self.controls.instruments.delivery.observe
         driver.broken.add_done_callback(self._broken)

@@ -138,7 +138,6 @@ class Node:
         self._complete_trace(made, lines, now)
         self.driver = Driver(
             made, log, folder.files, self, self, self._clock, self._premises.syncer, lines, self._trace,
-            always=settings.log.sync == "always",
         )  # fmt: skip
         self.driver.arrivals.tell = self.instruments.delivery.observe
         self._loader = Loader(self.publish)
