@@ -7,11 +7,11 @@ from thence.check.oracle import judge
 from thence.core.codec import Codec
 from thence.core.dots import pack
 from thence.core.errors import PeerError
-from thence.core.machine import Ack, Relay, Transmit
+from thence.core.machine import NEVER, Ack, Relay, Transmit
 from thence.core.message import Message
 from thence.sim.run import Run
 from thence.sim.scenarios import configure
-from thence.spread.relays import NEVER, Relays
+from thence.spread.relays import Relays
 
 SECOND = 1_000_000
 

@@ -25,6 +25,8 @@ MEMBER = "thence.replica.group_member"
 LEDGER = "thence.replica.group_ledger"
 PEERS = "thence.replica.group_peers"
 NODE = "thence.replica.group"
+LEAVING = "thence.replica.group_leaving"
+NOTICES = "thence.replica.group_notices"
 LIVES = "thence.replica.group_lives"
 LINKS = "thence.replica.group_links"
 WATCH = "thence.replica.group_watch"
@@ -214,7 +216,7 @@ PROGRESS = [
     of("32: a notice is not answered", "stranger",
        (NODE, "        elif todo is Course.ANSWER:\n", "        elif False:\n")),
     of("33: those who return wait for each other", "circle",
-       (NODE, "            if request.rank <= self._rank():\n                return\n",
+       (NODE, "            if request.rank <= self._notices.rank(member):\n                return\n",
         "            return\n")),
     of("34: no ghosts", 148,
        (MEMBER, "        if dead:\n", "        if False:\n")),
@@ -258,7 +260,8 @@ HISTORY_ENDS = [
     of("p8: who was evicted on a side that is given up is not told of", "let_in_and_given_up",
        (BIRTHS, " | {*view.evicted()}", "")),
     of("p9: of one who is past, more than there is", "past_is_passed_on",
-       (NODE, "gone.last < packet.counts.get(name, 0) < ALL", "gone.last < packet.counts.get(name, 0)")),
+       (NOTICES, "gone.last < receipt.counts.get(name, 0) < ALL",
+        "gone.last < receipt.counts.get(name, 0)")),
     of("p10: signs of life come too late", "silence_is_no_absence",
        (WATCH, "then - link.said_at > self", "now - link.said_at >= self")),
     of("p3: somebody is past before its operations were carried", 0,
@@ -304,14 +307,14 @@ SESSIONS = [
 
 LEAVERS = [
     of("l1: a leaver waits for a side that is not there", "leaver_is_deserted",
-       (NODE, "if (strange or diverged) and (not view.leaving or member.deserted(now)):",
-        "if (strange or diverged) and not view.leaving:")),
+       (NOTICES, "return (strange or diverged) and (not view.leaving or member.deserted(now))",
+        "return (strange or diverged) and not view.leaving")),
     of("l2: others are to return to one who leaves", "leaver_is_deserted",
-       (NODE, "members = () if member.view.leaving else tuple", "members = tuple")),
+       (NOTICES, "members = () if member.view.leaving else tuple", "members = tuple")),
     of("l3: who leaves behind nobody leaves in order", "side_leaves_at_once",
-       (NODE, "if member.left_for_good and not self._is_alone(member):", "if member.left_for_good:")),
+       (NODE, "if member.left_for_good and not is_alone(member):", "if member.left_for_good:")),
     of("l4: those who leave at once let each other go", "side_leaves_at_once",
-       (NODE, "        if not (member.view.leaving and self._is_alone(member)):\n", "        if True:\n")),
+       (NODE, "        if not (member.view.leaving and is_alone(member)):\n", "        if True:\n")),
     of("l5: who came back without its disk is missed for ever", "all_leave_after_a_disk_was_lost",
        (VIEW, 'if not self.knows_later(f"{process_of(m)}~{number_of(m) + 1}")]', "]")),
 ]  # fmt: skip

@@ -14,6 +14,9 @@ from typing import Final, NamedTuple
 from thence.core.message import Message
 from thence.core.overlay import OverlayPacket
 
+NEVER: Final = 1 << 62
+"""A time that does not come."""
+
 
 class Ack:
     """What a member has received: per origin a counter below which nothing is missing, and the dots

@@ -15,7 +15,7 @@ remembered, at growing, jittered intervals, and is not refused then: so two halv
 from collections.abc import Mapping, Sequence
 from random import Random
 
-from thence.core.machine import Transmit, Wake
+from thence.core.machine import NEVER, Transmit, Wake
 from thence.core.overlay import (
     LEAVING,
     REPLACED,
@@ -39,8 +39,6 @@ from thence.members.views import (
     Passive,
     ViewSettings,
 )
-
-NEVER = 1 << 62
 
 AT_ONCE = 2
 """Peers asked at a time to fill free places: one that hangs must not hold up the others, and a node that

@@ -1,7 +1,8 @@
 """A process in a changing group: one incarnation at a time, and the way from one to the next.
 
 Implements rules 15, 16 and 20 to 23 of docs/protocols/membership.md; what an incarnation does while it is a
-member is in `group_member`, how a process becomes one in `group_entry`. Sans-IO: calls and packets with `now`
+member is in `group_member`, how a process becomes one in `group_entry` and ceases to be one in
+`group_leaving`, whom the group goes on without in `group_notices`. Sans-IO: calls and packets with `now`
 go in; after each the driver calls `commit`, syncs what it says, and then carries the posts out. `wake` is due
 at `wake_at`.
 
@@ -19,7 +20,6 @@ from thence.core.errors import PeerError, UsageError
 from thence.core.groups import (
     ALL,
     LEAVE,
-    NOBODY_YET,
     OPERATION,
     Data,
     Farewell,
@@ -37,29 +37,29 @@ from thence.core.groups import (
     number_of,
     process_of,
 )
-from thence.core.machine import Wake
+from thence.core.machine import NEVER, Wake
 from thence.members.attempt import Attempt
-from thence.members.sides import Course, course
+from thence.members.sides import Course
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
 from thence.order.tags import Attic
 from thence.replica.group_births import founding, refounding, returning
 from thence.replica.group_entry import Entry
+from thence.replica.group_leaving import Leaving, is_alone
 from thence.replica.group_links import Wires
 from thence.replica.group_lives import Lives
 from thence.replica.group_member import Member
+from thence.replica.group_notices import Notices
 from thence.replica.group_orphans import decided
 from thence.replica.group_parts import Application, Diary, Orphan, Shelf
 from thence.replica.group_settings import GroupSettings
 from thence.replica.group_state import GroupState, decode_state
 
-NEVER = 1 << 62
-
 
 class GroupNode:
     __slots__ = (
-        "_against", "_entry", "_leave_until", "_leaves", "_lives", "_probe_at", "_settings", "_unknown",
-        "_wires", "address", "application", "former", "member", "name", "posts", "unclean",
+        "_entry", "_leaving", "_lives", "_notices", "_probe_at", "_settings", "_wires",
+        "address", "application", "former", "member", "name", "posts", "unclean",
     )  # fmt: skip
 
     def __init__(
@@ -97,25 +97,21 @@ class GroupNode:
         about = self._about
         self._entry = Entry(address, others, self._lives.next, about, settings, self.posts, self._wires)
         self._settings = settings
-        self._against: set[str] = set()
-        """Members of the own side that go on without this one, as they have told it."""
-        self._unknown: dict[str, int] = {}
-        """Who speaks here of strangers, is unknown itself, and since when."""
-        self._leaves = False
-        self._leave_until = NEVER
+        self._notices = Notices(settings)
+        self._leaving = Leaving(settings.leave_timeout_us)
         self._probe_at = now
         recovered = self._lives.recover(now)
         if recovered is not None and forgetful:
             self.former, state = recovered
-            self._leaves = state.leaves or self.former.view.leaving > 0
+            self._leaving.wanted = state.leaves or self.former.view.leaving > 0
             self.posts.clear()
         elif recovered is not None:
             self.member, state = recovered
-            self._leaves = state.leaves and not self.member.view.leaving
+            self._leaving.wanted = state.leaves and not self.member.view.leaving
             if address:
                 self.member.view.addresses[self.member.me] = address
             if self.member.view.leaving:
-                self._leave_until = now + settings.leave_timeout_us
+                self._leaving.goes_on(now)
             if self.member.ledger.sent or not state.counts:
                 self.member.flush(now)
             else:
@@ -127,7 +123,7 @@ class GroupNode:
     def status(self) -> str:
         if self.member is None:
             return "joining" if self._entry.attempt else "outside"
-        if self.member.view.leaving or self._leave_until != NEVER:
+        if self.member.view.leaving or self._leaving.begun:
             return "leaving"
         return "returning" if self._entry.attempt else "member"
 
@@ -149,7 +145,7 @@ class GroupNode:
         if old is None:
             raise UsageError(f"{self.name} was in no group that could be founded again")
         me = self._lives.next()
-        state = refounding(me, old, self.address, self._leaves)
+        state = refounding(me, old, self.address, self._leaving.wanted)
         self._begin_anew(me, state, old, now)
 
     @property
@@ -213,7 +209,7 @@ class GroupNode:
         """Leave for good: the rest goes by itself, `status` says when it is over and `unclean` how."""
         if self.member is None:
             self._entry.attempt = None
-        self._leaves = self.member is not None
+        self._leaving.wanted = self.member is not None
         self._leave_if_due(now)
 
     def evict(self, who: str, now: int) -> str:
@@ -246,7 +242,7 @@ class GroupNode:
         member = self.member
         if member is None or member.view.leaving or member.expects_joiners:
             return False
-        self._lives.checkpoint(member, self._leaves, now)
+        self._lives.checkpoint(member, self._leaving.wanted, now)
         return True
 
     @property
@@ -315,20 +311,8 @@ class GroupNode:
             self._late(member, packet)
             return
         member.receipt(packet, now)
-        # Of one who is past to the source nothing is told.
-        diverged = any(gone.last < packet.counts.get(name, 0) < ALL for name, gone in view.gone.items())
-        strange = source in view.suspects or source in view.strangers or self._is_astray(member, packet, now)
-        if (strange or diverged) and (not view.leaving or member.deserted(now)):
-            self._send(source, self._notice_for(member, source))
-
-    def _is_astray(self, member: Member, packet: Receipt, now: int) -> bool:
-        """Rule 26: one who has heard a stranger, and has been unknown for so long that no JOIN of it can be
-        on its way any more, was let in on the side of that stranger."""
-        view, source = member.view, packet.source
-        if view.knows(source) or not any(packet.counts.get(name, 0) for name in view.strangers):
-            self._unknown.pop(source, None)
-            return False
-        return now - self._unknown.setdefault(source, now) >= 2 * self._settings.unheard_us
+        if self._notices.is_due(member, packet, now):
+            self._send(source, self._notices.notice(member, source))
 
     def _late(self, member: Member, packet: Receipt) -> None:
         """Somebody who is past runs after all: a leaver that has not heard that it may go, or one of whom
@@ -337,34 +321,23 @@ class GroupNode:
         if packet.running.member == source:
             self._bid_farewell(member, source, ALL)
             if not member.view.leaving:
-                self._send(source, Notice(member.me, source, tuple(sorted(self._side(member))), ALL))
+                self._send(source, self._notices.notice(member, source))
 
     def _bid_farewell(self, member: Member, leaver: str, final: int) -> None:
         """Rule 14; not by somebody who leaves as well and finds nobody to leave anything to."""
-        if not (member.view.leaving and self._is_alone(member)):
+        if not (member.view.leaving and is_alone(member)):
             self._send(leaver, Farewell(member.me, leaver, final))
-
-    def _notice_for(self, member: Member, target: str) -> Notice:
-        """Rule 20; one who leaves names nobody: there is nobody to return to."""
-        final = member.view.gone.get(target)
-        members = () if member.view.leaving else tuple(sorted(self._side(member)))
-        return Notice(member.me, target, members, final.last if final else 0)
-
-    def _side(self, member: Member) -> set[str]:
-        """Who is with this member, as far as it knows. Those who have evicted it do not count, or two sides
-        that overlap would both take themselves for the larger one, and members go to and fro for ever."""
-        return (member.view.side - self._against) | {member.me}
 
     def _asked(self, member: Member, request: JoinRequest, now: int) -> None:
         """Rules 8, 9 and 22, from the contact's side."""
         if member.view.leaving or process_of(request.joiner) == self.name:
             return
-        if self._leaves and not self._is_alone(member):
+        if self._leaving.wanted and not is_alone(member):
             return
         if request.contact not in ("", member.me):
             return
         if self._entry.attempt is not None:
-            if request.rank <= self._rank():
+            if request.rank <= self._notices.rank(member):
                 return
             self._entry.attempt = None  # of two who want to return through each other, the better stays
         if request.contact:
@@ -381,16 +354,13 @@ class GroupNode:
             elif notice.members:  # else it leaves as well
                 self._return(notice.source, now)
             return
-        theirs = set(notice.members)
-        todo = course(notice.source, theirs, view.side, self._side(member))
+        todo = self._notices.course(member, notice)
         if todo is Course.RETURN:
-            if notice.source in view.side:
-                self._against |= theirs
             self._return(notice.source, now)
         elif todo is Course.SUSPECT:
             member.suspect([notice.source], now)
         elif todo is Course.ANSWER:
-            self._send(notice.source, self._notice_for(member, notice.source))
+            self._send(notice.source, self._notices.notice(member, notice.source))
 
     def _return(self, source: str, now: int) -> None:
         """Rule 22: come back as a new incarnation; the old one works on meanwhile."""
@@ -406,7 +376,7 @@ class GroupNode:
             return
         old, orphans = self.member or self.former, list[Orphan]()
         if old is not None:
-            returning(state, old, self._leaves, self.member is None)
+            returning(state, old, self._leaving.wanted, self.member is None)
             orphans = decided(state, old, self.application)
         self._begin_anew(attempt.joiner, state, old, now)
         for orphan in orphans:
@@ -415,15 +385,13 @@ class GroupNode:
     def _begin_anew(self, me: str, state: GroupState, old: Member | None, now: int) -> None:
         """From here on this process is the incarnation `me`."""
         self._entry.over()
-        self._against.clear()
-        self._unknown.clear()
+        self._notices.begin_anew()
         self.application.install(state.application)
         member = self.member = self._lives.install(me, state, now)
         self.former = None
         if old is not None:
             self._lives.end(old, now, down=True)
-        self._leaves = state.leaves
-        self._leave_until = NEVER
+        self._leaving.begin_anew(state.leaves)
         self.application.view_changed(tuple(sorted(member.view.view)))
         member.arrived(now)
         member.news(now)
@@ -435,7 +403,7 @@ class GroupNode:
         """When `wake` is due."""
         times = [NEVER]
         if self.member:
-            times += [self.member.wake_at, self._probe_at, self._leave_until]
+            times += [self.member.wake_at, self._probe_at, self._leaving.until]
         return min(*times, self._entry.wake_at or NEVER)
 
     def wake(self, now: int) -> None:
@@ -445,7 +413,7 @@ class GroupNode:
             member.tick(self._running(), now)
             if now >= self._probe_at:
                 self._probe(member, now)
-            if now >= self._leave_until:
+            if now >= self._leaving.until:
                 self._exit(now, unclean=True)
         self._afterwards(now)
 
@@ -466,26 +434,12 @@ class GroupNode:
         member.sweep(now)
         member.carry(now)
         self._leave_if_due(now)
-        if member.left_for_good and not self._is_alone(member):
+        if member.left_for_good and not is_alone(member):
             self._exit(now, unclean=False)
 
     def _leave_if_due(self, now: int) -> None:
-        member = self.member
-        if not self._leaves or member is None or member.view.leaving or self._entry.attempt is not None:
-            return
-        if member.operations.orphans or (member.carrying.owes and not member.carrying.vague):
-            return  # they would be lost, or looked for
-        if self._is_alone(member):
-            # Nobody else has what this one has, and others may come back without it: wait for one of them.
-            self._leave_until = min(self._leave_until, now + self._settings.leave_timeout_us)
-            return
-        member.broadcast(LEAVE, b"", now)
-        self._leaves = False
-        self._leave_until = now + self._settings.leave_timeout_us
-
-    def _is_alone(self, member: Member) -> bool:
-        """Nobody else stays on its side, and somebody may come back who lacks what this side had."""
-        return member.view.side <= {member.me} and bool(member.view.missed())
+        if self.member and self._entry.attempt is None and self._leaving.is_due(self.member, now):
+            self.member.broadcast(LEAVE, b"", now)
 
     def _exit(self, now: int, unclean: bool) -> None:
         member = self.member
@@ -496,10 +450,9 @@ class GroupNode:
                 if other in member.view.gone or other in member.view.past:
                     self._send(other, Farewell(member.me, other, ALL))
         self.unclean = unclean
-        self._leaves = False
         self._lives.end(member, now, down=unclean)
         self.member = self._entry.attempt = None
-        self._leave_until = NEVER
+        self._leaving.begin_anew(wanted=False)
 
     # What is said of this process
 
@@ -508,13 +461,7 @@ class GroupNode:
         return Running(self.name, self.member.me if self.member else "", attempt, self._lives.highest)
 
     def _about(self) -> tuple[Rank, Running]:
-        return self._rank(), self._running()
-
-    def _rank(self) -> Rank:
-        if self.member is None:
-            return NOBODY_YET
-        side = self._side(self.member)
-        return (int(self.member.view.leaving > 0), -len(side), min(side), self.member.me)
+        return self._notices.rank(self.member), self._running()
 
     def _send(self, member: str, packet: GroupPacket) -> None:
         self.posts.append(Post(process_of(member), packet))

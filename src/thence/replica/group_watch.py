@@ -9,6 +9,7 @@ receipts as the square of the group's size.
 from collections.abc import Iterable
 
 from thence.core.groups import Post, Receipt, Running, number_of, process_of
+from thence.core.machine import NEVER
 from thence.members.group import GroupView
 from thence.replica.group_gate import Gate
 from thence.replica.group_ledger import Ledger
@@ -16,8 +17,6 @@ from thence.replica.group_links import Links
 from thence.replica.group_peers import Peers
 from thence.replica.group_settings import GroupSettings
 from thence.replica.group_wants import Wants
-
-NEVER = 1 << 62
 
 CROWD = 16
 """Members from which on receipts become rarer."""

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final, Literal
 
-from thence.core.machine import Close, Connect, LinkEffect, Packet, SpreadEffect, Transmit, Wake
+from thence.core.machine import NEVER, Close, Connect, LinkEffect, Packet, SpreadEffect, Transmit, Wake
 from thence.core.message import Message
 from thence.core.overlay import MEMBERS_PACKETS, Pull, Sync
 from thence.members.hyparview import HyParView
@@ -32,8 +32,6 @@ from thence.members.views import MembersEffect, NeighbourDown, NeighbourUp
 from thence.spread.sessions import LinkState, Progress
 from thence.spread.streams import Streams
 from thence.spread.sync_tree import SyncTree
-
-NEVER: Final = 1 << 62
 
 ASK_US: Final = 1_000_000
 """Between two looks for members that a node which may have forgotten something has not heard."""

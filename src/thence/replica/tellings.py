@@ -14,9 +14,8 @@ to be pruned, twice).
 
 from typing import Final, NamedTuple
 
+from thence.core.machine import NEVER
 from thence.core.overlay import Tellings
-
-NEVER: Final = 1 << 62
 
 GATHER_US: Final = 20_000
 """How long a word may wait for others: a fifth of a beat, and less than anybody notices who waits for

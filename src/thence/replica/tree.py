@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from thence.core.codec import Codec
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
 from thence.core.errors import PeerError, StorageError
-from thence.core.machine import Ack, Batch, Effect, Packet, Phantom, Relay, Transmit, Wake
+from thence.core.machine import NEVER, Ack, Batch, Effect, Packet, Phantom, Relay, Transmit, Wake
 from thence.core.message import Message
 from thence.core.overlay import Graft, Sync, Tellings
 from thence.oplog.log import OpLog
@@ -26,7 +26,7 @@ from thence.replica.durable import INBOX_MAX, DurableReplica
 from thence.replica.history import LogHistory
 from thence.replica.overlay import Overlay
 from thence.replica.replica import FINDING, NOBODY, FindingStable
-from thence.replica.tellings import NEVER, Words
+from thence.replica.tellings import Words
 from thence.trace.recorder import EAGER, LAZY, SYNC, UNLINK, Recorder
 
 

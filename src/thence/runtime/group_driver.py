@@ -17,10 +17,10 @@ from typing import Final, Protocol
 from thence.core.errors import PeerError, StorageError, UsageError
 from thence.core.group_codec import decode
 from thence.core.groups import GroupPacket, Piece, Place
-from thence.core.machine import LinkEffect, Wake
+from thence.core.machine import NEVER, LinkEffect, Wake
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
-from thence.replica.group import NEVER, GroupNode
+from thence.replica.group import GroupNode
 from thence.runtime.alarm import Alarm
 from thence.runtime.asked import Answer, Asked, refuse, refused
 from thence.runtime.checkpoints import Checkpoints

@@ -17,9 +17,9 @@ from random import Random
 from thence.core.errors import InvariantError, PeerError, StorageError, UsageError
 from thence.core.group_codec import decode, encode
 from thence.core.groups import GroupPacket, Place, process_of
-from thence.core.machine import Wake
+from thence.core.machine import NEVER, Wake
 from thence.oplog.policy import Policy
-from thence.replica.group import NEVER, GroupNode
+from thence.replica.group import GroupNode
 from thence.replica.group_settings import GroupSettings
 from thence.sim.attic import MemoryAttic
 from thence.sim.groups_disks import GroupTroubles, sync

@@ -12,10 +12,10 @@ from random import Random
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
 from thence.core.errors import PeerError, UsageError
 from thence.core.history import History
-from thence.core.machine import Packet, SpreadEffect, Transmit, Wake
+from thence.core.machine import NEVER, Packet, SpreadEffect, Transmit, Wake
 from thence.core.message import Message
 from thence.core.overlay import Pull, Sync
-from thence.spread.streams import NEVER, OVERHEAD
+from thence.spread.streams import OVERHEAD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ what it knows; and what does not fit, because it forgot something in between, co
 
 from collections.abc import Iterable, Sequence
 
-NEVER = 1 << 62
+from thence.core.machine import NEVER
 
 
 class _Need:

@@ -28,9 +28,9 @@ from typing import Final, Literal, NamedTuple
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
 from thence.core.errors import PeerError, StorageError, UsageError
 from thence.core.history import History
-from thence.core.machine import Ack, Forget, Packet, Relay, SpreadEffect, Transmit, Wake
+from thence.core.machine import NEVER, Ack, Forget, Packet, Relay, SpreadEffect, Transmit, Wake
 from thence.core.message import Message
-from thence.spread.relays import NEVER, Relays
+from thence.spread.relays import Relays
 
 LinkState = Literal["down", "greeting", "streaming"]
 

@@ -28,11 +28,9 @@ from dataclasses import dataclass
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
 from thence.core.errors import PeerError, UsageError
 from thence.core.history import History
-from thence.core.machine import Packet, SpreadEffect, Transmit, Wake
+from thence.core.machine import NEVER, Packet, SpreadEffect, Transmit, Wake
 from thence.core.message import Message
 from thence.core.overlay import Graft, More, Prune, Resync, Sync
-
-NEVER = 1 << 62
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

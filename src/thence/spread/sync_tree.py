@@ -26,9 +26,9 @@ from dataclasses import dataclass, field
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
 from thence.core.errors import UsageError
 from thence.core.history import History
-from thence.core.machine import Packet, SpreadEffect, Transmit
+from thence.core.machine import NEVER, Packet, SpreadEffect, Transmit
 from thence.core.overlay import Announce, Ping, Pong, Tree
-from thence.spread.streams import NEVER, Link, Streams, StreamSettings
+from thence.spread.streams import Link, Streams, StreamSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,72 @@
+"""Those whom the group goes on without: who has to be told so, and what it means to be told.
+
+Rules 20, 21 and 26 of docs/protocols/membership.md. Two sides may each think that the other is gone. Each
+hears of it by a notice, which names the members of the other; whoever is on the worse side returns.
+"""
+
+from thence.core.groups import ALL, NOBODY_YET, Notice, Rank, Receipt
+from thence.members.sides import Course, course
+from thence.replica.group_member import Member
+from thence.replica.group_settings import GroupSettings
+
+
+class Notices:
+    __slots__ = ("_against", "_settings", "_unknown")
+
+    def __init__(self, settings: GroupSettings) -> None:
+        self._settings = settings
+        self._against: set[str] = set()
+        """Members of the own side that go on without this one, as they have told it."""
+        self._unknown: dict[str, int] = {}
+        """Who speaks here of strangers, is unknown itself, and since when."""
+
+    def begin_anew(self) -> None:
+        """Another incarnation runs."""
+        self._against.clear()
+        self._unknown.clear()
+
+    def side(self, member: Member) -> set[str]:
+        """Who is with this member, as far as it knows. Those who have evicted it do not count, or two sides
+        that overlap would both take themselves for the larger one, and members go to and fro for ever."""
+        return (member.view.side - self._against) | {member.me}
+
+    def rank(self, member: Member | None) -> Rank:
+        """Of two who want to return through each other, the one with the lesser stays."""
+        if member is None:
+            return NOBODY_YET
+        side = self.side(member)
+        return (int(member.view.leaving > 0), -len(side), min(side), member.me)
+
+    def is_due(self, member: Member, receipt: Receipt, now: int) -> bool:
+        """Rule 20: must the source of a receipt hear that the group goes on without it? A leaver tells
+        nobody, unless there is nobody else who could."""
+        view, source = member.view, receipt.source
+        # Of one who is past to the source nothing is told.
+        diverged = any(gone.last < receipt.counts.get(name, 0) < ALL for name, gone in view.gone.items())
+        strange = source in view.suspects or source in view.strangers or self._is_astray(member, receipt, now)
+        return (strange or diverged) and (not view.leaving or member.deserted(now))
+
+    def _is_astray(self, member: Member, receipt: Receipt, now: int) -> bool:
+        """Rule 26: one who has heard a stranger, and has been unknown for so long that no JOIN of it can be
+        on its way any more, was let in on the side of that stranger."""
+        view, source = member.view, receipt.source
+        if view.knows(source) or not any(receipt.counts.get(name, 0) for name in view.strangers):
+            self._unknown.pop(source, None)
+            return False
+        return now - self._unknown.setdefault(source, now) >= 2 * self._settings.unheard_us
+
+    def notice(self, member: Member, target: str) -> Notice:
+        """What it is told. One who leaves names nobody: there is nobody to return to."""
+        final = ALL if target in member.view.past else 0
+        if gone := member.view.gone.get(target):
+            final = gone.last
+        members = () if member.view.leaving else tuple(sorted(self.side(member)))
+        return Notice(member.me, target, members, final)
+
+    def course(self, member: Member, notice: Notice) -> Course:
+        """Rule 21: what a member does that is told so."""
+        side, theirs = member.view.side, set(notice.members)
+        todo = course(notice.source, theirs, side, self.side(member))
+        if todo is Course.RETURN and notice.source in side:
+            self._against |= theirs
+        return todo
