@@ -18,6 +18,7 @@ UNITS = {
     "membership.churn.eighth.rate": "joins/s",
     "membership.churn.eighth.throughput": "messages/s",
     "membership.churn.eighth.cpu": "us",
+    "membership.churn.eighth.busy": "cores",
     "membership.churn.eighth.join": "ms",
     "membership.churn.eighth.leave": "ms",
     "membership.evict": "round trips",

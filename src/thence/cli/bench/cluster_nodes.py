@@ -82,6 +82,11 @@ def cpu_us(stretches: list[Stretch]) -> float:
     return 1e6 * sum(one.cpu_s for one in stretches) / sum(one.sent + one.delivered for one in stretches)
 
 
+def busy(stretches: list[Stretch]) -> float:
+    """Cores that the nodes kept busy, all together."""
+    return sum(one.cpu_s / one.seconds for one in stretches)
+
+
 def group_rate(stretches: list[Stretch]) -> float:
     """Messages per second that every member has delivered, its own among them. Counted where messages arrive:
     what a node has sent and nobody has delivered yet is not sustained."""

@@ -16,6 +16,8 @@ On real nodes, three processes on loopback (sync everysec, profile local):
   Baseline: the same group just before, with nobody coming or going.
 * `membership.churn.half.cpu`: CPU time of the lasting members per delivery, guests' part left out. Baseline:
   likewise.
+* `membership.churn.half.busy`: cores that the lasting members keep busy when nobody comes or goes: guests have
+  to do with the rest. Baseline: the cores of the machine.
 * `membership.churn.half.join`, `.leave`: how long it took, as above; until the leave was with everybody.
 
 In the simulator (`membership_sim.py`): `membership.evict`, `membership.grow`, `membership.change`.
@@ -24,6 +26,7 @@ Subject and baseline take turns, each figure is the median over the turns.
 """
 
 import asyncio
+import os
 import socket
 import tempfile
 import threading
@@ -38,7 +41,7 @@ from typing import Final, NamedTuple
 import uvloop
 
 from thence.cli.bench import membership_guest, membership_sim
-from thence.cli.bench.cluster_nodes import NODES, Stretch, calm, cpu_us, group_rate, running, stretch
+from thence.cli.bench.cluster_nodes import NODES, Stretch, busy, calm, cpu_us, group_rate, running, stretch
 from thence.cli.bench.cluster_processes import Told, together
 from thence.cli.bench.membership_guest import BEGUN, Group, Guest
 from thence.cli.bench.record import Record
@@ -55,6 +58,7 @@ SIZES: Final = {"0": 0, "1MB": 10**6, "16MB": 16 * 10**6}
 PARTS: Final = {"eighth": 8, "quarter": 4, "half": 2}
 """Of what the group delivers when everybody sends as fast as it goes: its members lag behind ever more then,
 and guests would too."""
+CORES: Final = os.cpu_count() or 1
 HOSTS: Final = 2
 """Processes that guests live in: one waits for its disk while the other works."""
 
@@ -207,6 +211,7 @@ def _figures(name: str, turns: list[Turn], asked: float) -> Iterator[Record]:
     yield Record(f"{name}.throughput", ours, "messages/s", theirs)
     ours, theirs = median(cpu_us(turn.storm) for turn in turns), median(cpu_us(turn.rest) for turn in turns)
     yield Record(f"{name}.cpu", ours, "us", theirs)
+    yield Record(f"{name}.busy", median(busy(turn.rest) for turn in turns), "cores", CORES)
     for what in ("join", "leave"):
         took = median(told[f"{what}_s"] for turn in turns for told in turn.guests)
         yield Record(f"{name}.{what}", 1000 * took, "ms", None)
