@@ -16,8 +16,8 @@ On real nodes, three processes on loopback (sync everysec, profile local):
   Baseline: the same group just before, with nobody coming or going.
 * `membership.churn.half.cpu`: CPU time of the lasting members per delivery, guests' part left out. Baseline:
   likewise.
-* `membership.churn.half.busy`: cores that the lasting members keep busy when nobody comes or goes: guests have
-  to do with the rest. Baseline: the cores of the machine.
+* `membership.churn.half.busy`: cores that the lasting members keep busy when nobody comes or goes; guests
+  have the rest. Baseline: the cores of the machine.
 * `membership.churn.half.join`, `.leave`: how long it took, as above; until the leave was with everybody.
 
 In the simulator (`membership_sim.py`): `membership.evict`, `membership.grow`, `membership.change`.
