@@ -112,3 +112,30 @@ def test_a_joiners_flush_speaks_for_those_who_were_past_when_it_was_let_in() -> 
     assert view.open == {"x"}
     view.deliver("z", 1, FLUSH, (), lambda _: 0, [("x", 1, 1)])
     assert view.open == set()
+
+
+def test_whoever_was_closed_and_never_known_is_past_when_everybody_has_heard_it() -> None:
+    group = view("a", "b", "c~4")
+    group.gone["c~2"] = Final(3, True)
+    group.closing["b", 7] = (("c", 1, 3), ("d", 1, 1))
+    assert group.forget(lambda _: 6) == []
+    assert list(group.past) == []
+    assert group.forget(lambda name: 7 if name == "b" else 0) == []
+    assert list(group.past) == [("c", 1, 1), ("c", 3, 3), ("d", 1, 1)], "c~2 was known, and may not be stable"
+    assert group.forget(lambda _: 7) == ["c~2"]
+    assert list(group.past) == [("c", 1, 3), ("d", 1, 1)]
+
+
+def test_attempts_that_are_closed_are_past_with_those_around_them() -> None:
+    """Not before: somebody may have let one of them in all the same."""
+    group = view("a", "b", "c~5")
+    group.closed.add("c", 2, 4)
+    group.gone["c"] = Final(3, True)
+    group.closing["b", 7] = (("c", 1, 1),)
+    assert group.forget(lambda _: 7) == ["c"]
+    assert list(group.past) == [("c", 1, 1)]
+    group.gone["c~5"] = Final(3, False)
+    group.view.discard("c~5")
+    group.closed.add("c", 5, 5)
+    assert group.forget(lambda _: 7) == ["c~5"]
+    assert list(group.past) == [("c", 1, 5)]

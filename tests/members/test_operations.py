@@ -1,6 +1,7 @@
 """Operations that outlive their messages: each takes effect once, and none before its causes."""
 
 from thence.members.operations import Operation, Operations
+from thence.members.spans import Spans
 
 ONE, TWO, THREE = (Operation("x", 1, b"1"), Operation("b", 2, b"2"), Operation("b", 3, b"3"))
 
@@ -32,3 +33,10 @@ def test_orphans_wait_for_the_first_that_is_not_ready() -> None:
 def test_an_orphan_that_came_after_all_is_none() -> None:
     operations = Operations(orphans=[ONE, TWO])
     assert operations.ready(lambda origin: origin == "b", lambda member: int(member == "x")) == [TWO]
+
+
+def test_what_was_carried_of_one_who_is_past_is_forgotten() -> None:
+    operations = Operations(carried=[("x", 1), ("b", 2), ("b", 3), ("b~2", 1)])
+    assert operations.forget(Spans([("b", 1, 1)])) == ["b"]
+    assert operations.carried == {("x", 1), ("b~2", 1)}
+    assert operations.forget(Spans([("b", 1, 1)])) == []

@@ -105,6 +105,18 @@ def test_whoever_was_let_in_on_a_side_that_was_given_up_is_found(seed: int) -> N
     assert judged(storm(), storm.events()) == ""
 
 
+@pytest.mark.parametrize("seed", [4, 9, 43, 59, 73, 77, 81])
+def test_what_was_carried_is_remembered_only_while_it_may_come_again(seed: int) -> None:
+    """In these storms somebody came back from a side on which it had been let in and of which nobody here had
+    heard."""
+    storm = Storm(seed, draw_all(seed))
+    assert storm() == ""
+    for process in storm.world.processes.values():
+        if process.node is not None and (member := process.node.member):
+            origins = {origin for origin, _ in member.operations.carried}
+            assert [origin for origin in sorted(origins) if not member.view.knows(origin)] == []
+
+
 def test_a_member_takes_any_number_of_messages_at_once() -> None:
     play = Play("abc", GroupSettings(), air=Air(jitter_us=0, links=True)).together("abc")
     play.cuts("ac", "bc")

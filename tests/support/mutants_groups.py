@@ -255,7 +255,7 @@ HISTORY_ENDS = [
     of("p1: who is past is not told", "past_is_told",
        (WATCH, "running, past=view.past.all", "running")),
     of("p2: somebody is past before all have what it said", 419,
-       (VIEW, "if stable(place[0]) >= place[1]]", "]"),
+       (VIEW, "if stable(origin) >= seq]", "]"),
        (VIEW, "if member in self.closed and stable(member) >= final.last", "if member in self.closed")),
     of("p8: who was evicted on a side that is given up is not told of", "let_in_and_given_up",
        (BIRTHS, " | {*view.evicted()}", "")),

@@ -166,9 +166,10 @@ class GroupView:
     def forget(self, stable: Count) -> list[str]:
         """Whoever is gone for good, with all operations known and all messages stable, is past. Returns who
         that is now."""
-        for origin, seq in [place for place in self.closing if stable(place[0]) >= place[1]]:
-            for span in self.closing.pop((origin, seq)):
+        for place in [(origin, seq) for origin, seq in self.closing if stable(origin) >= seq]:
+            for span in self.closing.pop(place):
                 self.closed.add(*span)
+                self._never_known(*span)
         self.strangers = {member for member in self.strangers if not self._is_settled(member)}
         found = [
             member
@@ -189,15 +190,22 @@ class GroupView:
         return found
 
     def _fill(self, processes: set[str]) -> None:
-        """Numbers between those that are past were tried and came to nothing, as far as they are closed. Had
-        somebody let one of them in, that would be known by now: its message would be older than what has just
-        become stable."""
-        known = self.view | self.gone.keys() | self.suspects | self.departing.keys()
+        """Numbers between those that are past were tried and came to nothing, as far as they are closed."""
         for process in sorted(processes):
-            numbers = {number_of(member) for member in known if process_of(member) == process}
             for low, high in list(self.past.below(process, self.past.top(process))):
-                if self.closed.covers(process, low, high) and not any(low <= n <= high for n in numbers):
-                    self.past.add(process, low, high)
+                if self.closed.covers(process, low, high):
+                    self._never_known(process, low, high)
+
+    def _never_known(self, process: str, low: int, high: int) -> None:
+        """Of these closed incarnations, whoever was never heard of here was let in by nobody, or on a side
+        that was given up, and is past. Had a member let one of them in, that would be known by now: its
+        message would be older than what has just become stable."""
+        known = self.view | self.gone.keys() | self.suspects | self.departing.keys()
+        numbers = {number_of(member) for member in known if process_of(member) == process}
+        for number in sorted(number for number in numbers if low <= number <= high):
+            self.past.add(process, low, number - 1)
+            low = number + 1
+        self.past.add(process, low, high)
 
     def _join(self, member: str, changes: Changes) -> None:
         if member in self.gone or member in self.past:

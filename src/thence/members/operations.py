@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from thence.core.groups import Place
+from thence.members.spans import Spans
 
 Count = Callable[[str], int]
 
@@ -56,10 +57,13 @@ class Operations:
     def applied(self, operation: Operation, count: Count) -> bool:
         return operation.seq <= count(operation.origin) or (operation.origin, operation.seq) in self.carried
 
-    def forget(self, origin: str) -> None:
-        """Every operation of this incarnation is known to have taken effect."""
-        if self.carried:
-            self.carried = {place for place in self.carried if place[0] != origin}
+    def forget(self, past: Spans) -> list[str]:
+        """Every operation of these incarnations is known to have taken effect. Returns of whom some had been
+        carried."""
+        found = sorted({origin for origin, _ in self.carried if origin in past})
+        if found:
+            self.carried = {place for place in self.carried if place[0] not in past}
+        return found
 
     def ready(self, may_go: Callable[[str], bool], count: Count) -> list[Operation]:
         """The orphans that can be carried now; they are not orphans any more."""

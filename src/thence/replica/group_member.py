@@ -392,12 +392,15 @@ class Member:
                 if self.links.used and not view.leaving:
                     # It gets no receipts any more, and may not have heard from all who have its leave.
                     self._post(member, Farewell(self.me, member, seq))
-        past = view.forget(ledger.stable) if view.gone or view.closing or view.strangers else []
-        for member in past:
+        before = view.past.version
+        for member in view.forget(ledger.stable) if view.gone or view.closing or view.strangers else ():
             ledger.forget(member)
             self._peers.gone(member)
-            self.operations.forget(member)
-        return bool(past)
+        if view.past.version == before:
+            return False
+        for member in self.operations.forget(view.past):
+            ledger.forget(member)
+        return True
 
     def recovered(
         self, seen: list[int], stable: tuple[int, ...], notes: Mapping[int, bytes], now: int
