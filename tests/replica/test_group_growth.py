@@ -5,6 +5,7 @@ from support.schedules_groups import Play
 
 from thence.core.errors import UsageError
 from thence.core.group_codec import encode
+from thence.members.operations import Operation
 from thence.replica.group_member import Member
 from thence.replica.group_state import encode_state
 from thence.sim.groups import Air
@@ -109,6 +110,36 @@ def test_somebody_who_will_never_come_back_can_be_buried() -> None:
     assert [list(member(play, name).view.past) for name in "ab"] == [[("c", 1, 1)]] * 2
     assert not member(play, "b").view.suspects
     assert member(play, "b").ledger.floor == member(play, "b").ledger.stables()
+    assert play.ends_well() == ""
+
+
+def test_one_who_came_back_is_buried_by_itself_and_not_before_it_has_brought_everything() -> None:
+    """Or others would take what it still brings for something that they have."""
+    play = Play("abc", air=Air(jitter_us=0, links=True), sync="no").together("abc")
+    play.cuts("ba", "bc")
+    play.evicts("a", "b")
+    play.evicts("b", "a")
+    play.evicts("b", "c")
+    play.send("c")
+    play.passes(1)
+    play.crash("c", power=True)
+    play.boot("c")
+    play.passes(10)
+    a, c = play.processes["a"].node, play.processes["c"].node
+    assert a is not None
+    assert c is not None
+    assert (play.me("c"), sorted(member(play, "a").view.suspects)) == ("c~2", ["b", "c"])
+    with pytest.raises(UsageError, match="c has come back as c~2, and knows what it has lost: ask it"):
+        a.bury("c", play.now)
+    waits = Operation("x", 1, b"not ready")
+    member(play, "c").operations.orphans.append(waits)
+    with pytest.raises(UsageError, match="c is bringing what it had"):
+        c.bury("c", play.now)
+    member(play, "c").operations.orphans.clear()
+    play.call("c", lambda node: node.bury("c", play.now))
+    play.passes(5)
+    assert member(play, "a").view.suspects == {"b"}
+    assert not member(play, "c").carrying.owes
     assert play.ends_well() == ""
 
 

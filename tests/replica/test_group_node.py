@@ -145,6 +145,17 @@ def test_a_message_that_nobody_can_have_sent_is_a_peers_error() -> None:
         node(play, "a").receive(Data("b", "a", (lie,)), play.now)
 
 
+@pytest.mark.parametrize("body", [b"", b"\x01", b"\x03garbage", b"\x04\xff", b"\x09what is this"])
+def test_a_message_that_makes_no_sense_is_a_peers_error_and_gets_no_further(body: bytes) -> None:
+    play = Play("ab").together("ab")
+    a = node(play, "a")
+    with pytest.raises(PeerError):
+        a.receive(Data("b", "a", (Named("b", 1, (), body),)), play.now)
+    assert a.waiting == 0
+    play.send("b")
+    assert play.ends_well() == ""
+
+
 def test_a_message_beyond_what_was_agreed_on_stops_the_node() -> None:
     play = Play("abc").together("abc")
     play.cuts("ca", "cb")

@@ -172,3 +172,31 @@ def test_a_file_that_is_damaged_or_anothers_is_refused(tmp_path: Path) -> None:
         file.write_bytes(file.read_bytes().replace(b'"a"', b'"b"'))
         with pytest.raises(DamageError, match="the checksum does not match"):
             shelf(folder)
+
+
+def test_attempts_that_came_to_nothing_are_known_after_a_restart(tmp_path: Path) -> None:
+    with DataFolder(tmp_path / "a", b"machine") as folder:
+        first = shelf(folder)
+        first.boot()
+        first.reserve(1, since=1)
+        first.reserve(2, since=1)
+        first.close(in_order=False)
+    with DataFolder(tmp_path / "a", b"machine") as folder:
+        again = shelf(folder)
+        again.boot()
+        assert (again.highest, again.since) == (2, 1)
+        again.reserve(3, since=1)
+        again.ended(3, 0, down=True)
+        again.close(in_order=False)
+    with DataFolder(tmp_path / "a", b"machine") as folder:
+        assert shelf(folder).since == 0, "3 was somebody"
+
+
+def test_where_a_log_is_damaged_nobody_knows_which_attempts_came_to_nothing(tmp_path: Path) -> None:
+    with DataFolder(tmp_path / "a", b"machine") as folder:
+        first = shelf(folder)
+        first.boot()
+        first.reserve(1, since=1)
+        first.forget()
+        assert first.since == 0
+        first.close(in_order=False)

@@ -5,7 +5,9 @@ Each returns what is wrong, nothing if all is well.
 
 from collections.abc import Callable
 
-from support.schedules_groups import Play
+from support.schedules_groups import Play, without
+from thence.core.groups import Piece
+from thence.replica.group_member import Member
 from thence.sim.groups import Air
 
 
@@ -20,11 +22,17 @@ def _forgets(play: Play, names: str) -> None:
         play.boot(name)
 
 
+def _member(play: Play, name: str) -> Member:
+    node = play.processes[name].node
+    assert node is not None
+    assert node.member is not None
+    return node.member
+
+
 def _named(play: Play, name: str) -> list[str]:
     """Of whom this one still has to speak."""
-    member = play.processes[name].node.member  # type: ignore[union-attr]
-    assert member is not None
-    return sorted(member.view.suspects | member.view.strangers | member.view.gone.keys())
+    view = _member(play, name).view
+    return sorted(view.suspects | view.strangers | view.gone.keys())
 
 
 def _ends_with_nobody_named(play: Play, name: str) -> str:
@@ -32,8 +40,7 @@ def _ends_with_nobody_named(play: Play, name: str) -> str:
         return why
     if named := _named(play, name):
         return f"spoken of for ever: {named}"
-    member = play.processes[name].node.member  # type: ignore[union-attr]
-    assert member is not None
+    member = _member(play, name)
     return "" if member.ledger.floor == member.ledger.stables() else "operations are kept for nobody"
 
 
@@ -102,6 +109,168 @@ def forgets_and_leaves() -> str:
     return _ends_with_nobody_named(play, "d")
 
 
+def the_forgetful_one_leaves() -> str:
+    """b loses power while c is cut off and evicted, comes back, brings what it remembers, and leaves. Then c
+    comes back with everything: nobody is left who had forgotten something."""
+    play = _play("bcd", "bcd")
+    play.cuts("cb", "cd")
+    play.evicts("d", "c")
+    play.evicts("c", "b")
+    play.evicts("c", "d")
+    play.passes(1)
+    for name in "bd":
+        play.send(name)
+    play.passes(1)
+    _forgets(play, "b")
+    play.passes(10)
+    play.leaves("b")
+    play.passes(3)
+    return play.not_out("b") or _ends_with_nobody_named(play, "d")
+
+
+def told_on_a_side_that_is_given_up() -> str:
+    """The same, but c has gone on with e and f, and d returns to them. It knows that b brought everything."""
+    play = _play("bcdef", "bcdef")
+    play.cuts(*[one + other for one in "bd" for other in "cef"])
+    for whom in "cef":
+        play.evicts("d", whom)
+    for whom in "bd":
+        play.evicts("c", whom)
+    play.passes(1)
+    for name in "bd":
+        play.send(name)
+    play.passes(1)
+    _forgets(play, "b")
+    play.passes(10)
+    play.leaves("b")
+    play.passes(3)
+    return play.not_out("b") or _ends_with_nobody_named(play, "c")
+
+
+def founds_again_before_it_has_told() -> str:
+    """a lets c in and says something to it, loses power and returns to b; while an orphan keeps it from
+    telling of c, the power goes again, and a founds the group again. It must still know of c."""
+    play = _play("abdc", "abd")
+    play.cuts("ab", "ad", "bc", "dc")
+    play.send("a")
+    play.join("c")
+    play.passes(3)
+    play.send("a")
+    play.passes(1)
+    play.send("c")
+    play.passes(1)
+    had = set(play.processes["c"].application.applied)
+    play.cuts("ac", "bd")  # d cannot flush a, so that its orphan waits
+    _forgets(play, "a")
+    play.cut -= {("a", "b"), ("b", "a")}
+    play.passes(8)
+    _forgets(play, "ab")
+    play.passes(1)
+    play.call("a", lambda node: node.leave(play.now))
+    play.refound("a")
+    play.passes(3)
+    play.cut = {link for link in play.cut if "c" in link}
+    play.passes(20)
+    why = _ends_with_nobody_named(play, "d")
+    lacks = [name for name in "abd" if not had <= play.processes[name].application.applied]
+    return why or (f"{lacks} lack what c had" if lacks else "")
+
+
+def only_a_leaver_has_it() -> str:
+    """a lets c in, of which b and e have not heard; c says that it leaves, which a writes down. Then a says
+    something, which only c gets, loses power, and returns to the others: c must return, too."""
+    play = _play("abec", "abe")
+    play.cuts("ab", "ae", "bc", "ec")
+    play.join("c")
+    play.passes(3)
+    play.leaves("c")
+    play.passes(1)
+    play.call("a", lambda node: node.checkpoint(play.now))
+    play.send("a")
+    play.passes(0.5)
+    last = max(play.processes["a"].application.applied)
+    play.cuts("ac")
+    _forgets(play, "a")
+    if last in play.processes["a"].application.applied:
+        return "a has not forgotten it"
+    play.cut = {link for link in play.cut if "c" in link}
+    play.passes(10)
+    why = _ends_with_nobody_named(play, "b")
+    return why or ("" if last in play.processes["b"].application.applied else "what only c had is lost")
+
+
+def two_found_again() -> str:
+    """The power goes everywhere, and two who remember the same found the group again, each alone."""
+    play = _play("abc", "abc")
+    for name in "ab":
+        play.send(name)
+    play.passes(3)
+    for name in "abc":
+        play.call(name, lambda node: node.checkpoint(play.now))
+    play.cuts("ab", "ac", "bc")
+    _forgets(play, "abc")
+    play.passes(1)
+    for name in "ab":
+        play.call(name, lambda node: node.leave(play.now))
+        play.refound(name)
+    play.passes(5)
+    return _ends_with_nobody_named(play, "a")
+
+
+def attempt_that_was_called_off() -> str:
+    """c, on its way back to a, b and d as c~2, is asked to let y in, whose rank is worse, and stays. Later
+    a, b and d return to c: they have known a c~2, which c knows never was."""
+    play = Play("abcdxyz", air=Air(jitter_us=0, links=True)).together("abcdx")
+    here, there = "abd", "cxyz"
+    play.cuts(*[one + other for one in here for other in there])
+    for whom in "cx":
+        play.evicts("a", whom)
+    for whom in here:
+        play.evicts("c", whom)
+    play.passes(2)
+    play.filter = without(Piece)
+    play.cut -= {("a", "c"), ("c", "a")}
+    for _ in range(500):
+        play.passes(0.02)
+        if "c~2" in _member(play, "a").view.view:
+            break
+    else:
+        return "nobody lets c~2 in"
+    play.cuts("ac")
+    play.filter = without()
+    play.join("y")
+    play.passes(13)
+    if play.me("c") != "c":
+        return "c has not given up its attempt"
+    play.join("z")
+    play.passes(2)
+    return _ends_with_nobody_named(play, "c")
+
+
+def attempt_before_a_restart() -> str:
+    """a lets c in, which is started again before it has its state, and joins through b; a loses power, and
+    returns. It looks for a c that came to nothing, as the next one knows."""
+    play = _play("abec", "abe")
+    play.cuts("ab", "ae", "bc", "ec")
+    play.filter = without(Piece)
+    play.join("c")
+    play.passes(0.5)
+    if "c" not in _member(play, "a").view.view:
+        return "nobody lets c in"
+    play.crash("c", power=False)
+    play.boot("c")
+    _forgets(play, "a")
+    play.heals()
+    play.join("c")
+    play.passes(20)
+    return _ends_with_nobody_named(play, "b")
+
+
 FORGETFUL: dict[str, Callable[[], str]] = {
-    schedule.__name__: schedule for schedule in (whom_it_let_in, all_forget, forgets_and_leaves)
-}
+    schedule.__name__: schedule
+    for schedule in (
+        whom_it_let_in, all_forget, forgets_and_leaves, the_forgetful_one_leaves,
+        told_on_a_side_that_is_given_up, founds_again_before_it_has_told, only_a_leaver_has_it,
+        two_found_again, attempt_that_was_called_off, attempt_before_a_restart,
+    )
+}  # fmt: skip

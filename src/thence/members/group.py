@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from thence.core.groups import FLUSH, JOIN, LEAVE, Place, Span, number_of, process_of
+from thence.core.groups import FLUSH, JOIN, LEAVE, Place, Running, Span, number_of, process_of
 from thence.members.spans import Spans
 
 Count = Callable[[str], int]
@@ -160,6 +160,20 @@ class GroupView:
         given up, or a member whose join is still to come. It is looked for, and that is all."""
         self.strangers.update([member for member in members if not self._is_settled(member)])
 
+    def never_were(self, running: Running) -> None:
+        """A process says which incarnation it runs, and which it tries to become: later ones of which it has
+        used the numbers are not to be looked for, since they came to nothing."""
+        if not self.strangers or not running.member:
+            return
+        low, high = number_of(running.member), running.highest
+        self.strangers = {
+            member
+            for member in self.strangers
+            if process_of(member) != running.process
+            or member == running.attempt
+            or not low < number_of(member) <= high
+        }
+
     def _is_settled(self, member: str) -> bool:
         return self.knows(member) or member in self.closed or member in self.past
 
@@ -170,6 +184,7 @@ class GroupView:
             for span in self.closing.pop(place):
                 self.closed.add(*span)
                 self._never_known(*span)
+            self.spent = Spans([span for span in self.spent if not self.closed.covers(*span)])
         self.strangers = {member for member in self.strangers if not self._is_settled(member)}
         found = [
             member
@@ -186,7 +201,6 @@ class GroupView:
         if found:
             self.flushed = {q: flushed for q, flushed in self.flushed.items() if q in self.view}
             self._fill({process_of(member) for member in found})
-            self.spent = Spans([span for span in self.spent if not self.past.covers(*span)])
         return found
 
     def _fill(self, processes: set[str]) -> None:

@@ -130,11 +130,9 @@ class GroupNode:
     def found(self, now: int) -> None:
         """Begin a group of one."""
         self._must_be_outside()
-        me = self._lives.next()
-        since = self._entry.since(number_of(me))
+        me, since = self._lives.next(fresh=True)
         state = founding(me, self.application.state(), self.address, since)
         self.member = self._lives.install(me, state, now)
-        self._entry.over()
 
     def refound(self, now: int) -> None:
         """Begin the group of the former incarnation anew: alone, with what that one had, and without all who
@@ -144,7 +142,7 @@ class GroupNode:
         old = self.former
         if old is None:
             raise UsageError(f"{self.name} was in no group that could be founded again")
-        me = self._lives.next()
+        me, _ = self._lives.next(fresh=False)
         state = refounding(me, old, self.address, self._leaving.wanted)
         self._begin_anew(me, state, old, now)
 
@@ -235,6 +233,11 @@ class GroupNode:
         missed = [number_of(name) for name in lost if process_of(name) == process]
         if not missed:
             raise UsageError(f"{process} was not evicted, or has come back since")
+        back = [name for name in sorted(member.view.side) if process_of(name) == process]
+        if back and member.me not in back:
+            raise UsageError(f"{process} has come back as {back[-1]}, and knows what it has lost: ask it")
+        if back and member.carrying.busy:
+            raise UsageError(f"{process} is bringing what it had: nothing is lost")
         member.bury((process, min(missed), max(missed)), now)
 
     def checkpoint(self, now: int) -> bool:
@@ -375,7 +378,9 @@ class GroupNode:
             self._entry.give_up(now)
             return
         old, orphans = self.member or self.former, list[Orphan]()
-        if old is not None:
+        if old is None:
+            state.since = attempt.since
+        else:
             returning(state, old, self._leaving.wanted, self.member is None)
             orphans = decided(state, old, self.application)
         self._begin_anew(attempt.joiner, state, old, now)
@@ -384,13 +389,13 @@ class GroupNode:
 
     def _begin_anew(self, me: str, state: GroupState, old: Member | None, now: int) -> None:
         """From here on this process is the incarnation `me`."""
-        self._entry.over()
+        self._entry.attempt = None
         self._notices.begin_anew()
         self.application.install(state.application)
         member = self.member = self._lives.install(me, state, now)
         self.former = None
         if old is not None:
-            self._lives.end(old, now, down=True)
+            self._lives.end(old, now, down=True, replaced=True)
         self._leaving.begin_anew(state.leaves)
         self.application.view_changed(tuple(sorted(member.view.view)))
         member.arrived(now)

@@ -1,6 +1,6 @@
 """The state that an incarnation begins with: a founder's, a returner's, and that of one who founds again."""
 
-from thence.core.groups import number_of, process_of
+from thence.core.groups import Span, number_of, process_of
 from thence.members.group import Final
 from thence.members.spans import Spans
 from thence.replica.group_member import Member
@@ -29,9 +29,9 @@ def returning(state: GroupState, old: Member, leaves: bool, forgetful: bool) -> 
     carrying = old.carrying
     state.since, state.owes = carrying.since, True
     state.vague = forgetful or (carrying.owes and carrying.vague)
-    view = old.view
-    # Also those whom that side went on without: it may have let in some whom nobody here has heard of.
-    state.strangers = (view.view | carrying.strangers | view.strangers | {*view.evicted()}) - {old.me}
+    state.ended = _ended(state, old)
+    state.spent = Spans([*state.spent, *old.view.spent]).all
+    state.strangers = _companions(old, forgetful)
     state.leaves = leaves or old.view.leaving > 0
 
 
@@ -49,4 +49,23 @@ def refounding(me: str, old: Member, address: str, leaves: bool) -> GroupState:
     state.orphans = list(old.operations.orphans)
     state.leaves = leaves
     state.since, state.owes, state.vague = old.carrying.since, True, True
+    state.strangers = _companions(old, forgetful=True)
     return state
+
+
+def _ended(state: GroupState, old: Member) -> tuple[Span, ...]:
+    """Who was past to `old`, or to the incarnations before it, and is spoken of here: it left a side that was
+    given up, or came back there, and the last of what it had is among the orphans."""
+    past, before = Spans(state.past), Spans([*old.view.past, *old.carrying.ended])
+    spoken = {*state.view, *state.suspects, *state.gone, *state.unknown, *(op.origin for op in state.orphans)}
+    found = sorted(name for name in spoken if name in before and name not in past)
+    return tuple((process_of(name), number_of(name), number_of(name)) for name in found)
+
+
+def _companions(old: Member, forgetful: bool) -> set[str]:
+    """Who was with `old`, or with the incarnations before it. Also those whom that side went on without: it
+    may have let in some whom nobody else has heard of. Also those who were about to leave, if they may have
+    what it has forgotten."""
+    view = old.view
+    found = view.view | old.carrying.strangers | view.strangers | {*view.evicted()}
+    return (found | view.departing.keys() if forgetful else found) - {old.me}

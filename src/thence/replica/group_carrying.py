@@ -1,9 +1,10 @@
 """What a returner still has to carry, and what everybody concludes from it: rules 23 to 26 of
 docs/protocols/membership.md."""
 
-from thence.core.groups import Place, Span, number_of, process_of
+from thence.core.groups import Place, Running, Span, number_of, process_of
 from thence.members.group import GroupView
 from thence.members.operations import Operation, Operations
+from thence.members.spans import Spans
 from thence.replica.group_ledger import Ledger
 from thence.replica.group_state import Carried, GroupState
 
@@ -13,7 +14,7 @@ nowhere."""
 
 
 class Carrying:
-    __slots__ = ("_ledger", "_operations", "_view", "owes", "since", "strangers", "vague")
+    __slots__ = ("_ledger", "_operations", "_view", "ended", "owes", "since", "strangers", "vague")
 
     def __init__(self, ledger: Ledger, view: GroupView, operations: Operations, state: GroupState) -> None:
         self._ledger = ledger
@@ -27,6 +28,20 @@ class Carrying:
         """The former incarnation may have sent more than it remembered."""
         self.strangers = set(state.strangers)
         """Who was with the former incarnation, and is not known to this one."""
+        self.ended = state.ended
+        """Who was past to the former incarnation, and is not to this one."""
+
+    @property
+    def _former(self) -> Span:
+        """The incarnations of which this one has, or had, everything that is left."""
+        me = self._ledger.me
+        return process_of(me), self.since, number_of(me) - 1
+
+    @property
+    def busy(self) -> bool:
+        """There is something that it has and has not brought yet, or has not said that this was all."""
+        told = self.vague and self._view.spent.covers(*self._former)
+        return bool(self._operations.orphans) or (self.owes and not told)
 
     def due(self) -> list[Carried]:
         """What can be carried now, as far as it is certain that it would never come otherwise: a message
@@ -34,44 +49,47 @@ class Carrying:
         found = [Carried(part) for part in _parts(self._operations.ready(self._may_go, self._ledger.count))]
         if not self.owes or self._operations.orphans:
             return found
-        me = self._ledger.me
-        former = (process_of(me), self.since, number_of(me) - 1)
+        former = self._former
         others = tuple(sorted([name for name in self.strangers if process_of(name) != former[0]]))
         last = found[-1].operations if found else []
-        if self.vague and not self._view.spent.covers(*former):
+        spent = self._view.spent  # also on the side that was given up, of which everything was carried
+        if not self.vague:
+            found[-1:] = [Carried(last, (former, *self.ended), others, spent.all)]
+        elif not spent.covers(*former):
             # Others may have what it has forgotten: whoever is unknown is to be looked for.
-            found[-1:] = [Carried(last, (), others, (former,))]
-        elif not self.vague:
-            found[-1:] = [Carried(last, (former,), others)]
-        elif self._is_certain:
-            found.append(Carried([], (former, *self._spent()), others))
+            found[-1:] = [Carried(last, (), others, (*spent.all, former, *self.ended))]
         return found
 
     def came(self, place: Place, carried: Carried) -> None:
         """A CARRY was delivered, and its operations have taken effect."""
         self._view.strange(carried.strangers)
-        own, process = place[0] == self._ledger.me, process_of(self._ledger.me)
         for span in carried.spent:
             self._view.spent.add(*span)
         if carried.closed:
             self._view.closing[place] = carried.closed
-        if own and process in [span[0] for span in carried.closed]:
+        if Spans(carried.closed).covers(*self._former) and (self.vague or place[0] == self._ledger.me):
             self.owes = False
 
-    @property
-    def _is_certain(self) -> bool:
-        """Can nobody have operations of the former incarnation that it has forgotten itself? What members
-        have of it is known once there is agreement on its last message. Others must have come back and have
-        brought everything, or everything that they remember."""
-        view, process = self._view, process_of(self._ledger.me)
-        missed = [name for name in view.suspects | view.strangers if process_of(name) != process]
-        return not view.open and all(name in view.spent for name in missed)
+    def closable(self) -> list[Span]:
+        """Incarnations of processes that have forgotten something, if nobody can have it any more. What
+        members have of them is known once there is agreement on their last messages. Others must have come
+        back and have brought everything, or everything that they remember."""
+        view, closing = self._view, self._closing()
+        if not len(view.spent) or view.open:
+            return []
+        missed = {process_of(name) for name in view.suspects | view.strangers if name not in view.spent}
+        return [span for span in view.spent if missed <= {span[0]} and not closing.covers(*span)]
 
-    def _spent(self) -> list[Span]:
-        """Of all others who have forgotten something the same can be said, and some of them may have left."""
-        view = self._view
-        found = sorted(name for name in view.suspects | view.strangers if name in view.spent)
-        return [(process_of(name), number_of(name), number_of(name)) for name in found]
+    def in_vain(self, running: Running) -> list[Span]:
+        """Attempts of this process to return that others have let in, and that came to nothing."""
+        view, closing, mine = self._view, self._closing(), number_of(self._ledger.me)
+        alike = [name for name in sorted(view.suspects) if process_of(name) == running.process]
+        later = [name for name in alike if number_of(name) > mine and name != running.attempt]
+        spans = [(running.process, number_of(name), number_of(name)) for name in later]
+        return [span for span in spans if not view.closed.covers(*span) and not closing.covers(*span)]
+
+    def _closing(self) -> Spans:
+        return Spans([span for spans in self._view.closing.values() for span in spans])
 
     def _may_go(self, origin: str) -> bool:
         view = self._view

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
-from thence.core.groups import Offer, Piece, Post, Rank, Running, number_of
+from thence.core.groups import Offer, Piece, Post, Rank, Running
 from thence.members.attempt import Attempt
 from thence.replica.group_links import Wires
 from thence.replica.group_settings import GroupSettings
@@ -20,7 +20,7 @@ About = Callable[[], tuple[Rank, Running]]
 
 class Entry:
     __slots__ = (
-        "_about", "_address", "_contacts", "_next", "_posts", "_settings", "_since", "_tries", "_wires",
+        "_about", "_address", "_contacts", "_next", "_posts", "_settings", "_tries", "_wires",
         "attempt", "seeds",
     )  # fmt: skip
 
@@ -28,13 +28,13 @@ class Entry:
         self,
         address: str,
         seeds: tuple[str, ...],
-        reserve: Callable[[], str],
+        reserve: Callable[[bool], tuple[str, int]],
         about: About,
         settings: GroupSettings,
         posts: list[Post],
         wires: Wires,
     ) -> None:
-        """`reserve` gives a name that no incarnation had before."""
+        """`reserve` gives a name that no incarnation had before, see `Lives.next`."""
         self.seeds = seeds
         self.attempt: Attempt | None = None
         self._address = address
@@ -45,23 +45,12 @@ class Entry:
         self._wires = wires
         self._contacts: deque[str] = deque(seeds)
         self._tries = 0
-        self._since = 0
-        """From this number on no attempt has succeeded; 0: there was none since the process was started."""
 
     def meet(self, process: str) -> None:
         """One more through whom one may join."""
         if process not in self.seeds:
             self.seeds += (process,)
             self._contacts.append(process)
-
-    def since(self, number: int) -> int:
-        """The first of the numbers that came to nothing before this one; itself if there were none."""
-        return self._since or number
-
-    def over(self) -> None:
-        """The process is a member, by this attempt or otherwise."""
-        self.attempt = None
-        self._since = 0
 
     def towards(self, process: str, now: int) -> None:
         """Return, through this process if possible."""
@@ -74,13 +63,11 @@ class Entry:
     def begin(self, outside: bool, fresh: bool, now: int) -> None:
         """A new attempt, through the next contact. `outside`: nothing runs meanwhile; `fresh`: nor did
         anything before that has to be carried on."""
-        joiner = self._next()
+        joiner, since = self._next(fresh)
         contact = self._contacts[0]
         self._contacts.rotate(-1)
         until = now + self._settings.join_timeout_us
-        if fresh:
-            self._since = self.since(number_of(joiner))
-        self.attempt = Attempt(joiner, contact, now, until, self._since if fresh else 0, outside)
+        self.attempt = Attempt(joiner, contact, now, until, since, outside)
         self.ask(now)
 
     def give_up(self, now: int) -> None:

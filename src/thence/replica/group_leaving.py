@@ -32,8 +32,8 @@ class Leaving:
         """Is it the moment to say LEAVE?"""
         if not self.wanted or member.view.leaving:
             return False
-        if member.operations.orphans or (member.carrying.owes and not member.carrying.vague):
-            return False  # they would be lost, or looked for
+        if member.carrying.busy:
+            return False  # what it has would be lost, or looked for
         if is_alone(member):
             # Nobody else has what this one has, and others may come back without it: wait for one of them.
             self.until = min(self.until, now + self._timeout_us)

@@ -59,11 +59,13 @@ class Lives:
     def highest(self) -> int:
         return self._shelf.highest
 
-    def next(self) -> str:
-        """An incarnation that never was before."""
+    def next(self, fresh: bool) -> tuple[str, int]:
+        """An incarnation that never was before. `fresh`: of a process that was nobody so far, or has left;
+        then also the first of the numbers that came to nothing since, itself if there were none."""
         number = max(self._shelf.highest, self._floor) + 1
-        self._shelf.reserve(number)
-        return incarnation(self._process, number)
+        since = (self._shelf.since or number) if fresh else 0
+        self._shelf.reserve(number, since)
+        return incarnation(self._process, number), since
 
     def install(self, me: str, state: GroupState, now: int) -> Member:
         """Begin a life; durable when it returns."""
@@ -90,7 +92,7 @@ class Lives:
         state.leaves, state.goes_on = leaves, True
         carrying = member.carrying
         state.since, state.owes, state.vague = carrying.since, carrying.owes, carrying.vague
-        state.strangers = carrying.strangers
+        state.strangers, state.ended = carrying.strangers, carrying.ended
         self.log.sync(now)
         self._write_down(self.log, state, now)
         oldest = next(self.log.missing(member.ledger.floor), None)  # operations that may have to be carried
@@ -120,11 +122,13 @@ class Lives:
             found = member, state
         return found
 
-    def end(self, member: Member, now: int, down: bool) -> None:
-        """A life is over. `down`: as after a crash, for all that others can tell."""
+    def end(self, member: Member, now: int, down: bool, replaced: bool = False) -> None:
+        """A life is over. `down`: as after a crash, for all that others can tell. `replaced`: by another."""
         if down:
             self._diaries(member.me).row(CRASH, None, None, now)
-        self._shelf.drop(number_of(member.me))
+        number = number_of(member.me)
+        in_vain = not replaced and number < self._shelf.highest  # it had tried to return
+        self._shelf.ended(number, number + 1 if in_vain else 0, down)
 
     def _begin(self, me: str, log: OpLog, state: GroupState, unstable: list[Message], now: int) -> Member:
         diary = self._diaries(me)

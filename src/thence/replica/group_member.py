@@ -53,6 +53,7 @@ from thence.replica.group_state import (
     Carried,
     GroupState,
     carry_payload,
+    check_payload,
     encode_state,
     flush_payload,
     join_payload,
@@ -70,6 +71,9 @@ LEAVERS_MAX = 64
 SWEEP_EVERY = 64
 """Messages after which to look for what has become stable, if nothing else is a reason before: looking costs
 about as much as delivering one."""
+
+APPLICATIONS = bytes((OPERATION,))
+"""What an operation begins with."""
 
 MUCH = 1 << 30
 """The last look did not find everything: look again at once."""
@@ -274,7 +278,9 @@ class Member:
         self.flush(now)
 
     def ghosts(self, running: Running, now: int) -> None:
-        """Rule 16: incarnations that their own process does not run, nor try to become, are dead."""
+        """Rule 16: incarnations that their own process does not run, nor try to become, are dead, or never
+        were."""
+        self.view.never_were(running)
         process, known = running.process, (self.me, running.member, running.attempt)
         alike = [name for name in self.view.view if name.startswith(process) and name not in known]
         dead = [
@@ -296,6 +302,17 @@ class Member:
         """Rules 23 and 25: send again what the group never had, and say when that was all."""
         for carried in [] if self.view.leaving else self.carrying.due():
             self.broadcast(CARRY, carry_payload(carried), now)
+
+    def _close(self, running: Running, now: int) -> None:
+        """Rule 25. Of several who could say that those are closed who have forgotten something, one does."""
+        view = self.view
+        if view.leaving or not view.suspects:
+            return
+        spans = self.carrying.in_vain(running)
+        if (spent := self.carrying.closable()) and min(view.side) == self.me:
+            spans += spent
+        if spans:
+            self.broadcast(CARRY, carry_payload(Carried([], tuple(spans))), now)
 
     def bury(self, span: Span, now: int) -> None:
         self.broadcast(CARRY, carry_payload(Carried([], (span,))), now)
@@ -332,6 +349,8 @@ class Member:
         if origin in ledger.quiet or ledger.names[origin] in self.view.gone:
             raise InvariantError(f"{ledger.place(message.dot)} comes after its last message was agreed on")
         ledger.orderer.check(message)
+        if message.payload[:1] != APPLICATIONS:
+            check_payload(message.payload)
         self.inbox.extend(ledger.orderer.receive(message, 0, now))  # type: ignore[arg-type]  # messages all
 
     def receipt(self, packet: Receipt, now: int) -> None:
@@ -474,6 +493,8 @@ class Member:
     def tick(self, running: Running, now: int) -> None:
         """Rules 4 and 16: tell what was delivered; notice who is silent."""
         self.sweep(now, 1)
+        self.view.never_were(running)
+        self._close(running, now)
         if now < self._watch.at:
             if now >= self._watch.hasty_at:
                 self._watch.tell_hasty(running, self.drained, now)

@@ -4,7 +4,7 @@ Rules 20, 21 and 26 of docs/protocols/membership.md. Two sides may each think th
 hears of it by a notice, which names the members of the other; whoever is on the worse side returns.
 """
 
-from thence.core.groups import ALL, NOBODY_YET, Notice, Rank, Receipt
+from thence.core.groups import ALL, NOBODY_YET, Notice, Rank, Receipt, process_of
 from thence.members.sides import Course, course
 from thence.replica.group_member import Member
 from thence.replica.group_settings import GroupSettings
@@ -47,10 +47,14 @@ class Notices:
         return (strange or diverged) and (not view.leaving or member.deserted(now))
 
     def _is_astray(self, member: Member, receipt: Receipt, now: int) -> bool:
-        """Rule 26: one who has heard a stranger, and has been unknown for so long that no JOIN of it can be
-        on its way any more, was let in on the side of that stranger."""
+        """Rule 26: one who has been unknown for so long that no JOIN of it can be on its way any more. It has
+        heard a stranger, and was let in on the side of that one; or this side went on without its process,
+        and it is on another, perhaps one that it has founded again."""
         view, source = member.view, receipt.source
-        if view.knows(source) or not any(receipt.counts.get(name, 0) for name in view.strangers):
+        if view.knows(source) or not (
+            any(receipt.counts.get(name, 0) for name in view.strangers)
+            or any(process_of(name) == process_of(source) for name in view.evicted())
+        ):
             self._unknown.pop(source, None)
             return False
         return now - self._unknown.setdefault(source, now) >= 2 * self._settings.unheard_us

@@ -75,11 +75,16 @@ class Shelf(Protocol):
         """The highest number that was ever reserved."""
         ...
 
+    @property
+    def since(self) -> int:
+        """From this number on no attempt to join has succeeded; 0: there was none, or it is not known."""
+        ...
+
     def kept(self) -> list[int]:
         """Numbers of the incarnations that have a log, ascending."""
         ...
 
-    def reserve(self, number: int) -> None:
+    def reserve(self, number: int, since: int = 0) -> None:
         """This number will not be used again, whatever happens. Durable when it returns."""
         ...
 
@@ -88,5 +93,10 @@ class Shelf(Protocol):
         ...
 
     def drop(self, number: int) -> None:
-        """The log of this incarnation is not needed any more."""
+        """The log of an attempt that came to nothing, or of an incarnation that was replaced."""
+        ...
+
+    def ended(self, number: int, since: int, down: bool) -> None:
+        """An incarnation that was a member is none any more, nor is its log needed. `since`: what `since` is
+        from now on. `down`: it has not left in good order."""
         ...

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from thence.core.errors import PeerError
 from thence.core.group_words import Parser, Writer
-from thence.core.groups import Named, Place, Span
+from thence.core.groups import CARRY, FLUSH, JOIN, LEAVE, OPERATION, Named, Place, Span
 from thence.members.group import Final
 from thence.members.operations import Operation
 
@@ -62,6 +62,8 @@ class GroupState:
     """Of the member itself: its former incarnation may have sent more than it remembered."""
     strangers: set[str] = field(default_factory=set)
     """Of the member itself: who was with its former incarnation, and is not known in this state."""
+    ended: tuple[Span, ...] = ()
+    """Of the member itself: who was past to its former incarnation and is not in this state."""
     goes_on: bool = False
     """Of the member itself: it did not begin with this state, but wrote it down on its way."""
 
@@ -113,12 +115,14 @@ def encode_state(state: GroupState) -> bytes:
     writer.places(sorted(state.carried))
     put_operations(writer, state.orphans)
     writer.number(
-        state.leaves | state.goes_on << 1 | state.owes << 2 | state.vague << 3 | bool(state.spent) << 4
-    )
+        state.leaves | state.goes_on << 1 | state.owes << 2 | state.vague << 3
+        | bool(state.spent) << 4 | bool(state.ended) << 5
+    )  # fmt: skip
     writer.number(state.since)
     writer.names(sorted(state.strangers))
-    if state.spent:
-        writer.spans(state.spent)
+    for spans in (state.spent, state.ended):
+        if spans:
+            writer.spans(spans)
     return writer.bytes()
 
 
@@ -152,8 +156,8 @@ def decode_state(data: bytes) -> GroupState:
     state.owes, state.vague = bool(flags & 4), bool(flags & 8)
     state.since = parser.number()
     state.strangers = set(parser.names())
-    if flags & 16:
-        state.spent = parser.spans()
+    state.spent = parser.spans() if flags & 16 else ()
+    state.ended = parser.spans() if flags & 32 else ()
     parser.end()
     return state
 
@@ -229,6 +233,19 @@ def payload_carry(data: bytes) -> Carried:
         carried = carried._replace(spent=parser.spans())
     parser.end()
     return carried
+
+
+def check_payload(data: bytes) -> None:
+    """`PeerError` if nobody could make sense of it when its turn comes."""
+    kind = data[0] if data else None
+    if kind == JOIN:
+        payload_join(data)
+    elif kind == FLUSH:
+        payload_flush(data)
+    elif kind == CARRY:
+        payload_carry(data)
+    elif kind not in (OPERATION, LEAVE):
+        raise PeerError(f"a message of kind {kind}")
 
 
 def watched_note(upto: int, names: list[str]) -> bytes:

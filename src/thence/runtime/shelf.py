@@ -43,6 +43,8 @@ class Written(msgspec.Struct):
     cluster: str
     version: int = VERSION
     highest: int = 0
+    since: int = 0
+    """From this number on no attempt to join has succeeded."""
     boots: int = 0
     machine: str = ""
     policy: str = ""
@@ -116,6 +118,7 @@ class DiskShelf:
     def forget(self) -> None:
         """From here on the newest log counts as one that may lack its end, across starts."""
         self.forgetful = True
+        self._written.since = 0  # one of them may have been a member whose log is damaged
         self._written.closed = False
         self._written.machine = self._written.policy = ""
         self._write()
@@ -191,8 +194,13 @@ class DiskShelf:
             raise failed(error, str(self._folder.path / OPLOG)) from error
         return sorted([int(name) for name in names if name.isascii() and name.isdigit()])
 
-    def reserve(self, number: int) -> None:
+    @property
+    def since(self) -> int:
+        return self._written.since
+
+    def reserve(self, number: int, since: int = 0) -> None:
         self._written.highest = max(number, self._written.highest)
+        self._written.since = since
         self._write()
 
     def open(self, number: int, now: int) -> OpLog:
@@ -223,6 +231,16 @@ class DiskShelf:
         with suppress(OSError):  # it is passed over at the next start, and goes then
             path.rename(aside)
             shutil.rmtree(aside)
+
+    def ended(self, number: int, since: int, down: bool) -> None:
+        """Of one that has left in order `left` is about to be written down; should that come to nothing, to
+        take it for an attempt that failed does no harm, since its leave was its last."""
+        if self._written.since != since:
+            self._written.since = since
+            self._behind = True
+            if down:
+                self._write()
+        self.drop(number)
 
     def _sweep(self) -> None:
         """What a crash in the middle of dropping left behind."""

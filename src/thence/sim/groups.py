@@ -20,6 +20,7 @@ from thence.core.groups import GroupPacket, Place, process_of
 from thence.core.machine import NEVER, Wake
 from thence.oplog.policy import Policy
 from thence.replica.group import GroupNode
+from thence.replica.group_member import Member
 from thence.replica.group_settings import GroupSettings
 from thence.sim.attic import MemoryAttic
 from thence.sim.groups_disks import GroupTroubles, sync
@@ -105,6 +106,8 @@ class GroupWorld:
         self._diaries: dict[str, list[SimDiary]] = {name: [] for name in names}
         self.operations: dict[Place, frozenset[Place]] = {}
         """Every operation that was ever sent, and what had taken effect where it was sent."""
+        self._disorder: set[str] = set()
+        """Who has left in disorder at some time."""
         self.problem = ""
         """What stopped the world."""
         self.filter: Filter = lambda sender, receiver, packet: packet  # noqa: ARG005
@@ -287,6 +290,8 @@ class GroupWorld:
                 sync(process.shelf, node, effect, self.now)
         if node.member is not None:
             process.shelf.forgetful = False  # somebody else now, who has forgotten nothing
+        if node.unclean:
+            self._disorder.add(name)
         process.joins = node.status == "joining"
         for diary in self._diaries[name]:
             diary.keep()
@@ -420,7 +425,19 @@ class GroupWorld:
             inside = {name for name in self.up() if self.processes[name].node.status == "member"}  # type: ignore[union-attr]
             if alive != inside:
                 return f"members {sorted(alive)}, but {sorted(inside)} run"
+            if named := self._named(first.member, inside):
+                return f"{named} have come back, and are still spoken of"
         return ""
+
+    def _named(self, member: Member, inside: set[str]) -> list[str]:
+        """Of whom a member has to speak although their processes have come back with all that they had. Where
+        some have forgotten or declined something, others who are away might have it."""
+        vague = self._sync != "always" or any(one.application.declined for one in self.processes.values())
+        whole = {name for name in inside - self._disorder if not self.processes[name].lost_disk}
+        if vague and whole < set(self.names):
+            return []
+        view = member.view
+        return [name for name in sorted(view.suspects | view.strangers) if process_of(name) in whole]
 
     def lost_operations(self) -> set[Place]:
         """Operations that some process, still running with the disk that it always had, had once applied,

@@ -33,7 +33,7 @@ class SimShelf:
         # Always: a member never tells what it could forget, so that it comes back as the same one.
         self._settings = LogSettings(sync=sync, segment_bytes=segment_bytes)
         self._disks: dict[int, Disk] = {}
-        self._highest = 0
+        self._highest = self._since = 0
         self._room: int | None = None
         self.forgetful = False
         """The newest log may lack its end."""
@@ -42,13 +42,17 @@ class SimShelf:
     def highest(self) -> int:
         return self._highest
 
+    @property
+    def since(self) -> int:
+        return self._since
+
     def kept(self) -> list[int]:
         return sorted(self._disks)
 
-    def reserve(self, number: int) -> None:
+    def reserve(self, number: int, since: int = 0) -> None:
         if self._room == 0:
             raise DiskError("no space left", file="numbers", full=True)
-        self._highest = number
+        self._highest, self._since = number, since
 
     def open(self, number: int, now: int) -> OpLog:
         disk = self._disks.setdefault(number, Disk(Random(self._random.random()), self._room))
@@ -58,6 +62,10 @@ class SimShelf:
 
     def drop(self, number: int) -> None:
         self._disks.pop(number, None)
+
+    def ended(self, number: int, since: int, down: bool) -> None:  # noqa: ARG002
+        self._since = since
+        self.drop(number)
 
     def sync(self, number: int, file: str) -> None:
         self._disks[number].sync(file)
