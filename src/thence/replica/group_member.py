@@ -306,7 +306,7 @@ class Member:
     def _close(self, running: Running, now: int) -> None:
         """Rule 25. Of several who could say that those are closed who have forgotten something, one does."""
         view = self.view
-        if view.leaving or not view.suspects:
+        if view.leaving or not (view.suspects or view.strangers):
             return
         spans = self.carrying.in_vain(running)
         if (spent := self.carrying.closable()) and min(view.side) == self.me:
