@@ -3,8 +3,8 @@
 Input, commit, trace, packets: docs/protocols/live.md says why. Nothing about the protocol is decided here,
 and no link or file is touched but through what was handed in.
 
-Invariants. Nothing leaves (packets, answers, events) before it is committed; under `always` not before it is
-synced (`consequences.py`). If a commit or the trace fails, packets that were about to
+Invariants. Nothing leaves (packets, answers, events) before it is committed, and synced where
+the log insists on that (`consequences.py`). If a commit or the trace fails, packets that were about to
 leave are dropped, the replica goes back to what its log says and every link is made to begin anew, so that
 nobody has seen what was forgotten; the driver is in `trouble` until a write succeeds. Calls whose messages
 are in the log are answered when the promises are kept, all others are refused. If a sync fails there is no

@@ -3,7 +3,7 @@
 The counterpart of `driver` for `replica.group.GroupNode`: input, what the application takes, commit, trace,
 packets (docs/protocols/live.md). Nothing about membership is decided here.
 
-Invariants. Nothing leaves before it is committed, under `always` not before it is synced. A step that could
+Invariants. Nothing leaves before it is committed, and synced where the log insists on that. A step that could
 not be committed never happened: its packets and rows are dropped, links begin anew, and the process is built
 again from its disk as after a crash, as soon as that takes writes; until then the driver is in `trouble`. If
 a sync fails, or something that cannot happen does, the node must end: `broken`.
