@@ -1,6 +1,6 @@
 """The view of a changing group: what each message does to it."""
 
-from thence.core.groups import CARRY, FLUSH, JOIN, LEAVE, Running
+from thence.core.groups import CARRY, FLUSH, JOIN, LEAVE
 from thence.members.group import Changes, Final, GroupView
 
 
@@ -139,14 +139,3 @@ def test_attempts_that_are_closed_are_past_with_those_around_them() -> None:
     group.closed.add("c", 5, 5)
     assert group.forget(lambda _: 7) == ["c~5"]
     assert list(group.past) == [("c", 1, 5)]
-
-
-def test_who_never_was_is_not_looked_for() -> None:
-    group = view("a", "c")
-    group.strange(["c~2", "c~3", "c~4", "d~2", "e"])
-    group.never_were(Running("c", "c", "c~3", 3))
-    assert group.strangers == {"c~3", "c~4", "d~2", "e"}, "c~3 is being tried, and c~4 was not heard of yet"
-    group.never_were(Running("d", "d~5", "", 6))
-    assert "d~2" in group.strangers, "it was somebody before d~5 was"
-    group.never_were(Running("e", "", "", 6))
-    assert "e" in group.strangers, "its process is nobody at present"

@@ -355,8 +355,7 @@ DISKS = [
     of("d15: two groups that were founded again do not notice each other", "two_found_again",
        (NOTICES, "or any(process_of(name) == process_of(source) for name in view.evicted())", "")),
     of("d16: who never was is looked for", "attempt_that_was_called_off",
-       (MEMBER, "        self.view.never_were(running)\n        process,", "        process,"),
-       (MEMBER, "        self.view.never_were(running)\n        self._close", "        self._close")),
+       (CARRYING, "if in_vain and name not in view.closed:", "if False:")),
     of("d17: attempts are forgotten by a restart", "attempt_before_a_restart",
        (LIVES, "since = (self._shelf.since or number) if fresh else 0", "since = number if fresh else 0")),
 ]  # fmt: skip

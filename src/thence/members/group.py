@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from thence.core.groups import FLUSH, JOIN, LEAVE, Place, Running, Span, number_of, process_of
+from thence.core.groups import FLUSH, JOIN, LEAVE, Place, Span, number_of, process_of
 from thence.members.spans import Spans
 
 Count = Callable[[str], int]
@@ -159,20 +159,6 @@ class GroupView:
         """These were with somebody who has returned. Whoever was never heard of here is on a side that was
         given up, or a member whose join is still to come. It is looked for, and that is all."""
         self.strangers.update([member for member in members if not self._is_settled(member)])
-
-    def never_were(self, running: Running) -> None:
-        """A process says which incarnation it runs, and which it tries to become: later ones of which it has
-        used the numbers are not to be looked for, since they came to nothing."""
-        if not self.strangers or not running.member:
-            return
-        low, high = number_of(running.member), running.highest
-        self.strangers = {
-            member
-            for member in self.strangers
-            if process_of(member) != running.process
-            or member == running.attempt
-            or not low < number_of(member) <= high
-        }
 
     def _is_settled(self, member: str) -> bool:
         return self.knows(member) or member in self.closed or member in self.past

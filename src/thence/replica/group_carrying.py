@@ -1,7 +1,7 @@
 """What a returner still has to carry, and what everybody concludes from it: rules 23 to 26 of
 docs/protocols/membership.md."""
 
-from thence.core.groups import Place, Running, Span, number_of, process_of
+from thence.core.groups import Place, Running, Span, incarnation, number_of, process_of
 from thence.members.group import GroupView
 from thence.members.operations import Operation, Operations
 from thence.members.spans import Spans
@@ -54,10 +54,10 @@ class Carrying:
         last = found[-1].operations if found else []
         spent = self._view.spent  # also on the side that was given up, of which everything was carried
         if not self.vague:
-            found[-1:] = [Carried(last, (former, *self.ended), others, spent.all)]
+            found[-1:] = [Carried(last, (former,), others, spent.all)]
         elif not spent.covers(*former):
             # Others may have what it has forgotten: whoever is unknown is to be looked for.
-            found[-1:] = [Carried(last, (), others, (*spent.all, former, *self.ended))]
+            found[-1:] = [Carried(last, (), others, (*spent.all, former))]
         return found
 
     def came(self, place: Place, carried: Carried) -> None:
@@ -80,13 +80,23 @@ class Carrying:
         missed = {process_of(name) for name in view.suspects | view.strangers if name not in view.spent}
         return [span for span in view.spent if missed <= {span[0]} and not closing.covers(*span)]
 
-    def in_vain(self, running: Running) -> list[Span]:
-        """Attempts of this process to return that others have let in, and that came to nothing."""
-        view, closing, mine = self._view, self._closing(), number_of(self._ledger.me)
-        alike = [name for name in sorted(view.suspects) if process_of(name) == running.process]
-        later = [name for name in alike if number_of(name) > mine and name != running.attempt]
-        spans = [(running.process, number_of(name), number_of(name)) for name in later]
-        return [span for span in spans if not view.closed.covers(*span) and not closing.covers(*span)]
+    def settled(self, running: Running) -> list[Span]:
+        """Of those who are not members: attempts of this process to return that others have let in, and that
+        came to nothing; and those who were past to the former incarnation, once everything was carried. Who
+        is a member here, and was taken for lost there, may be well."""
+        view, mine = self._view, number_of(self._ledger.me)
+        self.ended = tuple([span for span in self.ended if not view.closed.covers(*span)])
+        members = view.view | view.departing.keys()
+        found = [span for span in self.ended if incarnation(*span[:2]) not in members]
+        if self.busy or self.vague:
+            found.clear()
+        for name in sorted(view.suspects | view.strangers):
+            process, number = process_of(name), number_of(name)
+            in_vain = process == running.process and number > mine and name != running.attempt
+            if in_vain and name not in view.closed:
+                found.append((process, number, number))
+        closing = self._closing() if found else Spans()
+        return [span for span in found if not closing.covers(*span)]
 
     def _closing(self) -> Spans:
         return Spans([span for spans in self._view.closing.values() for span in spans])

@@ -278,9 +278,7 @@ class Member:
         self.flush(now)
 
     def ghosts(self, running: Running, now: int) -> None:
-        """Rule 16: incarnations that their own process does not run, nor try to become, are dead, or never
-        were."""
-        self.view.never_were(running)
+        """Rule 16: incarnations that their own process does not run, nor try to become, are dead."""
         process, known = running.process, (self.me, running.member, running.attempt)
         alike = [name for name in self.view.view if name.startswith(process) and name not in known]
         dead = [
@@ -306,9 +304,9 @@ class Member:
     def _close(self, running: Running, now: int) -> None:
         """Rule 25. Of several who could say that those are closed who have forgotten something, one does."""
         view = self.view
-        if view.leaving or not (view.suspects or view.strangers):
+        if view.leaving or not (view.suspects or view.strangers or self.carrying.ended):
             return
-        spans = self.carrying.in_vain(running)
+        spans = self.carrying.settled(running)
         if (spent := self.carrying.closable()) and min(view.side) == self.me:
             spans += spent
         if spans:
@@ -493,7 +491,6 @@ class Member:
     def tick(self, running: Running, now: int) -> None:
         """Rules 4 and 16: tell what was delivered; notice who is silent."""
         self.sweep(now, 1)
-        self.view.never_were(running)
         self._close(running, now)
         if now < self._watch.at:
             if now >= self._watch.hasty_at:

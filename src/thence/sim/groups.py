@@ -106,8 +106,8 @@ class GroupWorld:
         self._diaries: dict[str, list[SimDiary]] = {name: [] for name in names}
         self.operations: dict[Place, frozenset[Place]] = {}
         """Every operation that was ever sent, and what had taken effect where it was sent."""
-        self._disorder: set[str] = set()
-        """Who has left in disorder at some time."""
+        self._left: set[str] = set()
+        """Who has left at some time."""
         self.problem = ""
         """What stopped the world."""
         self.filter: Filter = lambda sender, receiver, packet: packet  # noqa: ARG005
@@ -290,8 +290,8 @@ class GroupWorld:
                 sync(process.shelf, node, effect, self.now)
         if node.member is not None:
             process.shelf.forgetful = False  # somebody else now, who has forgotten nothing
-        if node.unclean:
-            self._disorder.add(name)
+        if node.status == "outside" and self._diaries[name]:
+            self._left.add(name)
         process.joins = node.status == "joining"
         for diary in self._diaries[name]:
             diary.keep()
@@ -430,10 +430,11 @@ class GroupWorld:
         return ""
 
     def _named(self, member: Member, inside: set[str]) -> list[str]:
-        """Of whom a member has to speak although their processes have come back with all that they had. Where
-        some have forgotten or declined something, others who are away might have it."""
+        """Of whom a member has to speak although their processes have come back with all that they had. Those
+        to whom somebody left what it had may be dead; and where some have forgotten or declined something,
+        others who are away might have it."""
         vague = self._sync != "always" or any(one.application.declined for one in self.processes.values())
-        whole = {name for name in inside - self._disorder if not self.processes[name].lost_disk}
+        whole = {name for name in inside - self._left if not self.processes[name].lost_disk}
         if vague and whole < set(self.names):
             return []
         view = member.view
