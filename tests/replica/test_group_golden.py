@@ -129,7 +129,7 @@ def test_packets_and_messages_of_any_version_are_understood() -> None:
 def test_what_came_to_messages_later_is_read_as_it_was_written() -> None:
     carried = CARRIED._replace(spent=(("w", 1, 3), ("x", 2, 2)))
     assert payload_carry(b"\x04" + carry_payload(carried)) == carried
-    state = replace(STATE, spent=(("w", 1, 3),))
+    state = replace(STATE, spent=(("w", 1, 3),), ended=(("v", 2, 2),), abandoned={"u"})
     assert decode_state(encode_state(state)) == state
 
 

@@ -186,7 +186,7 @@ def test_attempts_that_came_to_nothing_are_known_after_a_restart(tmp_path: Path)
         again.boot()
         assert (again.highest, again.since) == (2, 1)
         again.reserve(3, since=1)
-        again.ended(3, 0, down=True)
+        again.ended(3, 0)
         again.close(in_order=False)
     with DataFolder(tmp_path / "a", b"machine") as folder:
         assert shelf(folder).since == 0, "3 was somebody"

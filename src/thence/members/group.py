@@ -13,7 +13,8 @@ named. `addresses`: where the processes of all these are reached, as far as they
 known here; `closing`: who will be closed once everybody has the message that says so. `past`: those of them,
 and of those who have left, that are not spoken of one by one any more. `spent`: those of whom everything was
 brought that their process remembers, which may not be all. `strangers`: who was with somebody who
-has returned, and was never heard of here.
+has returned, and was never heard of here. `abandoned`: those who are missed and whose process came back
+without anything that they had.
 
 Invariants. A suspect is gone only when every member that is neither suspected nor leaving has flushed *all*
 open suspects, not only this one: a flush says what its sender had accepted before, and two suspects may have
@@ -66,6 +67,7 @@ class GroupView:
     past: Spans = field(default_factory=Spans)
     spent: Spans = field(default_factory=Spans)
     strangers: set[str] = field(default_factory=set)
+    abandoned: set[str] = field(default_factory=set)
     leaving: int = 0
     """The counter of the own leave, if it was sent."""
 
@@ -105,9 +107,14 @@ class GroupView:
         return [member for member, final in self.gone.items() if final.evicted]
 
     def missed(self) -> list[str]:
-        """Whoever the group went on without, and may yet come back: nobody has heard of its process since."""
-        lost = sorted(self.suspects | self.strangers)
-        return [m for m in lost if not self.knows_later(f"{process_of(m)}~{number_of(m) + 1}")]
+        """Whoever the group went on without, and may yet come back: nobody has heard of its process since.
+        Attempts of it that came to nothing do not count, so those who are past tell nothing."""
+        known = self.view | self.gone.keys() | self.suspects | self.departing.keys()
+        newest: dict[str, int] = {}
+        for name in known:
+            newest[process_of(name)] = max(number_of(name), newest.get(process_of(name), 0))
+        lost = sorted((self.suspects | self.strangers) - self.abandoned)
+        return [m for m in lost if newest.get(process_of(m), 0) <= number_of(m)]
 
     def owed(self) -> list[str]:
         """Suspects that this member has not flushed: it must say so before anything else happens."""
@@ -155,6 +162,11 @@ class GroupView:
         self._complete(count, changes)
         return changes
 
+    def abandon(self, process: str, below: int) -> None:
+        """A process has come back without anything that its incarnations below this number had."""
+        lost = [name for name in self.suspects | self.strangers | self.view if process_of(name) == process]
+        self.abandoned.update([name for name in lost if number_of(name) < below])
+
     def strange(self, members: Iterable[str]) -> None:
         """These were with somebody who has returned. Whoever was never heard of here is on a side that was
         given up, or a member whose join is still to come. It is looked for, and that is all."""
@@ -177,6 +189,7 @@ class GroupView:
             for member, final in self.gone.items()
             if member in self.closed and stable(member) >= final.last
         ]
+        self.abandoned = {member for member in self.abandoned if member not in self.closed}
         for member in found:
             del self.gone[member]
             self.suspects.discard(member)

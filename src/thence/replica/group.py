@@ -238,7 +238,7 @@ class GroupNode:
             raise UsageError(f"{process} has come back as {back[-1]}, and knows what it has lost: ask it")
         if back and member.carrying.busy:
             raise UsageError(f"{process} is bringing what it had: nothing is lost")
-        member.bury((process, min(missed), max(missed)), now)
+        member.bury(tuple([(process, number, number) for number in sorted(missed)]), now)
 
     def checkpoint(self, now: int) -> bool:
         """Between two steps: shorten the way back after a restart. Returns whether it was a good moment."""

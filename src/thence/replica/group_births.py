@@ -49,6 +49,7 @@ def refounding(me: str, old: Member, address: str, leaves: bool) -> GroupState:
     state.orphans = list(old.operations.orphans)
     state.leaves = leaves
     state.since, state.owes, state.vague = old.carrying.since, True, True
+    state.ended = old.carrying.ended
     state.strangers = _companions(old, forgetful=True)
     return state
 
@@ -68,4 +69,6 @@ def _companions(old: Member, forgetful: bool) -> set[str]:
     what it has forgotten."""
     view = old.view
     found = view.view | old.carrying.strangers | view.strangers | {*view.evicted()}
-    return (found | view.departing.keys() if forgetful else found) - {old.me}
+    if forgetful:
+        found = found | view.departing.keys()
+    return {name for name in found if name not in view.past} - {old.me}

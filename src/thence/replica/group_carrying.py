@@ -74,29 +74,37 @@ class Carrying:
         """Incarnations of processes that have forgotten something, if nobody can have it any more. What
         members have of them is known once there is agreement on their last messages. Others must have come
         back and have brought everything, or everything that they remember."""
-        view, closing = self._view, self._closing()
-        if not len(view.spent) or view.open:
+        view = self._view
+        if not len(view.spent) or view.open or self.busy:
             return []
-        missed = {process_of(name) for name in view.suspects | view.strangers if name not in view.spent}
-        return [span for span in view.spent if missed <= {span[0]} and not closing.covers(*span)]
+        closing = self._closing()
+        missed = [name for name in view.suspects | view.strangers if name not in view.spent]
+        found = []
+        for span in view.spent:
+            process, _, high = span
+            others = [name for name in missed if process_of(name) != process or number_of(name) > high]
+            if not others and not closing.covers(*span):
+                found.append(span)
+        return found
 
-    def settled(self, running: Running) -> list[Span]:
-        """Of those who are not members: attempts of this process to return that others have let in, and that
-        came to nothing; and those who were past to the former incarnation, once everything was carried. Who
-        is a member here, and was taken for lost there, may be well."""
-        view, mine = self._view, number_of(self._ledger.me)
-        self.ended = tuple([span for span in self.ended if not view.closed.covers(*span)])
-        members = view.view | view.departing.keys()
-        found = [span for span in self.ended if incarnation(*span[:2]) not in members]
-        if self.busy or self.vague:
-            found.clear()
+    def settled(self, running: Running) -> Carried:
+        """What there is to say of those who are not members: attempts of this process to return that others
+        have let in came to nothing; who was past to the former incarnation is closed once everything was
+        carried, or spent if that had forgotten something. Who is a member here, and was taken for lost there,
+        may be well."""
+        view, mine, closing = self._view, number_of(self._ledger.me), self._closing()
+        found = []
         for name in sorted(view.suspects | view.strangers):
             process, number = process_of(name), number_of(name)
-            in_vain = process == running.process and number > mine and name != running.attempt
-            if in_vain and name not in view.closed:
+            if process == running.process and number > mine and name != running.attempt:
                 found.append((process, number, number))
-        closing = self._closing() if found else Spans()
-        return [span for span in found if not closing.covers(*span)]
+        self.ended = tuple([span for span in self.ended if not view.closed.covers(*span)])
+        members = view.view | view.departing.keys()
+        ended = [span for span in self.ended if incarnation(*span[:2]) not in members and not self.busy]
+        spent = [span for span in ended if self.vague and not view.spent.covers(*span)]
+        found += [] if self.vague else ended
+        closed = [span for span in found if not (closing.covers(*span) or view.closed.covers(*span))]
+        return Carried([], tuple(closed), (), tuple(spent))
 
     def _closing(self) -> Spans:
         return Spans([span for spans in self._view.closing.values() for span in spans])

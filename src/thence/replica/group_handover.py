@@ -32,6 +32,7 @@ def state_of(
         past=tuple(view.past),
         spent=tuple(view.spent),
         unknown=view.strangers,
+        abandoned=view.abandoned,
         rows=rows,
         retained=stable_operations(ledger, operations) if joiner else operations.inherited,
         floor={} if joiner else dict(zip(ledger.names, ledger.floor, strict=True)),

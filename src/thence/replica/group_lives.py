@@ -128,7 +128,7 @@ class Lives:
             self._diaries(member.me).row(CRASH, None, None, now)
         number = number_of(member.me)
         in_vain = not replaced and number < self._shelf.highest  # it had tried to return
-        self._shelf.ended(number, number + 1 if in_vain else 0, down)
+        self._shelf.ended(number, number + 1 if in_vain else 0)
 
     def _begin(self, me: str, log: OpLog, state: GroupState, unstable: list[Message], now: int) -> Member:
         diary = self._diaries(me)

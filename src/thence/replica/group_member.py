@@ -115,6 +115,7 @@ class Member:
             ledger.past,
             Spans(state.spent),
             set(state.unknown),
+            set(state.abandoned),
         )
         self.operations = Operations(state.retained, state.carried, state.orphans)
         self.carrying = Carrying(ledger, self.view, self.operations, state)
@@ -223,8 +224,9 @@ class Member:
         if joiner not in self.view.past:
             self.view.addresses[joiner] = address
             self._watch.coming[joiner] = contact
-        if since:  # all attempts before this one came to nothing
+        if since:  # all attempts before this one came to nothing, and it has nothing from before them
             self.view.closed.add(process_of(joiner), since, number_of(joiner) - 1)
+            self.view.abandon(process_of(joiner), since)
         if contact == self.me:
             self._gate.opened(joiner, seq, now)
         return joiner
@@ -306,14 +308,14 @@ class Member:
         view = self.view
         if view.leaving or not (view.suspects or view.strangers or self.carrying.ended):
             return
-        spans = self.carrying.settled(running)
+        settled = self.carrying.settled(running)
         if (spent := self.carrying.closable()) and min(view.side) == self.me:
-            spans += spent
-        if spans:
-            self.broadcast(CARRY, carry_payload(Carried([], tuple(spans))), now)
+            settled = settled._replace(closed=(*settled.closed, *spent))
+        if settled.closed or settled.spent:
+            self.broadcast(CARRY, carry_payload(settled), now)
 
-    def bury(self, span: Span, now: int) -> None:
-        self.broadcast(CARRY, carry_payload(Carried([], (span,))), now)
+    def bury(self, spans: tuple[Span, ...], now: int) -> None:
+        self.broadcast(CARRY, carry_payload(Carried([], spans)), now)
 
     # Receiving
 

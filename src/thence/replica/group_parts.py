@@ -96,7 +96,7 @@ class Shelf(Protocol):
         """The log of an attempt that came to nothing, or of an incarnation that was replaced."""
         ...
 
-    def ended(self, number: int, since: int, down: bool) -> None:
+    def ended(self, number: int, since: int) -> None:
         """An incarnation that was a member is none any more, nor is its log needed. `since`: what `since` is
-        from now on. `down`: it has not left in good order."""
+        from now on; durable before the log goes."""
         ...

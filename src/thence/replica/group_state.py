@@ -42,6 +42,7 @@ class GroupState:
     spent: tuple[Span, ...] = ()
     unknown: set[str] = field(default_factory=set)
     """Who was with somebody who has returned, and was never heard of."""
+    abandoned: set[str] = field(default_factory=set)
     rows: dict[str, dict[str, int]] = field(default_factory=dict)
     retained: list[Operation] = field(default_factory=list)
     """Operations that somebody may lack although their messages are stable. A member that writes itself down
@@ -116,13 +117,15 @@ def encode_state(state: GroupState) -> bytes:
     put_operations(writer, state.orphans)
     writer.number(
         state.leaves | state.goes_on << 1 | state.owes << 2 | state.vague << 3
-        | bool(state.spent) << 4 | bool(state.ended) << 5
+        | bool(state.spent) << 4 | bool(state.ended) << 5 | bool(state.abandoned) << 6
     )  # fmt: skip
     writer.number(state.since)
     writer.names(sorted(state.strangers))
     for spans in (state.spent, state.ended):
         if spans:
             writer.spans(spans)
+    if state.abandoned:
+        writer.names(sorted(state.abandoned))
     return writer.bytes()
 
 
@@ -158,6 +161,7 @@ def decode_state(data: bytes) -> GroupState:
     state.strangers = set(parser.names())
     state.spent = parser.spans() if flags & 16 else ()
     state.ended = parser.spans() if flags & 32 else ()
+    state.abandoned = set(parser.names()) if flags & 64 else set()
     parser.end()
     return state
 

@@ -232,14 +232,12 @@ class DiskShelf:
             path.rename(aside)
             shutil.rmtree(aside)
 
-    def ended(self, number: int, since: int, down: bool) -> None:
-        """Of one that has left in order `left` is about to be written down; should that come to nothing, to
-        take it for an attempt that failed does no harm, since its leave was its last."""
+    def ended(self, number: int, since: int) -> None:
+        """Written down before the log goes: or who was somebody would be taken for an attempt that failed."""
         if self._written.since != since:
             self._written.since = since
             self._behind = True
-            if down:
-                self._write()
+        self.catch_up()
         self.drop(number)
 
     def _sweep(self) -> None:
@@ -251,7 +249,6 @@ class DiskShelf:
         return self._folder.path / OPLOG / str(number)
 
     def _write(self) -> None:
-        self._behind = False
         body = msgspec.json.encode(self._written) + b"\n"
         root = self._root
         if TEMPORARY in root.names():
@@ -260,6 +257,7 @@ class DiskShelf:
         root.sync(TEMPORARY)
         root.rename(TEMPORARY, FILE)
         root.sync_folder()
+        self._behind = False
 
 
 def read_written(folder: Path) -> Written | None:

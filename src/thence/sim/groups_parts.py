@@ -63,7 +63,7 @@ class SimShelf:
     def drop(self, number: int) -> None:
         self._disks.pop(number, None)
 
-    def ended(self, number: int, since: int, down: bool) -> None:  # noqa: ARG002
+    def ended(self, number: int, since: int) -> None:
         self._since = since
         self.drop(number)
 
