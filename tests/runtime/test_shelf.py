@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from thence.core.errors import UsageError
-from thence.core.storage import DamageError
+from thence.core.storage import DamageError, DiskError
 from thence.oplog.policy import Policy
 from thence.oplog.settings import Settings
+from thence.runtime.files import DiskFiles
 from thence.runtime.folder import DataFolder
 from thence.runtime.shelf import FILE, DiskShelf, is_changing, read_written
 
@@ -200,3 +201,30 @@ def test_where_a_log_is_damaged_nobody_knows_which_attempts_came_to_nothing(tmp_
         first.forget()
         assert first.since == 0
         first.close(in_order=False)
+
+
+def test_who_was_somebody_is_on_disk_as_that_before_its_log_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if that could not be written the first time."""
+    write = DiskFiles.write
+
+    def full(files: DiskFiles, name: str, offset: int, data: bytes | bytearray) -> None:
+        raise DiskError("no space", file=name, definite=True, full=True)
+
+    with DataFolder(tmp_path / "a", b"machine") as folder:
+        kept = shelf(folder)
+        kept.boot()
+        kept.reserve(1, since=1)
+        kept.open(1, 0)
+        monkeypatch.setattr(DiskFiles, "write", full)
+        with pytest.raises(DiskError):
+            kept.ended(1, 0)
+        assert kept.kept() == [1]
+        monkeypatch.setattr(DiskFiles, "write", write)
+        kept.ended(1, 0)
+        assert kept.kept() == []
+        written = read_written(tmp_path / "a")
+        assert written is not None
+        assert written.since == 0
+        kept.close(in_order=True)

@@ -1,10 +1,11 @@
 """Fault: what happens to members of a changing group, one thing at a time; each schedule says which."""
 
 import pytest
+from support.schedules_closing import CLOSING
 from support.schedules_forgetful import FORGETFUL
 from support.schedules_groups import SCHEDULES
 
-ALL = SCHEDULES | FORGETFUL
+ALL = SCHEDULES | FORGETFUL | CLOSING
 
 
 @pytest.mark.parametrize("schedule", ALL)

@@ -359,6 +359,19 @@ DISKS = [
        (CARRYING, "if process == running.process and number > mine and name !=", "if False and name !=")),
     of("d17: attempts are forgotten by a restart", "attempt_before_a_restart",
        (LIVES, "since = (self._shelf.since or number) if fresh else 0", "since = number if fresh else 0")),
+    of("d18: a life is closed while a later one may have what it had", "a_later_life_has_it",
+       (CARRYING, "or number_of(name) > high]", "]")),
+    of("d19: who still has something to bring closes others", "carries_before_it_closes",
+       (CARRYING, "or view.open or self.busy:", "or view.open:")),
+    of("d20: everybody who hears somebody unknown sends it back", "heard_by_two_who_do_not_hear_each_other",
+       (NOTICES, "member.ledger.sent > receipt.counts.get(member.me, 0) == 0", "True")),
+    of("d21: an attempt counts as a return", "an_attempt_is_no_return",
+       (VIEW, "return [m for m in lost if newest.get(process_of(m), 0) <= number_of(m)]",
+        'return [m for m in lost if not self.knows_later(f"{process_of(m)}~{number_of(m) + 1}")]')),
+    of("d22: who founds again forgets what was settled", "founds_again_what_was_settled",
+       (BIRTHS, "    state.ended = old.carrying.ended\n", "")),
+    of("d23: who is past is looked for on the next side", "stranger_of_long_ago",
+       (BIRTHS, "{name for name in found if name not in view.past}", "found")),
 ]  # fmt: skip
 """Bugs of what is found on a disk."""
 

@@ -11,18 +11,18 @@ from thence.replica.group_member import Member
 from thence.sim.groups import Air
 
 
-def _play(names: str, together: str) -> Play:
+def forgetful(names: str, together: str) -> Play:
     return Play(names, air=Air(jitter_us=0, links=True), sync="no").together(together)
 
 
-def _forgets(play: Play, names: str) -> None:
+def forgets(play: Play, names: str) -> None:
     for name in names:
         play.crash(name, power=True)
     for name in names:
         play.boot(name)
 
 
-def _member(play: Play, name: str) -> Member:
+def member_of(play: Play, name: str) -> Member:
     node = play.processes[name].node
     assert node is not None
     assert node.member is not None
@@ -31,23 +31,23 @@ def _member(play: Play, name: str) -> Member:
 
 def _named(play: Play, name: str) -> list[str]:
     """Of whom this one still has to speak."""
-    view = _member(play, name).view
+    view = member_of(play, name).view
     return sorted(view.suspects | view.strangers | view.gone.keys())
 
 
-def _ends_with_nobody_named(play: Play, name: str) -> str:
+def ends_with_nobody_named(play: Play, name: str) -> str:
     if why := play.ends_well():
         return why
     if named := _named(play, name):
         return f"spoken of for ever: {named}"
-    member = _member(play, name)
+    member = member_of(play, name)
     return "" if member.ledger.floor == member.ledger.stables() else "operations are kept for nobody"
 
 
 def whom_it_let_in() -> str:
     """a lets c in, of which b has not heard, says something to it, loses power, and returns to b. Only c has
     what a said last, and the answer to it: b must wait for c."""
-    play = _play("abc", "ab")
+    play = forgetful("abc", "ab")
     play.cuts("ab", "bc")
     play.join("c")
     play.passes(3)
@@ -56,37 +56,37 @@ def whom_it_let_in() -> str:
     play.send("c")
     play.passes(1)
     play.cuts("ac")
-    _forgets(play, "a")
+    forgets(play, "a")
     play.cut -= {("a", "b"), ("b", "a")}
     play.passes(15)
     if play.me("a") in ("", "a"):
         return "a has not come back"
     if "c" not in _named(play, "b"):
         return "nobody looks for c"
-    return _ends_with_nobody_named(play, "b")
+    return ends_with_nobody_named(play, "b")
 
 
 def all_forget() -> str:
     """The power goes everywhere. One founds the group again, the others come back: each of them may have
     forgotten something that another has, and when all have brought what they remember that is all."""
-    play = _play("abc", "abc")
+    play = forgetful("abc", "abc")
     for name in "abc":
         play.send(name)
     play.passes(1)
-    _forgets(play, "abc")
+    forgets(play, "abc")
     play.passes(3)
     play.call("b", lambda node: node.leave(play.now))
     play.refound("b")
     play.passes(20)
     if "" in map(play.me, "abc"):
         return "somebody has not come back"
-    return _ends_with_nobody_named(play, "b")
+    return ends_with_nobody_named(play, "b")
 
 
 def forgets_and_leaves() -> str:
     """b and then a lose power while c is cut off and evicted, and come back. b leaves; then c comes back.
     What is true of a is true of b, of which nobody is left who could say so."""
-    play = _play("abcd", "abcd")
+    play = forgetful("abcd", "abcd")
     play.cuts("ca", "cb", "cd")
     play.evicts("d", "c")
     for name in "abd":
@@ -96,7 +96,7 @@ def forgets_and_leaves() -> str:
         play.send(name)
     play.passes(1)
     for name in "ba":
-        _forgets(play, name)
+        forgets(play, name)
         play.passes(10)
         if play.me(name) in ("", name):
             return f"{name} has not come back"
@@ -106,13 +106,13 @@ def forgets_and_leaves() -> str:
         return why
     if not {"a", "b", "c"} <= {*_named(play, "d")}:
         return "c may have what a and b have forgotten, and nobody waits for it"
-    return _ends_with_nobody_named(play, "d")
+    return ends_with_nobody_named(play, "d")
 
 
 def the_forgetful_one_leaves() -> str:
     """b loses power while c is cut off and evicted, comes back, brings what it remembers, and leaves. Then c
     comes back with everything: nobody is left who had forgotten something."""
-    play = _play("bcd", "bcd")
+    play = forgetful("bcd", "bcd")
     play.cuts("cb", "cd")
     play.evicts("d", "c")
     play.evicts("c", "b")
@@ -121,16 +121,16 @@ def the_forgetful_one_leaves() -> str:
     for name in "bd":
         play.send(name)
     play.passes(1)
-    _forgets(play, "b")
+    forgets(play, "b")
     play.passes(10)
     play.leaves("b")
     play.passes(3)
-    return play.not_out("b") or _ends_with_nobody_named(play, "d")
+    return play.not_out("b") or ends_with_nobody_named(play, "d")
 
 
 def told_on_a_side_that_is_given_up() -> str:
     """The same, but c has gone on with e and f, and d returns to them. It knows that b brought everything."""
-    play = _play("bcdef", "bcdef")
+    play = forgetful("bcdef", "bcdef")
     play.cuts(*[one + other for one in "bd" for other in "cef"])
     for whom in "cef":
         play.evicts("d", whom)
@@ -140,17 +140,17 @@ def told_on_a_side_that_is_given_up() -> str:
     for name in "bd":
         play.send(name)
     play.passes(1)
-    _forgets(play, "b")
+    forgets(play, "b")
     play.passes(10)
     play.leaves("b")
     play.passes(3)
-    return play.not_out("b") or _ends_with_nobody_named(play, "c")
+    return play.not_out("b") or ends_with_nobody_named(play, "c")
 
 
 def founds_again_before_it_has_told() -> str:
     """a lets c in and says something to it, loses power and returns to b; while an orphan keeps it from
     telling of c, the power goes again, and a founds the group again. It must still know of c."""
-    play = _play("abdc", "abd")
+    play = forgetful("abdc", "abd")
     play.cuts("ab", "ad", "bc", "dc")
     play.send("a")
     play.join("c")
@@ -161,17 +161,17 @@ def founds_again_before_it_has_told() -> str:
     play.passes(1)
     had = set(play.processes["c"].application.applied)
     play.cuts("ac", "bd")  # d cannot flush a, so that its orphan waits
-    _forgets(play, "a")
+    forgets(play, "a")
     play.cut -= {("a", "b"), ("b", "a")}
     play.passes(8)
-    _forgets(play, "ab")
+    forgets(play, "ab")
     play.passes(1)
     play.call("a", lambda node: node.leave(play.now))
     play.refound("a")
     play.passes(3)
     play.cut = {link for link in play.cut if "c" in link}
     play.passes(20)
-    why = _ends_with_nobody_named(play, "d")
+    why = ends_with_nobody_named(play, "d")
     lacks = [name for name in "abd" if not had <= play.processes[name].application.applied]
     return why or (f"{lacks} lack what c had" if lacks else "")
 
@@ -179,7 +179,7 @@ def founds_again_before_it_has_told() -> str:
 def only_a_leaver_has_it() -> str:
     """a lets c in, of which b and e have not heard; c says that it leaves, which a writes down. Then a says
     something, which only c gets, loses power, and returns to the others: c must return, too."""
-    play = _play("abec", "abe")
+    play = forgetful("abec", "abe")
     play.cuts("ab", "ae", "bc", "ec")
     play.join("c")
     play.passes(3)
@@ -190,31 +190,31 @@ def only_a_leaver_has_it() -> str:
     play.passes(0.5)
     last = max(play.processes["a"].application.applied)
     play.cuts("ac")
-    _forgets(play, "a")
+    forgets(play, "a")
     if last in play.processes["a"].application.applied:
         return "a has not forgotten it"
     play.cut = {link for link in play.cut if "c" in link}
     play.passes(10)
-    why = _ends_with_nobody_named(play, "b")
+    why = ends_with_nobody_named(play, "b")
     return why or ("" if last in play.processes["b"].application.applied else "what only c had is lost")
 
 
 def two_found_again() -> str:
     """The power goes everywhere, and two who remember the same found the group again, each alone."""
-    play = _play("abc", "abc")
+    play = forgetful("abc", "abc")
     for name in "ab":
         play.send(name)
     play.passes(3)
     for name in "abc":
         play.call(name, lambda node: node.checkpoint(play.now))
     play.cuts("ab", "ac", "bc")
-    _forgets(play, "abc")
+    forgets(play, "abc")
     play.passes(1)
     for name in "ab":
         play.call(name, lambda node: node.leave(play.now))
         play.refound(name)
     play.passes(5)
-    return _ends_with_nobody_named(play, "a")
+    return ends_with_nobody_named(play, "a")
 
 
 def attempt_that_was_called_off() -> str:
@@ -232,7 +232,7 @@ def attempt_that_was_called_off() -> str:
     play.cut -= {("a", "c"), ("c", "a")}
     for _ in range(500):
         play.passes(0.02)
-        if "c~2" in _member(play, "a").view.view:
+        if "c~2" in member_of(play, "a").view.view:
             break
     else:
         return "nobody lets c~2 in"
@@ -244,26 +244,26 @@ def attempt_that_was_called_off() -> str:
         return "c has not given up its attempt"
     play.join("z")
     play.passes(2)
-    return _ends_with_nobody_named(play, "c")
+    return ends_with_nobody_named(play, "c")
 
 
 def attempt_before_a_restart() -> str:
     """a lets c in, which is started again before it has its state, and joins through b; a loses power, and
     returns. It looks for a c that came to nothing, as the next one knows."""
-    play = _play("abec", "abe")
+    play = forgetful("abec", "abe")
     play.cuts("ab", "ae", "bc", "ec")
     play.filter = without(Piece)
     play.join("c")
     play.passes(0.5)
-    if "c" not in _member(play, "a").view.view:
+    if "c" not in member_of(play, "a").view.view:
         return "nobody lets c in"
     play.crash("c", power=False)
     play.boot("c")
-    _forgets(play, "a")
+    forgets(play, "a")
     play.heals()
     play.join("c")
     play.passes(20)
-    return _ends_with_nobody_named(play, "b")
+    return ends_with_nobody_named(play, "b")
 
 
 FORGETFUL: dict[str, Callable[[], str]] = {

@@ -5,6 +5,7 @@ schedule says; nobody evicts anybody unless the schedule does.
 """
 
 from collections.abc import Callable
+from random import Random
 from typing import Self
 
 from support.groups import judged
@@ -42,6 +43,10 @@ class Play(GroupWorld):
 
     def passes(self, seconds: float) -> None:
         self.run(self.now + int(seconds * SECOND))
+
+    def slow(self, random: Random, take_us: int) -> None:
+        """From now on an application takes up to so long for a message."""
+        self._take, self._take_us = random, take_us
 
     def cuts(self, *links: str) -> None:
         """`ab`: nothing from a reaches b, nor the other way round."""
