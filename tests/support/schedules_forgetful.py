@@ -109,14 +109,8 @@ def forgets_and_leaves() -> str:
     return ends_with_nobody_named(play, "d")
 
 
-def the_forgetful_one_leaves() -> str:
-    """b loses power while c is cut off and evicted, comes back, brings what it remembers, and leaves. Then c
-    comes back with everything: nobody is left who had forgotten something."""
-    play = forgetful("bcd", "bcd")
-    play.cuts("cb", "cd")
-    play.evicts("d", "c")
-    play.evicts("c", "b")
-    play.evicts("c", "d")
+def _forgets_and_leaves(play: Play) -> str:
+    """b does, beside d."""
     play.passes(1)
     for name in "bd":
         play.send(name)
@@ -125,7 +119,18 @@ def the_forgetful_one_leaves() -> str:
     play.passes(10)
     play.leaves("b")
     play.passes(3)
-    return play.not_out("b") or ends_with_nobody_named(play, "d")
+    return play.not_out("b")
+
+
+def the_forgetful_one_leaves() -> str:
+    """b loses power while c is cut off and evicted, comes back, brings what it remembers, and leaves. Then c
+    comes back with everything: nobody is left who had forgotten something."""
+    play = forgetful("bcd", "bcd")
+    play.cuts("cb", "cd")
+    play.evicts("d", "c")
+    play.evicts("c", "b")
+    play.evicts("c", "d")
+    return _forgets_and_leaves(play) or ends_with_nobody_named(play, "d")
 
 
 def told_on_a_side_that_is_given_up() -> str:
@@ -136,15 +141,7 @@ def told_on_a_side_that_is_given_up() -> str:
         play.evicts("d", whom)
     for whom in "bd":
         play.evicts("c", whom)
-    play.passes(1)
-    for name in "bd":
-        play.send(name)
-    play.passes(1)
-    forgets(play, "b")
-    play.passes(10)
-    play.leaves("b")
-    play.passes(3)
-    return play.not_out("b") or ends_with_nobody_named(play, "c")
+    return _forgets_and_leaves(play) or ends_with_nobody_named(play, "c")
 
 
 def founds_again_before_it_has_told() -> str:
