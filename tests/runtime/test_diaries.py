@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from thence.runtime.diaries import Diaries, has_ended, traced
+from thence.runtime.diaries import Diaries, has_ended, next_boot, traced
 from thence.trace.recorder import CRASH, DELIVER, EVICT, INSTALL, LEAVE, RESTART, SEND, STABLE, START
 from thence.trace.schema import Event
 
@@ -94,6 +94,18 @@ def test_incarnations_that_do_not_run_are_ended_once(tmp_path: Path) -> None:
     assert [row[0] for row in rows(tmp_path) if row[1] == "crash"] == ["a"]
     assert has_ended(tmp_path, "a~2")
     assert not has_ended(tmp_path, "a~3")
+
+
+def test_a_trace_goes_on_under_a_boot_that_no_disk_has_counted(tmp_path: Path) -> None:
+    """A process that lost its disk counts from one again."""
+    assert next_boot(tmp_path, "a", 0) == 1
+    for member, boot in (("a", 1), ("a", 2), ("a~2", 5), ("a~9", 1), ("b", 7)):
+        diaries = Diaries(tmp_path, boot)
+        diaries(member).row(START, None, None, 0)
+        write(diaries)
+        diaries.close()
+    assert next_boot(tmp_path, "a", 1) == 6
+    assert next_boot(tmp_path, "a", 8) == 9
 
 
 def test_without_a_folder_nobody_writes() -> None:

@@ -198,6 +198,11 @@ def last_boot(folder: Path, member: str) -> int:
     return max([boot for boot, _ in _boots(folder, member)], default=0)
 
 
+def next_boot(folder: Path, process: str, boots: int) -> int:
+    """After all under which incarnations of a process wrote, on this disk (`boots`) or on one that it lost."""
+    return 1 + max([boots, *(last_boot(folder, member) for member in traced(folder, process))])
+
+
 def _files_of(folder: Path, member: str) -> list[Path]:
     """The files of an incarnation, by boot."""
     return [path for _, path in sorted(_boots(folder, member))]

@@ -19,7 +19,7 @@ from thence.cli.chaos.rest import account, await_none, grown, lacking, memories
 from thence.cli.chaos.rounds import GROWTH_BYTES, REST_S, Round, tell
 from thence.cli.chaos.tally import compare, program, read_acknowledged, read_tally
 from thence.core.errors import ThenceError
-from thence.runtime.diaries import Diaries, has_ended, traced
+from thence.runtime.diaries import Diaries, has_ended, next_boot, traced
 from thence.runtime.shelf import read_written
 from thence.runtime.status import Status
 from thence.trace.recorder import CRASH
@@ -77,7 +77,8 @@ class ChangingRound(Round):
             written = read_written(self._cluster.folders[name])
             if written is None:
                 continue  # it never came so far
-            now, diaries = time.time_ns() // 1000, Diaries(self._trace, written.boots + 1)
+            now = time.time_ns() // 1000
+            diaries = Diaries(self._trace, next_boot(self._trace, name, written.boots))
             if name in self._churn.gone:
                 diaries.end_others(name, "", now)
             for member in traced(self._trace, name):
