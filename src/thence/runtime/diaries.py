@@ -199,7 +199,7 @@ def last_boot(folder: Path, member: str) -> int:
 
 
 def next_boot(folder: Path, process: str, boots: int) -> int:
-    """After all under which incarnations of a process wrote, on this disk (`boots`) or on one that it lost."""
+    """After all under which incarnations of a process wrote, on this disk (`boots`) or on a lost one."""
     return 1 + max([boots, *(last_boot(folder, member) for member in traced(folder, process))])
 
 
