@@ -25,7 +25,6 @@ MEMBER = "thence.replica.group_member"
 LEDGER = "thence.replica.group_ledger"
 PEERS = "thence.replica.group_peers"
 NODE = "thence.replica.group"
-LEAVING = "thence.replica.group_leaving"
 NOTICES = "thence.replica.group_notices"
 LIVES = "thence.replica.group_lives"
 LINKS = "thence.replica.group_links"
@@ -356,7 +355,7 @@ DISKS = [
     of("d15: two groups that were founded again do not notice each other", "two_found_again",
        (NOTICES, "and any(process_of(name) == process_of(source) for name in view.evicted())", "and False")),
     of("d16: who never was is looked for", "attempt_that_was_called_off",
-       (CARRYING, "if process == running.process and number > mine and name !=", "if False and name !=")),
+       (CARRYING, "if number_of(name) > mine and name != running.attempt]", "if False]")),
     of("d17: attempts are forgotten by a restart", "attempt_before_a_restart",
        (LIVES, "since = (self._shelf.since or number) if fresh else 0", "since = number if fresh else 0")),
     of("d18: a life is closed while a later one may have what it had", "a_later_life_has_it",

@@ -44,17 +44,22 @@ def ends_with_nobody_named(play: Play, name: str) -> str:
     return "" if member.ledger.floor == member.ledger.stables() else "operations are kept for nobody"
 
 
-def whom_it_let_in() -> str:
-    """a lets c in, of which b has not heard, says something to it, loses power, and returns to b. Only c has
-    what a said last, and the answer to it: b must wait for c."""
-    play = forgetful("abc", "ab")
-    play.cuts("ab", "bc")
+def _lets_in_and_talks(play: Play) -> None:
+    """a lets c in, says something, and c answers."""
     play.join("c")
     play.passes(3)
     play.send("a")
     play.passes(1)
     play.send("c")
     play.passes(1)
+
+
+def whom_it_let_in() -> str:
+    """a lets c in, of which b has not heard, says something to it, loses power, and returns to b. Only c has
+    what a said last, and the answer to it: b must wait for c."""
+    play = forgetful("abc", "ab")
+    play.cuts("ab", "bc")
+    _lets_in_and_talks(play)
     play.cuts("ac")
     forgets(play, "a")
     play.cut -= {("a", "b"), ("b", "a")}
@@ -150,12 +155,7 @@ def founds_again_before_it_has_told() -> str:
     play = forgetful("abdc", "abd")
     play.cuts("ab", "ad", "bc", "dc")
     play.send("a")
-    play.join("c")
-    play.passes(3)
-    play.send("a")
-    play.passes(1)
-    play.send("c")
-    play.passes(1)
+    _lets_in_and_talks(play)
     had = set(play.processes["c"].application.applied)
     play.cuts("ac", "bd")  # d cannot flush a, so that its orphan waits
     forgets(play, "a")

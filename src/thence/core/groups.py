@@ -41,6 +41,13 @@ Place = tuple[str, int]
 Span = tuple[str, int, int]
 """A process, and numbers of its incarnations from one to another."""
 
+
+def span_of(member: str) -> Span:
+    """This incarnation alone."""
+    number = number_of(member)
+    return process_of(member), number, number
+
+
 ALL: Final = (1 << 43) - 1
 """As a count: every message that an incarnation has ever sent."""
 

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from thence.core.groups import FLUSH, JOIN, LEAVE, Place, Span, number_of, process_of
+from thence.core.groups import FLUSH, JOIN, LEAVE, Place, Span, number_of, process_of, span_of
 from thence.members.spans import Spans
 
 Count = Callable[[str], int]
@@ -82,6 +82,11 @@ class GroupView:
         """Suspects on whose last message there is no agreement yet."""
         return self.suspects - self.gone.keys()
 
+    @property
+    def _known(self) -> set[str]:
+        """Everybody whom this view has to name; `knows` asks the same of one."""
+        return self.view | self.gone.keys() | self.suspects | self.departing.keys()
+
     def knows(self, member: str) -> bool:
         return (
             member in self.view or member in self.gone or member in self.suspects or member in self.departing
@@ -92,8 +97,7 @@ class GroupView:
         process, number = process_of(member), number_of(member)
         if max(self.closed.top(process), self.past.top(process)) >= number:
             return True
-        known = self.view | self.gone.keys() | self.suspects | self.departing.keys()
-        return any(process_of(other) == process and number_of(other) >= number for other in known)
+        return any(process_of(other) == process and number_of(other) >= number for other in self._known)
 
     def by_process(self) -> dict[str, str]:
         """The address of each process: what its newest incarnation said."""
@@ -109,9 +113,8 @@ class GroupView:
     def missed(self) -> list[str]:
         """Whoever the group went on without, and may yet come back: nobody has heard of its process since.
         Attempts of it that came to nothing do not count, so those who are past tell nothing."""
-        known = self.view | self.gone.keys() | self.suspects | self.departing.keys()
         newest: dict[str, int] = {}
-        for name in known:
+        for name in self._known:
             newest[process_of(name)] = max(number_of(name), newest.get(process_of(name), 0))
         lost = sorted((self.suspects | self.strangers) - self.abandoned)
         return [m for m in lost if newest.get(process_of(m), 0) <= number_of(m)]
@@ -196,7 +199,7 @@ class GroupView:
             self.addresses.pop(member, None)
             for flushed in self.flushed.values():
                 flushed.discard(member)
-            self.past.add(process_of(member), number_of(member), number_of(member))
+            self.past.add(*span_of(member))
         if found:
             self.flushed = {q: flushed for q, flushed in self.flushed.items() if q in self.view}
             self._fill({process_of(member) for member in found})
@@ -213,8 +216,7 @@ class GroupView:
         """Of these closed incarnations, whoever was never heard of here was let in by nobody, or on a side
         that was given up, and is past. Had a member let one of them in, that would be known by now: its
         message would be older than what has just become stable."""
-        known = self.view | self.gone.keys() | self.suspects | self.departing.keys()
-        numbers = {number_of(member) for member in known if process_of(member) == process}
+        numbers = {number_of(member) for member in self._known if process_of(member) == process}
         for number in sorted(number for number in numbers if low <= number <= high):
             self.past.add(process, low, number - 1)
             low = number + 1
@@ -237,7 +239,7 @@ class GroupView:
             self.leaving = seq
         elif origin not in self.gone:
             self.departing[origin] = seq
-            self.closed.add(process_of(origin), number_of(origin), number_of(origin))  # this was its last
+            self.closed.add(*span_of(origin))  # this was its last
             changes.left.append(origin)
 
     def _suspect(self, members: set[str], changes: Changes) -> None:

@@ -36,6 +36,7 @@ from thence.core.groups import (
     Running,
     number_of,
     process_of,
+    span_of,
 )
 from thence.core.machine import NEVER, Wake
 from thence.members.attempt import Attempt
@@ -230,7 +231,7 @@ class GroupNode:
         if member is None or member.view.leaving:
             raise UsageError(f"{self.name} is {self.status}: it cannot bury anybody")
         lost = [*member.view.evicted(), *member.view.strangers]
-        missed = [number_of(name) for name in lost if process_of(name) == process]
+        missed = [name for name in lost if process_of(name) == process]
         if not missed:
             raise UsageError(f"{process} was not evicted, or has come back since")
         back = [name for name in sorted(member.view.side) if process_of(name) == process]
@@ -238,7 +239,7 @@ class GroupNode:
             raise UsageError(f"{process} has come back as {back[-1]}, and knows what it has lost: ask it")
         if back and member.carrying.busy:
             raise UsageError(f"{process} is bringing what it had: nothing is lost")
-        member.bury(tuple([(process, number, number) for number in sorted(missed)]), now)
+        member.bury(tuple([span_of(name) for name in sorted(missed, key=number_of)]), now)
 
     def checkpoint(self, now: int) -> bool:
         """Between two steps: shorten the way back after a restart. Returns whether it was a good moment."""

@@ -1,6 +1,6 @@
 """The state that an incarnation begins with: a founder's, a returner's, and that of one who founds again."""
 
-from thence.core.groups import Span, number_of, process_of
+from thence.core.groups import Span, number_of, process_of, span_of
 from thence.members.group import Final
 from thence.members.spans import Spans
 from thence.replica.group_member import Member
@@ -59,8 +59,7 @@ def _ended(state: GroupState, old: Member) -> tuple[Span, ...]:
     given up, or came back there, and the last of what it had is among the orphans."""
     past, before = Spans(state.past), Spans([*old.view.past, *old.carrying.ended])
     spoken = {*state.view, *state.suspects, *state.gone, *state.unknown, *(op.origin for op in state.orphans)}
-    found = sorted(name for name in spoken if name in before and name not in past)
-    return tuple((process_of(name), number_of(name), number_of(name)) for name in found)
+    return tuple(span_of(name) for name in sorted(spoken) if name in before and name not in past)
 
 
 def _companions(old: Member, forgetful: bool) -> set[str]:

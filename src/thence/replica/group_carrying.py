@@ -1,7 +1,7 @@
 """What a returner still has to carry, and what everybody concludes from it: rules 23 to 26 of
 docs/protocols/membership.md."""
 
-from thence.core.groups import Place, Running, Span, incarnation, number_of, process_of
+from thence.core.groups import Place, Running, Span, incarnation, number_of, process_of, span_of
 from thence.members.group import GroupView
 from thence.members.operations import Operation, Operations
 from thence.members.spans import Spans
@@ -93,11 +93,9 @@ class Carrying:
         carried, or spent if that had forgotten something. Who is a member here, and was taken for lost there,
         may be well."""
         view, mine, closing = self._view, number_of(self._ledger.me), self._closing()
-        found = []
-        for name in sorted(view.suspects | view.strangers):
-            process, number = process_of(name), number_of(name)
-            if process == running.process and number > mine and name != running.attempt:
-                found.append((process, number, number))
+        own = [name for name in view.suspects | view.strangers if process_of(name) == running.process]
+        in_vain = [name for name in own if number_of(name) > mine and name != running.attempt]
+        found = [span_of(name) for name in sorted(in_vain)]
         self.ended = tuple([span for span in self.ended if not view.closed.covers(*span)])
         members = view.view | view.departing.keys()
         ended = [span for span in self.ended if incarnation(*span[:2]) not in members and not self.busy]
