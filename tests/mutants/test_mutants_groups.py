@@ -3,13 +3,20 @@
 from collections.abc import Callable
 
 import pytest
-from support.groups import trouble_in_a_glass, trouble_with_disks
+from support.groups import (
+    trouble_in_a_glass,
+    trouble_with_a_guest,
+    trouble_with_a_traitor,
+    trouble_with_disks,
+)
 from support.mutants_groups import MUTANTS, GroupMutant, planted
 from support.schedules_closing import CLOSING
 from support.schedules_forgetful import FORGETFUL
 from support.schedules_groups import SCHEDULES
 
 BY_HAND = SCHEDULES | FORGETFUL | CLOSING
+
+STORMS = {"disks": trouble_with_disks, "guest": trouble_with_a_guest, "traitor": trouble_with_a_traitor}
 
 MORE_SEEDS = 40
 """A change of the code may change what happens in a storm: then another one has to find the bug."""
@@ -28,7 +35,8 @@ def verdict(mutant: GroupMutant) -> str:
     if found_by in BY_HAND:
         return said(BY_HAND[str(found_by)])
     if isinstance(found_by, str):
-        found_by, storm = int(found_by.removeprefix("disks ")), trouble_with_disks
+        kind, _, seed = found_by.partition(" ")
+        found_by, storm = int(seed), STORMS[kind]
     seeds = (found_by, *range(MORE_SEEDS))
     return next(filter(None, (said(lambda seed=seed: storm(seed)) for seed in seeds)), "")  # type: ignore[misc]
 
@@ -46,4 +54,4 @@ def test_nothing_stays_planted() -> None:
 
 
 def test_no_two_bugs_are_the_same() -> None:
-    assert len({mutant.edits for mutant in MUTANTS}) == len({mutant.name for mutant in MUTANTS}) == 90
+    assert len({mutant.edits for mutant in MUTANTS}) == len({mutant.name for mutant in MUTANTS}) == 96

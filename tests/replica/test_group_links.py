@@ -159,9 +159,9 @@ def test_what_comes_under_an_old_number_is_passed_over() -> None:
     member = play.member("b")
     number = member.links.opened("a")
     flow = Flow(number + 7, 0, ("a",), (b"whatever",))
-    member.flow(flow, play.now)
+    member.flow("a", flow, play.now)
     member.links.dropped()
-    member.flow(flow._replace(stream=number), play.now)
+    member.flow("a", flow._replace(stream=number), play.now)
     assert not member.inbox
 
 

@@ -6,6 +6,7 @@ from random import Random
 from thence.check import judge
 from thence.oplog.policy import Policy
 from thence.sim.groups_disks import BadDisk, draw_disks
+from thence.sim.groups_lies import Traitor
 from thence.sim.groups_storm import SECOND, Storm, Weather, draw
 from thence.trace.schema import Event
 
@@ -70,3 +71,23 @@ def with_bad_disks(seed: int) -> Storm:
 def trouble_with_disks(seed: int) -> str:
     storm = with_bad_disks(seed)
     return judged(storm(), storm.events())
+
+
+def trouble_with_a_guest(seed: int) -> str:
+    """A short storm in which a guest lies all the time; mostly over session links, as live nodes have."""
+    weather, random = glass(seed), Random(f"{seed}/guest glass")
+    air = replace(weather.air, links=random.random() < 0.8)
+    storm = Storm(seed, replace(weather, air=air, lies_us=random.choice((5_000, 20_000))))
+    return judged(storm(), storm.events())
+
+
+def trouble_with_a_traitor(seed: int) -> str:
+    """A short storm in which a member lies: what broke, if anything did but the truth."""
+    weather, random = glass(seed), Random(f"{seed}/traitor")
+    storm = Storm(seed, replace(weather, air=replace(weather.air, links=random.random() < 0.8)))
+    world = storm.world
+    for process in world.processes.values():
+        process.application.believe()
+    Traitor(world, random.choice(world.names), random, share=0.05)
+    world.run(weather.span_us + 8 * SECOND)
+    return "" if world.problem.startswith("no end") else world.problem

@@ -5,7 +5,7 @@ no harm here and are not planted. 17, messages for another incarnation of the pr
 member of the own side sends is good for any incarnation, since it was delivered there before it flushed
 anybody. 29, leavers are not served: whoever stays tells them that they may go, and so does whoever leaves at
 the same time. To these come bugs of how history ends (p), of session links (s), of those who are the last
-to leave a side (l), of disks (d) and of orphans that nobody wants (o).
+to leave a side (l), of disks (d), of orphans that nobody wants (o) and of lies that are believed (i).
 
 Each is an edit of one or more modules. Unlike other mutants they are not taken out of their module but put to
 work: while one is planted, every module of the project that uses something of the edited ones uses the edited
@@ -35,6 +35,8 @@ CARRYING = "thence.replica.group_carrying"
 ORPHANS_ = "thence.replica.group_orphans"
 BIRTHS = "thence.replica.group_births"
 WANTS = "thence.replica.group_wants"
+SPEAKING = "thence.replica.group_speaking"
+GRAPH = "thence.order.graph"
 VIEW = "thence.members.group"
 OPERATIONS = "thence.members.operations"
 ATTEMPT = "thence.members.attempt"
@@ -44,7 +46,8 @@ ATTEMPT = "thence.members.attempt"
 class GroupMutant:
     name: str
     found_by: int | str
-    """The seed of a short storm, also of one with bad disks ("disks 9"), or the name of a schedule."""
+    """The seed of a short storm, also of one with bad disks or a liar ("disks 9", "guest 7", "traitor 2"), or
+    the name of a schedule."""
     edits: tuple[tuple[str, str, str], ...]
 
 
@@ -384,4 +387,20 @@ ORPHANS = [
 ]  # fmt: skip
 """Bugs of what applications do not want."""
 
-MUTANTS = STABILITY + CUT + PROGRESS + HISTORY + HISTORY_ENDS + SESSIONS + LEAVERS + DISKS + ORPHANS
+LIES = [
+    of("i1: a packet is believed about who sent it", "guest 7",
+       (NODE, "        check_speaker(peer, packet)\n", "")),
+    of("i2: messages count under another link's number", "guest 1",
+       (MEMBER, "        if process_of(incoming.source) != peer:\n", "        if False:\n")),
+    of("i3: a guest may pass on receipts of members", "guest 1",
+       (NODE, "if member and (process_of(packet.source) == peer or member.trusts(peer)):", "if member:")),
+    of("i4: a joiner may say what another process runs", "guest 55",
+       (SPEAKING, "        _check_running(peer, packet.running)\n    elif", "    elif")),
+    of("i5: an origin's messages may come with a gap", "traitor 36",
+       (GRAPH, "            missing.append(dot - STEP)", "            pass")),
+    of("i6: a message need not follow from its sender's last", "traitor 2",
+       (GRAPH, "        context.discard(message.dot - STEP)\n", "")),
+]  # fmt: skip
+"""Bugs that only peers that lie can find."""
+
+MUTANTS = STABILITY + CUT + PROGRESS + HISTORY + HISTORY_ENDS + SESSIONS + LEAVERS + DISKS + ORPHANS + LIES

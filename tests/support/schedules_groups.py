@@ -81,6 +81,8 @@ class Play(GroupWorld):
         why = self.problem or ("" if settled else f"never came to rest: {self.unsettled()}")
         if not why and (lost := self.lost_operations()):
             why = f"lost operations: {sorted(lost)}"
+        if not why and self.packets["garbage"]:
+            why = f"{self.packets['garbage']} packets that no correct peer sends"
         return judged(why, events_of(self))
 
 
@@ -203,7 +205,7 @@ def late_request() -> str:
     play.cuts("ab")
     play.leaves("z")
     play.passes(0.05)
-    play.call("a", lambda node: node.receive(kept[-1], play.now))
+    play.call("a", lambda node: node.receive("z", kept[-1], play.now))
     play.passes(1)
     return play.ends_well()
 
@@ -216,7 +218,7 @@ def very_late_request() -> str:
     play.passes(3)
     play.leaves("z")
     play.passes(5)
-    play.call("a", lambda node: node.receive(kept[-1], play.now))
+    play.call("a", lambda node: node.receive("z", kept[-1], play.now))
     play.passes(10)
     return play.unsettled() or play.ends_well()
 

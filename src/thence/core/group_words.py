@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Final
 
 from thence.core.errors import PeerError
-from thence.core.groups import CARRY, Named, Place, Span
+from thence.core.groups import CARRY, Named, Place, Span, incarnation
 from thence.core.varint import Reader, put
 
 MAX_NAME: Final = 255
@@ -106,7 +106,8 @@ def _name(data: bytes) -> str:
     if any(letter.isspace() for letter in name):
         raise PeerError("a name with white space")
     process, mark, number = name.partition("~")
-    if not process or (mark and not (number.isascii() and number.isdigit() and len(number) < 20)):
+    plain = number.isascii() and number.isdigit() and len(number) < 20
+    if not process or (mark and not (plain and name == incarnation(process, int(number)))):
         raise PeerError(f"no incarnation is called {name!r}")
     return name
 

@@ -45,6 +45,9 @@ class GraphTagger:
     def took(self, message: Message) -> None:
         context = self._context
         context.difference_update(message.context)
+        # The sender's previous message is in its past, so this changes nothing; but a context with two dots
+        # of one origin, after a message that lied about its past, could not even be encoded.
+        context.discard(message.dot - STEP)
         context.add(message.dot)
 
     def recall(self, message: Message) -> None:
@@ -130,6 +133,8 @@ class GraphOrderer:
             missing = [p for p in message.context if p > delivered[p & ORIGIN_MASK]]
         except IndexError:
             raise PeerError(f"{message} names a member that is not known") from None
+        if dot - STEP > delivered[dot & ORIGIN_MASK] and dot - STEP not in missing:
+            missing.append(dot - STEP)  # implied by every true context, so that this is about lies only
         if missing:
             self._missing[dot] = len(missing)
             successors = self._successors

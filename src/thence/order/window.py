@@ -92,10 +92,14 @@ class Window:
         tags = self._tags
         place = tags.base + tags.stowed + len(tags.young)  # `tags.end`, once per message
         if self._spelled is not None:
-            tag = GraphTag(dot, context, place, 0, 0, self._past_as_vector(dot, context))
+            tag = GraphTag(dot, context, place, 0, 0, self._past_as_vector(dot, (*context, dot - STEP)))
             self._spelled[dot & ORIGIN_MASK] = tag._vector
         else:
             floor, bits = self._union(context)
+            before = tags.live.get(dot - STEP) or tags.find(dot - STEP)
+            if before is not None and before._place >= floor and not bits >> (before._place - floor) & 1:
+                # Its sender left out its own previous message: what is stable would have holes.
+                floor, bits = self._union((*context, dot - STEP))
             bits |= 1 << (place - floor)
             if bits & 1:  # the lowest places are all there: they need no bits
                 covered = (bits ^ bits + 1).bit_length() - 1

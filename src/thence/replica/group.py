@@ -46,6 +46,7 @@ from thence.oplog.policy import Sync
 from thence.order.tags import Attic
 from thence.replica.group_births import founding, refounding, returning
 from thence.replica.group_entry import Entry
+from thence.replica.group_handover import check_state
 from thence.replica.group_leaving import Leaving, is_alone
 from thence.replica.group_links import Wires
 from thence.replica.group_lives import Lives
@@ -54,6 +55,7 @@ from thence.replica.group_notices import Notices
 from thence.replica.group_orphans import decided
 from thence.replica.group_parts import Application, Diary, Orphan, Shelf
 from thence.replica.group_settings import GroupSettings
+from thence.replica.group_speaking import check_speaker
 from thence.replica.group_state import GroupState, decode_state
 
 
@@ -276,16 +278,18 @@ class GroupNode:
 
     # Packets
 
-    def receive(self, packet: GroupPacket, now: int) -> None:
+    def receive(self, peer: str, packet: GroupPacket, now: int) -> None:
+        """A packet came over the link to the process `peer`. `PeerError` if no correct peer sends it."""
+        check_speaker(peer, packet)
         member = self.member
         if isinstance(packet, Data):
             if member:
                 member.data(packet, now)
         elif isinstance(packet, Flow):
             if member:
-                member.flow(packet, now)
+                member.flow(peer, packet, now)
         elif isinstance(packet, Receipt):
-            if member:
+            if member and (process_of(packet.source) == peer or member.trusts(peer)):
                 member.ghosts(packet.running, now)
                 self._receipt(member, packet, now)
         elif isinstance(packet, JoinRequest):
@@ -375,6 +379,7 @@ class GroupNode:
         """Rules 10, 22 and 23: the state is whole; from here on this process is the new incarnation."""
         try:
             state = decode_state(bytes(attempt.buffer))
+            check_state(state, attempt.joiner)
         except PeerError:
             self._entry.give_up(now)
             return

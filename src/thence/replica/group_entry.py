@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
-from thence.core.groups import Offer, Piece, Post, Rank, Running
+from thence.core.groups import Offer, Piece, Post, Rank, Running, process_of
 from thence.members.attempt import Attempt
 from thence.replica.group_links import Wires
 from thence.replica.group_settings import GroupSettings
@@ -102,8 +102,13 @@ class Entry:
             self.ask(now)
 
     def offered(self, offer: Offer, now: int) -> None:
-        if self.attempt is not None and self.attempt.offered(offer):
-            self.attempt.until = now + self._settings.join_timeout_us
+        attempt, process = self.attempt, process_of(offer.contact)
+        if attempt is None or (
+            process != attempt.contact and not (attempt.outside and process in self.seeds)
+        ):
+            return  # it was not asked
+        if attempt.offered(offer):
+            attempt.until = now + self._settings.join_timeout_us
             self.ask(now)
 
     def came(self, piece: Piece, now: int) -> Attempt | None:

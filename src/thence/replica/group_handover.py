@@ -1,7 +1,14 @@
-"""The state of a member, for a joiner or for itself: rule 10 of docs/protocols/membership.md."""
+"""The state of a member, for a joiner or for itself: rule 10 of docs/protocols/membership.md.
 
+A joiner believes its contact about what happened, not that it can count: a state that contradicts itself
+would break the joiner much later, so `check_state` refuses it.
+"""
+
+from thence.core.errors import PeerError
+from thence.core.groups import ALL, Place
 from thence.members.group import GroupView
 from thence.members.operations import Operations
+from thence.members.spans import Spans
 from thence.replica.group_ledger import Ledger
 from thence.replica.group_retained import stable_operations
 from thence.replica.group_state import GroupState
@@ -38,3 +45,31 @@ def state_of(
         floor={} if joiner else dict(zip(ledger.names, ledger.floor, strict=True)),
         carried=operations.carried,
     )
+
+
+def check_state(state: GroupState, joiner: str) -> None:
+    """`PeerError` unless this can be the state of a member that has let `joiner` in."""
+    if joiner not in state.view:
+        raise PeerError(f"a state for {joiner} in which it is no member")
+    past, reached = Spans(state.past), dict(state.stable)
+    for message in state.log:
+        _check_context(message.context, reached, past)
+        before = reached.get(message.origin, 0)
+        if message.seq != before + 1:
+            raise PeerError(f"a state with {message.origin}:{message.seq} after {before} of its messages")
+        reached[message.origin] = message.seq
+    counts = {name: count for name, count in state.counts.items() if count}
+    if counts != {name: count for name, count in reached.items() if count} or any(
+        count >= ALL for count in counts.values()
+    ):
+        raise PeerError("a state that does not hold what it counts")
+    _check_context(state.context, reached, past)
+
+
+def _check_context(context: tuple[Place, ...], reached: dict[str, int], past: Spans) -> None:
+    names = [name for name, _ in context]
+    if len(set(names)) != len(names):
+        raise PeerError("a context that names an origin twice")
+    for name, seq in context:
+        if seq > reached.get(name, 0) and name not in past:
+            raise PeerError(f"a context with {name}:{seq}, before that message")

@@ -17,7 +17,7 @@ under a number that does not count any more is passed over.
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import count, islice
 
 from thence.core.codec import Codec
@@ -46,17 +46,23 @@ class Wires:
 class Incoming:
     """What one member sends under one number."""
 
-    __slots__ = ("_codec", "_ledger", "_mine", "_names", "_same", "number", "source")
+    __slots__ = ("_codec", "_ledger", "_mine", "_names", "_origins", "_same", "number", "source")
 
     def __init__(self, number: int, source: str, ledger: Ledger) -> None:
         self.number = number
         self.source = source
         self._ledger = ledger
+        self._origins = {ledger.number(source)}
+        """Whose messages may come: the source's own, and those that it was asked to pass on."""
         self._names: list[str] = []
         self._mine: list[int] = []
         """The own indices of these names; -1: not asked for yet."""
         self._same = True
         self._codec = Codec(0, stamps_are_dots=True)
+
+    def asked_for(self, origins: Iterable[str]) -> None:
+        """The source is asked to pass on messages of these. They may still come when it is not any more."""
+        self._origins.update([self._ledger.number(origin) for origin in origins])
 
     def learn(self, first: int, names: tuple[str, ...]) -> None:
         """These names come next."""
@@ -76,10 +82,12 @@ class Incoming:
         message = self._codec.decode(body)
         if type(message) is not Message or not message.payload or message.payload[0] > CARRY:
             raise PeerError(f"{self.source} sends something else than a message")
-        if self._same:
-            return message
-        context = tuple(sorted([self._own(dot) for dot in message.context]))
-        return Message(self._own(message.dot), context, message.payload)
+        if not self._same:
+            context = tuple(sorted([self._own(dot) for dot in message.context]))
+            message = Message(self._own(message.dot), context, message.payload)
+        if message.dot & ORIGIN_MASK not in self._origins:
+            raise PeerError(f"{self.source} passes on {self._ledger.place(message.dot)}, unasked")
+        return message
 
     def _own(self, dot: int) -> int:
         index = dot & ORIGIN_MASK
@@ -210,6 +218,12 @@ class Links:
             link.incoming = Incoming(next(self._wires.numbers), member, self._ledger)
             self._incoming[link.incoming.number] = link.incoming
         return link.incoming.number
+
+    def asks(self, member: str, origins: Iterable[str]) -> None:
+        """A receipt is about to ask a member to pass on messages of these."""
+        link = self._links.get(process_of(member))
+        if link is not None and link.incoming is not None and link.incoming.source == member:
+            link.incoming.asked_for(origins)
 
     def incoming(self, number: int) -> Incoming | None:
         return self._incoming.get(number)

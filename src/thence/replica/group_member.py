@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Mapping
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
-from thence.core.errors import InvariantError
+from thence.core.errors import PeerError
 from thence.core.groups import (
     ALL,
     CARRY,
@@ -292,6 +292,10 @@ class Member:
             self.abandoned_by.update(dead if self.view.leaving else ())
             self.suspect(dead, now)
 
+    def trusts(self, peer: str) -> bool:
+        """May this process pass on what another member said? It runs a member of this one's side."""
+        return any(process_of(name) == peer for name in self.view.side)
+
     def deserted(self, now: int) -> bool:
         """Of a leaver: does nobody of its side run any more, or can nobody be heard? Then its leave will be
         stable late or never, and who was evicted must hear of it."""
@@ -321,6 +325,8 @@ class Member:
 
     def data(self, packet: Data, now: int) -> None:
         """Rule 2."""
+        if self.links.used:
+            raise PeerError(f"{packet.source} sends datagrams over a session link")
         if packet.target != self.me or packet.source not in self.view.side:
             return
         self._watch.heard(packet.source, now)
@@ -329,12 +335,14 @@ class Member:
                 break
             self._accept(self.ledger.message(named), now)
 
-    def flow(self, packet: Flow, now: int) -> None:
+    def flow(self, peer: str, packet: Flow, now: int) -> None:
         """Rule 2, over a session link: the number says that it is meant for this incarnation, and by whom it
         was sent. What may come under it is bounded by the window that it has."""
         incoming = self.links.incoming(packet.stream)
         if incoming is None or incoming.source not in self.view.side:
             return
+        if process_of(incoming.source) != peer:
+            raise PeerError(f"{peer} sends under the number that was given to {incoming.source}")
         self._watch.heard(incoming.source, now)
         if packet.names:
             incoming.learn(packet.first, packet.names)
@@ -347,7 +355,9 @@ class Member:
             self._watch.news(now)  # its sender does not know that it is here
             return
         if origin in ledger.quiet or ledger.names[origin] in self.view.gone:
-            raise InvariantError(f"{ledger.place(message.dot)} comes after its last message was agreed on")
+            raise PeerError(f"{ledger.place(message.dot)} comes after its last message was agreed on")
+        if origin == ledger.mine:
+            raise PeerError(f"{ledger.place(message.dot)} was never sent")
         ledger.orderer.check(message)
         if message.payload[:1] != APPLICATIONS:
             check_payload(message.payload)

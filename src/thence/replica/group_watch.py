@@ -122,6 +122,7 @@ class Watch:
             said = (self._ledger.delivered, receipt.suspects, receipt.unheard, member, stream, wanted)
             if said != link.said or then - link.said_at > self._settings.receipt_idle_us:
                 link.said, link.said_at = said, now
+                self._links.asks(member, wanted)
                 told, version = link.past_said
                 past = view.past.since(version if told == member else 0)
                 link.past_said = member, view.past.version

@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from thence.core.errors import PeerError, StorageError, UsageError
 from thence.core.group_codec import decode
-from thence.core.groups import GroupPacket, Piece, Place
+from thence.core.groups import GroupPacket, JoinRequest, Piece, Place
 from thence.core.machine import NEVER, LinkEffect, Wake
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
@@ -38,6 +38,10 @@ class Outlet(Protocol):
     """Where packets go, by the name of a process."""
 
     def send(self, process: str, packets: Sequence[bytes]) -> None: ...
+
+    def vouched(self, process: str, address: str) -> str | None:
+        """Where a joiner is reached, empty if it only says so; None: it should ask again."""
+        ...
 
     def begin_anew(self, why: str) -> None:
         """Drop every link, and make none while the driver is in trouble."""
@@ -131,13 +135,12 @@ class GroupDriver:
 
     def packets(self, process: str, packets: list[bytes], now: int) -> None:
         """All packets of one read. What came before garbage counts; then `PeerError`."""
-        del process
         if self._disk.why is not None:
             return  # the link is about to go down, and all of this comes again
         garbage: PeerError | None = None
         try:
             for data in packets:
-                if not self._receive(decode(data), now):
+                if not self._receive(process, decode(data), now):
                     return
         except PeerError as error:
             garbage = error
@@ -150,14 +153,19 @@ class GroupDriver:
         if garbage is not None:
             raise garbage
 
-    def _receive(self, packet: GroupPacket, now: int) -> bool:
+    def _receive(self, process: str, packet: GroupPacket, now: int) -> bool:
         """Whether the driver is well afterwards."""
+        if isinstance(packet, JoinRequest) and packet.contact and packet.address:
+            address = self._outlet.vouched(process, packet.address)
+            if address is None:
+                return True  # it asks again
+            packet = packet._replace(address=address)
         if isinstance(packet, Piece):
             # It may replace the incarnation, and whatever the old one did belongs into the old one's log.
             self._finish(now)
             if self._disk.why is not None:
                 return False
-        self.node.receive(packet, now)
+        self.node.receive(process, packet, now)
         if isinstance(packet, Piece):
             self._finish(now)
         return self.trouble is None

@@ -25,6 +25,7 @@ from thence.runtime.pacing import Clock
 from thence.runtime.peer import LinkStatus
 from thence.runtime.settings import NodeSettings
 from thence.runtime.shelf import DiskShelf
+from thence.runtime.vouching import Vouching
 
 if TYPE_CHECKING:
     from thence.replica.group_member import Member
@@ -48,6 +49,8 @@ class Neighbours:
         self._seen: dict[str, str] = {}
         """Addresses by incarnation, when links were last looked at."""
         self._met: dict[str, tuple[bytes, int]] = {}
+        self._vouching: Final = Vouching()
+        self._doubted: dict[str, str] = {}
 
     async def start(self, contacts: dict[str, Address]) -> None:
         await self._links.start()
@@ -55,6 +58,7 @@ class Neighbours:
             self._links.know(name, address, at_once=True)
 
     async def close(self) -> None:
+        await self._vouching.close()
         await self._links.close()
 
     @property
@@ -118,6 +122,19 @@ class Neighbours:
 
     def send(self, process: str, packets: Sequence[bytes]) -> None:
         self._links.write(process, packets)
+
+    def vouched(self, process: str, address: str) -> str | None:
+        """Where a joiner is reached, if its link comes from there; else nowhere. None: not known yet."""
+        true = self._vouching.comes_from(self._links.host_of(process), address)
+        if true is False and self._doubted.get(process) != address:
+            self._doubted[process] = address
+            self._says.warn(
+                "a joiner calls from elsewhere than it says: it is not dialled",
+                peer=process,
+                address=address,
+                host=self._links.host_of(process),
+            )
+        return None if true is None else address if true else ""
 
     def begin_anew(self, why: str) -> None:
         self._says.error("cannot write: broadcasts are refused, links begin anew", why=why)

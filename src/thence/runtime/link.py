@@ -108,6 +108,12 @@ class Connection(asyncio.BufferedProtocol):
         return f"{where[0]}:{where[1]}" if where else "nowhere"
 
     @property
+    def remote_host(self) -> str:
+        """The number of the machine at its other end; empty: there is none any more."""
+        where = self._transport.get_extra_info("peername") if self._transport else None
+        return str(where[0]) if where else ""
+
+    @property
     def queued_bytes(self) -> int:
         waiting = self._transport.get_write_buffer_size() if self._transport else 0
         return waiting + (self.delay.queued_bytes if self.delay else 0)

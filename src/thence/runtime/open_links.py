@@ -74,6 +74,11 @@ class OpenLinks(Links):
         peer = self._peers.get(name)
         return peer is not None and peer.link is not None
 
+    def host_of(self, name: str) -> str:
+        """The machine that the link of a peer comes from."""
+        peer = self._peers.get(name)
+        return peer.link.remote_host if peer is not None and peer.link is not None else ""
+
     # Differences.
 
     def _dial_after(self, peer: Peer, delay_us: int, patient: bool = True) -> None:

@@ -55,6 +55,9 @@ class Air:
     """Packets travel as bytes; else as they are, which is faster."""
 
 
+GUEST = "guest"
+
+
 class Process:
     """What is there of a process, whether or not it runs."""
 
@@ -91,7 +94,9 @@ class GroupWorld:
         settings: GroupSettings,
         take_us: int = 0,
         sync: Policy = "always",
+        guest: bool = False,
     ) -> None:
+        """`guest`: there is one more process, linked to all, that is nobody's seed."""
         self.now = 0
         self._sync: Policy = sync
         self.steps = 0
@@ -103,7 +108,8 @@ class GroupWorld:
         self.bytes = Counter[str]()
         self.cut: set[tuple[str, str]] = set()
         self.diaries: dict[str, SimDiary] = {}
-        self._diaries: dict[str, list[SimDiary]] = {name: [] for name in names}
+        everybody = [*names, GUEST] if guest else names
+        self._diaries: dict[str, list[SimDiary]] = {name: [] for name in everybody}
         self.operations: dict[Place, frozenset[Place]] = {}
         """Every operation that was ever sent, and what had taken effect where it was sent."""
         self._left: set[str] = set()
@@ -112,6 +118,8 @@ class GroupWorld:
         """What stopped the world."""
         self.filter: Filter = lambda sender, receiver, packet: packet  # noqa: ARG005
         """For schedules written by hand: what arrives of a packet."""
+        self.liars: set[str] = set()
+        """Processes whose packets may be garbage."""
         self._random = Random(f"{seed}/air")
         self._take = Random(f"{seed}/take")
         self._take_us = take_us
@@ -119,9 +127,9 @@ class GroupWorld:
         self._heap: list[tuple[int, int, Action]] = []
         self._planned = 0
         self._order: dict[tuple[str, str], int] = {}
-        self.processes = {name: Process(self._shelf(), SimApplication(self.operations)) for name in names}
+        self.processes = {name: Process(self._shelf(), SimApplication(self.operations)) for name in everybody}
         self.troubles = GroupTroubles(self, Random(f"{seed}/troubles"))
-        self._links = SimLinks(self, names, Random(f"{seed}/links")) if air.links else None
+        self._links = SimLinks(self, everybody, Random(f"{seed}/links")) if air.links else None
 
     def _shelf(self) -> SimShelf:
         return SimShelf(Random(self._disks.random()), 1 << 14, self._sync)
@@ -334,9 +342,11 @@ class GroupWorld:
 
     def _transmit(self, sender: str, receiver: str, packet: GroupPacket) -> None:
         kept = self.filter(sender, receiver, packet)
-        if receiver not in self.processes or kept is None:
-            return
-        packet = kept
+        if receiver in self.processes and kept is not None:
+            self.forge(sender, receiver, kept)
+
+    def forge(self, sender: str, receiver: str, packet: GroupPacket) -> None:
+        """A packet is on its way, whatever the machine of its sender thinks of it."""
         kind = type(packet).__name__.lower()
         self.packets[kind] += 1
         air, chance = self.air, self._random.random
@@ -369,17 +379,17 @@ class GroupWorld:
             return
         self.arrive(sender, receiver, packet, data)
 
-    def arrive(self, sender: str, receiver: str, packet: GroupPacket, data: bytes | None) -> bool:  # noqa: ARG002
-        if data is not None:
-            packet = decode(data)
-        good = True
+    def arrive(self, sender: str, receiver: str, packet: GroupPacket, data: bytes | None) -> bool:
+        good, lies = True, sender in self.liars
+        if lies and data is None:
+            data = encode(packet)
 
         def receive(node: GroupNode) -> None:
             nonlocal good
             try:
-                node.receive(packet, self.now)
+                node.receive(sender, packet if data is None else decode(data), self.now)
             except PeerError:
-                self.packets["garbage"] += 1
+                self.packets["lies" if lies else "garbage"] += 1
                 good = False
 
         self._step(receiver, receive)

@@ -116,6 +116,10 @@ class SimApplication:
         self.padding = b""
         """Makes the state as large as one likes."""
 
+    def believe(self) -> None:
+        """From here on operations take effect as they come: members that lie make them come anyhow."""
+        self._pasts = {}
+
     def stable(self, place: Place, tag: Tag) -> None:
         """Nothing that it would remember."""
 

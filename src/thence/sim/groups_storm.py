@@ -15,6 +15,7 @@ from thence.replica.group import GroupNode
 from thence.replica.group_settings import GroupSettings
 from thence.sim.groups import Air, GroupWorld
 from thence.sim.groups_disks import BadDisk, draw_disks, worsen
+from thence.sim.groups_lies import Guest
 from thence.trace.recorder import KINDS
 from thence.trace.schema import Dot, Event
 
@@ -44,13 +45,16 @@ class Weather:
     disks: tuple[BadDisk, ...] = ()
     """What becomes of disks."""
     sync: Policy = "always"
+    lies_us: int = 0
+    """How often a guest that never joins says something untrue; 0: there is none."""
 
 
 def draw_all(seed: int) -> Weather:
-    """The storm of a seed, and what becomes of disks meanwhile."""
+    """The storm of a seed, what becomes of disks meanwhile, and who else is linked."""
     weather = draw(seed)
     disks, sync = draw_disks(seed, weather.processes, weather.span_us)
-    return replace(weather, disks=disks, sync=sync)
+    lies = Random(f"{seed}/lies").choice((0, 0, 0, 0, 10_000, 100_000))
+    return replace(weather, disks=disks, sync=sync, lies_us=lies)
 
 
 def draw(seed: int) -> Weather:
@@ -103,7 +107,10 @@ class Storm:
         self.seed = seed
         drawn = self.weather = weather or draw(seed)
         names = [f"p{number}" for number in range(drawn.processes)]
-        self.world = GroupWorld(seed, names, drawn.air, drawn.settings, drawn.take_us, drawn.sync)
+        guest = drawn.lies_us > 0
+        self.world = GroupWorld(seed, names, drawn.air, drawn.settings, drawn.take_us, drawn.sync, guest)
+        if guest:
+            Guest(self.world, Random(f"{seed}/guest"), drawn.span_us, drawn.lies_us)
         self._sending = Random(f"{seed}/sending")
         self._plan(names)
 

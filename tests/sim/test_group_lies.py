@@ -1,0 +1,31 @@
+"""Simulation: peers that lie. A guest harms nothing; a member that lies breaks no other."""
+
+import pytest
+from support.groups import glass, trouble_with_a_guest, trouble_with_a_traitor
+
+from thence.sim.groups_storm import Storm, draw_all
+
+TRAITORS = {
+    36: "an origin's messages were delivered with a gap, and its window lost a tag",
+    2: "a context with two dots of one origin could not be encoded",
+}
+"""Lies of members that once broke another, and how."""
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_guest_that_lies_harms_nobody(seed: int) -> None:
+    assert trouble_with_a_guest(seed) == ""
+
+
+@pytest.mark.parametrize("seed", [*range(3, 12), *TRAITORS])
+def test_a_member_that_lies_breaks_no_other(seed: int) -> None:
+    assert trouble_with_a_traitor(seed) == ""
+
+
+def test_storms_draw_guests_that_lie_and_their_lies_are_refused() -> None:
+    seed = next(seed for seed in range(100) if draw_all(seed).lies_us)
+    weather = draw_all(seed)
+    storm = Storm(seed, weather)
+    assert storm() == ""
+    assert storm.world.packets["lies"] > 10
+    assert glass(seed).lies_us == 0, "what a seed meant before guests came stays as it was"
