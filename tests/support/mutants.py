@@ -79,8 +79,6 @@ GRAPH = of(
       "                    released.extend(self._release(successor))\n")),
     ("after a send the context keeps what it had", "reduced", "reduced",
      ("self._context = {self._dot}", "self._context.add(self._dot)")),
-    ("after a send the context is empty", "two queues", "order",
-     ("self._context = {self._dot}", "self._context = set()")),
     ("a delivery does not replace what it follows", "reduced", "reduced",
      ("context.difference_update(message.context)", "pass")),
     ("a delivery does not enter the context", "two queues", "stamp",
