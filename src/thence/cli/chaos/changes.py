@@ -13,7 +13,7 @@ from typing import Final, Literal
 from thence.cli.chaos.plan import CALM_S, POINTS, Link, Setup, between, draw_setup, slowed
 
 Kind = Literal[
-    "join", "leave", "kill", "kill most", "kill in step", "stop", "pause",
+    "join", "leave", "kill", "kill most", "kill in step", "stop", "pause", "away",
     "kill for good", "lose disk", "kill and evict", "pause and evict", "evict", "evict each other",
     "cut", "isolate", "split", "split and evict", "slow",
 ]  # fmt: skip
@@ -28,6 +28,8 @@ FOR_S: Final[dict[Kind, tuple[float, float]]] = {
     "stop": (0.0, 2.0),
     # Around the time after which a silent link is given up.
     "pause": (0.2, 6.0),
+    # Long enough for the others to have thousands of messages that are not stable.
+    "away": (8.0, 14.0),
     # Until it is evicted.
     "kill for good": (0.0, 3.0),
     "lose disk": (0.0, 3.0),
@@ -54,7 +56,7 @@ OFTEN: Final[tuple[Kind, ...]] = ("join", "leave")
 
 LEAST: Final = 3
 """Members that stay: fewer would make most trouble trouble of everybody."""
-TOGETHER: Final = 3
+TOGETHER: Final = 5
 """Most that join at once."""
 GAP_S: Final = (0.2, 1.2)
 """Between the beginnings of two. Less than most of them last, so that they lie over one another."""
@@ -95,6 +97,7 @@ class Change:
             "kill in step": f"kill -9 {who} {self.point}, back after {lasts}",
             "stop": f"stop {who} in order, start it after {lasts}",
             "pause": f"SIGSTOP {who} for {lasts}",
+            "away": f"kill -9 {who}, and nobody evicts it; back after {lasts}",
             "kill for good": f"kill -9 {who} for good, evicted by {by} after {lasts}",
             "lose disk": f"kill -9 {who}, and everything on its disk is lost; back after {lasts}",
             "kill and evict": f"kill -9 {who}, evicted by {by} meanwhile, back after {lasts}",

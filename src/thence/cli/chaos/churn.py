@@ -135,7 +135,7 @@ class Churn(Storm):
             self._pause(act.nodes[0])
         elif act.kind == "kill in step":
             self._doom(act.nodes[0], act.point)
-        elif act.kind.startswith("kill"):
+        elif act.kind.startswith("kill") or act.kind == "away":
             for name in act.nodes:
                 self._kill(name)
             if act.kind == "kill for good":
@@ -152,7 +152,7 @@ class Churn(Storm):
             self._adjust_all()
         elif act.kind.startswith("pause"):
             self._resume(act.nodes[0])
-        elif act.kind in ("kill", "kill most", "kill in step", "kill and evict", "lose disk", "stop"):
+        elif act.kind in ("kill", "away", "kill most", "kill in step", "kill and evict", "lose disk", "stop"):
             if act.kind == "kill in step":
                 self._bury(act.nodes[0])
             for name in act.nodes:
