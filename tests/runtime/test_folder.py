@@ -17,7 +17,7 @@ from thence.core.errors import UsageError
 from thence.core.storage import DamageError, DiskError
 from thence.oplog.log import OpLog
 from thence.oplog.settings import Settings
-from thence.runtime.folder import DataFolder, decode_identity, encode_identity, machine_id
+from thence.runtime.folder import BOOT_APART, DataFolder, decode_identity, encode_identity, machine_id
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -251,7 +251,8 @@ def test_damage_is_named_and_no_new_id_is_made(defect: str, tmp_path: Path) -> N
 # What became of the machine
 
 
-def test_the_machine_is_known_by_its_boot(tmp_path: Path) -> None:
+def test_the_machine_is_known_by_its_boot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(BOOT_APART)
     source = tmp_path / "boot_id"
     source.write_text("e1fba37d-d3cc-4619-8a7e-75fe479d5c13\n")
     assert machine_id(source) == bytes.fromhex("e1fba37dd3cc46198a7e75fe479d5c13")
@@ -259,6 +260,21 @@ def test_the_machine_is_known_by_its_boot(tmp_path: Path) -> None:
     assert machine_id(source) == b""
     assert machine_id(tmp_path / "nowhere") == b""
     assert machine_id() == machine_id()
+
+
+def test_tests_run_under_a_boot_of_their_own_and_no_power_cut_is_hidden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asks = [sys.executable, "-c", "from thence.runtime.folder import machine_id as id; print(id().hex())"]
+    told = subprocess.run(asks, capture_output=True, text=True, check=True).stdout
+    assert told.strip() == machine_id().hex(), "the processes that a test starts are in the same boot"
+    before, after = tmp_path / "before", tmp_path / "after"
+    before.write_text("e1fba37d-d3cc-4619-8a7e-75fe479d5c13\n")
+    after.write_text("e1fba37d-d3cc-4619-8a7e-75fe479d5c14\n")
+    plain, own = bytes.fromhex(before.read_text().replace("-", "")), machine_id(before)
+    monkeypatch.setenv(BOOT_APART, "another run of the tests")
+    assert len({plain, own, machine_id(before), machine_id(after)}) == 4
+    assert machine_id(tmp_path / "nowhere") == b"", "unknown stays unknown"
 
 
 def test_power_was_lost_unless_the_log_is_from_this_boot(tmp_path: Path) -> None:

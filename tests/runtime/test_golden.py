@@ -1,13 +1,18 @@
 """Format: handshakes and data folders of live nodes, as every version since has made them."""
 
-import asyncio
 import json
 import shutil
 from pathlib import Path
 
+import pytest
+from support.live_links import free_addresses
+from support.open_nodes import delivered, run
+
 import thence
+from thence.core.errors import StorageError
+from thence.runtime import folder as folders
 from thence.runtime.address import Address
-from thence.runtime.application import Delivered
+from thence.runtime.application import OpenNode
 from thence.runtime.groups import Answer, Founded, Open, Waiting, put_answer, take_answer
 from thence.runtime.handshake import Acceptor, Judge, Opener
 from thence.runtime.introductions import INSTANCE_BYTES, NONCE_BYTES, Aim, Identity, Introduction
@@ -71,22 +76,38 @@ def test_what_outlives_incarnations_is_read_in_any_version(tmp_path: Path) -> No
     )  # fmt: skip
 
 
-def test_a_data_folder_of_any_version_is_taken_up(tmp_path: Path) -> None:
-    """A node of version 1 that had sent two messages and delivered three, one of which was not taken."""
-    shutil.copytree(GOLDEN / "node", tmp_path / "b")
+def opened(folder: Path) -> OpenNode:
+    """The folder of a node of version 1 that had sent two messages and delivered three, one of which was not
+    taken, and that was not closed in order. Its member a is not there."""
+    shutil.copytree(GOLDEN / "node", folder)
+    a, b = map(str, free_addresses(2))
+    return thence.open(
+        "b", data=folder, listen=b, members={"a": a, "b": b},
+        settings={"log_level": "error", "drain_us": 0, "http": "none"},
+    )  # fmt: skip
+
+
+def test_a_data_folder_of_any_version_is_taken_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the machine that wrote it, which has been on ever since."""
+    monkeypatch.setattr(folders, "machine_id", lambda: bytes.fromhex("e1fba37dd3cc46198a7e75fe479d5c13"))
 
     async def go_on() -> tuple[tuple[str, ...], tuple[str, int], list[bytes]]:
-        members = {"a": "127.0.0.1:1", "b": "127.0.0.1:2"}
-        async with thence.open(
-            "b", data=tmp_path / "b", listen="127.0.0.1:2", members=members,
-            settings={"log_level": "error", "drain_us": 0, "http": "none"},
-        ) as node:  # fmt: skip
+        async with opened(tmp_path / "b") as node:
             tag = await node.broadcast(b"after the upgrade")
-            waiting = []
-            async for event in node.events():
-                assert isinstance(event, Delivered)
-                waiting.append(event.payload)
-                break
-            return node.members, node.name_of(tag), waiting
+            [waiting] = await delivered(node.events(), 1)
+            return node.members, node.name_of(tag), [waiting.payload]
 
-    assert asyncio.run(go_on()) == (("a", "b"), ("b", 3), [b"third of a"])
+    assert run(go_on) == (("a", "b"), ("b", 3), [b"third of a"])
+
+
+def test_on_another_machine_a_data_folder_is_taken_up_and_may_lack_something(tmp_path: Path) -> None:
+    """It was written under `everysec`: what it had sent last may be with others only."""
+
+    async def go_on() -> bytes:
+        async with opened(tmp_path / "b") as node:
+            with pytest.raises(StorageError, match="is recovering what it had sent, and waits for a"):
+                await node.broadcast(b"too early")
+            [waiting] = await delivered(node.events(), 1)
+            return waiting.payload
+
+    assert run(go_on) == b"third of a"

@@ -1,6 +1,7 @@
 """Whole nodes: whose folder it is, who is let in, and what people are told when it is the wrong one."""
 
 import asyncio
+import os
 import re
 import subprocess
 import sys
@@ -172,7 +173,7 @@ def test_another_version_is_refused_and_both_sides_say_so(group: Group, said: Sa
 
     async def test() -> None:
         with theirs.open("w") as log:
-            process = subprocess.Popen(command, stderr=log, env={"PYTHONPATH": path})
+            process = subprocess.Popen(command, stderr=log, env={**os.environ, "PYTHONPATH": path})
         try:
             async with group.open("a", settings=ALONE):
                 now, later = introductions.PROTOCOL, introductions.PROTOCOL + 1

@@ -126,8 +126,9 @@ def test_every_key_can_be_set_in_the_environment() -> None:
 
 def test_variables_of_others_are_none_of_a_nodes_business() -> None:
     """Kubernetes sets some for each service; one called `thence` must not stop a node of that name."""
-    others = {"THENCE_JAVA": "system", "THENCE_PORT": "tcp://10.0.0.1:1", "THENCE_SERVICE_HOST": "10.0.0.1",
-              "THENCE_A_PORT_7101_TCP_ADDR": "10.0.0.1", "PATH": "/bin"}  # fmt: skip
+    others = {"THENCE_JAVA": "system", "THENCE_TEST_BOOT": "1", "THENCE_PORT": "tcp://10.0.0.1:1",
+              "THENCE_SERVICE_HOST": "10.0.0.1", "THENCE_A_PORT_7101_TCP_ADDR": "10.0.0.1",
+              "PATH": "/bin"}  # fmt: skip
     assert compose(HERE, others) == compose(HERE, {})
 
 

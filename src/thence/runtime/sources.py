@@ -24,7 +24,9 @@ from thence.runtime.settings import PROFILES, NodeSettings
 ALTERNATIVES: Final = (("members", "join"), ("secret", "secret_file"))
 PREFIX: Final = "THENCE_"
 CONFIG: Final = "THENCE_CONFIG"
-FOREIGN: Final = re.compile(r"THENCE_(JAVA|SPARK_LOG|(.*_)?(SERVICE_HOST|SERVICE_PORT.*|PORT|PORT_\d+_.*))")
+FOREIGN: Final = re.compile(
+    r"THENCE_(JAVA|SPARK_LOG|TEST_BOOT|(.*_)?(SERVICE_HOST|SERVICE_PORT.*|PORT|PORT_\d+_.*))"
+)
 """Variables of other parts of thence, and those that Kubernetes sets for services with such a name."""
 
 FLAGS: Final = {"log.sync": "--sync", "stability.enabled": "--stability"}
