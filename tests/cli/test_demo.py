@@ -17,14 +17,17 @@ from thence.cli.tour.pace import Pace
 from thence.core.errors import UsageError
 
 PROGRAM = """
-import sys
+import signal, sys
 from pathlib import Path
 from thence.cli import demo, main
 from thence.cli.tour.pace import Pace
 pace = Pace(rate=50, calm_s=0.5, cut_s=1, down_s=0.5, after_s=0.3)
 main.app.command("short")(lambda: sys.exit(demo.run(Path(sys.argv[1]), "local[2]", pace)))
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.exit(main.main(["short"]))
 """
+"""It hears an interrupt wherever the tests were started: shells without a terminal let what they start in the
+background ignore it (`make test &`)."""
 
 
 class Running:
