@@ -1,6 +1,7 @@
 """`thence node`: one real node, as a process."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -54,6 +55,59 @@ def test_a_lone_node_founds_a_group_of_one_stops_in_order_and_resumes(
     with node(tmp_path / "a") as process:
         eventually(lambda: well(tmp_path / "a"))
         assert Control.of(tmp_path / "a").broadcast(b"second") == ("a", 2)
+
+
+WITHOUT_UVLOOP = """
+import sys
+sys.modules["uvloop"] = None
+from thence.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_node_does_without_uvloop(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WITHOUT_UVLOOP, "node", *HERE, "--data", str(tmp_path / "a")]
+    process = subprocess.Popen([*command, "--log-level", "debug"], stderr=subprocess.PIPE, text=True)
+    try:
+        eventually(lambda: well(tmp_path / "a"))
+        assert Control.of(tmp_path / "a").broadcast(b"first") == ("a", 1)
+        process.send_signal(signal.SIGTERM)
+        told = process.communicate(timeout=PATIENCE_S)[1]
+        assert process.returncode == 0
+        assert 'debug "uvloop is missing, asyncio\'s loop is used"' in told
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_benchmark_against_uvloop_says_that_it_needs_it() -> None:
+    command = [sys.executable, "-c", WITHOUT_UVLOOP, "bench", "cluster", "--quick"]
+    told = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (told.returncode, told.stdout) == (2, "")
+    assert re.search(
+        "^thence: benchmark cluster needs a package that is missing: .*uvloop", told.stderr, re.M
+    )
+
+
+OPEN_WITHOUT_UVLOOP = """
+import asyncio, sys
+sys.modules["uvloop"] = None
+import thence
+
+async def program():
+    async with thence.open("a", data=sys.argv[1], listen="127.0.0.1:0", settings={"http": "none"}) as node:
+        await node.broadcast(b"hello")
+        async for event in node.events():
+            if isinstance(event, thence.Stable):
+                return print(event.origin, event.seq)
+
+asyncio.run(program())
+"""
+
+
+def test_a_program_opens_a_node_without_uvloop(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", OPEN_WITHOUT_UVLOOP, str(tmp_path / "a")]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "a 1\n"
 
 
 def test_a_node_that_was_killed_goes_on_from_its_log(tmp_path: Path) -> None:

@@ -5,9 +5,8 @@ import gc
 import signal
 import sys
 import time
+from collections.abc import Callable
 from typing import Final
-
-import uvloop
 
 from thence.core.errors import StorageError
 from thence.runtime.folder import is_fixed
@@ -34,9 +33,20 @@ def run(settings: NodeSettings) -> int:
     """Until it is told to stop, or its disk fails."""
     log = StructuredLog(settings.log_level, settings.log_format, sys.stderr)
     try:
-        return uvloop.run(_run(settings, log))
+        with asyncio.Runner(loop_factory=_loop(log)) as runner:
+            return runner.run(_run(settings, log))
     finally:
         log.close()
+
+
+def _loop(log: StructuredLog) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """The fastest event loop that there is here; None is asyncio's own, which does as well."""
+    try:
+        from uvloop import new_event_loop
+    except ImportError as error:
+        log.debug("uvloop is missing, asyncio's loop is used", why=str(error))
+        return None
+    return new_event_loop
 
 
 async def _run(settings: NodeSettings, log: StructuredLog) -> int:

@@ -85,7 +85,11 @@ def run(name: str, as_json: bool, quick: bool) -> int:
     with err.status("measuring") as status:
         for chosen in BENCHES if name == "all" else [name]:
             status.update(f"measuring {chosen}")
-            for record in BENCHES[chosen](quick):
+            try:
+                figures = BENCHES[chosen](quick)
+            except ImportError as error:
+                raise UsageError(f"benchmark {chosen} needs a package that is missing: {error}") from error
+            for record in figures:
                 if isinstance(record, str):
                     status.update(f"measuring {chosen}: {record}")
                     continue
