@@ -34,6 +34,7 @@ def test_it_answers_as_memory_does(tmp_path: Path) -> None:
         else:
             first = random.randint(base, end)
             assert file.run(first, 7) == memory.run(first, 7)
+    file.close()
 
 
 def test_an_empty_one_takes_no_space(tmp_path: Path) -> None:
@@ -55,6 +56,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     attic.put(rows(0, 1))
     assert attic.of(rows(0, 1)[0][1]) == (0, bytes(9))
+    attic.close()
 
 
 def test_without_room_nothing_is_put_and_nothing_is_lost(tmp_path: Path) -> None:
@@ -69,3 +71,4 @@ def test_without_room_nothing_is_put_and_nothing_is_lost(tmp_path: Path) -> None
     attic._database.execute("PRAGMA max_page_count = 100000")
     attic.put(rows(50, 5000))
     assert len(attic.run(0, 6000)) == 5050
+    attic.close()

@@ -80,21 +80,21 @@ class Host:
 def test_of_three_that_name_each_other_one_founds_and_the_others_join_it(loop: str) -> None:
     async def test(world: World) -> None:
         at = free_addresses(3)
-        waits = [
-            asyncio.create_task(search(world, "c", at[0], at[1:])),
-            asyncio.create_task(search(world, "a", at[1], [at[0]])),
-            asyncio.create_task(search(world, "b", at[2], [at[1]])),
-        ]
-        done, pending = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        [founder] = done
-        found = founder.result()
-        assert found in [alone(name, where) for name, where in zip("cab", at, strict=True)]
-        host = Host(found.members[0][0], found.members[0][1], world, *found.members)
-        await host.links.start()
+        hosts: list[Host] = []
+
+        async def live(name: str, where: Address, *join: Address) -> Open:
+            """Until it is a member, and then it answers as one: others may know only this one to ask."""
+            found = await search(world, name, where, join)
+            hosts.append(Host(name, where, world, *found.members))
+            await hosts[-1].links.start()
+            return found
+
+        lives = live("c", at[0], at[1], at[2]), live("a", at[1], at[0]), live("b", at[2], at[1])
         try:
-            assert [await wait for wait in pending] == [found, found], "whoever answers as a member is joined"
+            assert set(await asyncio.gather(*lives)) == {alone("c", at[0])}, "members are joined"
         finally:
-            await host.links.close()
+            for host in hosts:
+                await host.links.close()
 
     run(test, loop)
 

@@ -5,7 +5,6 @@ something. `run` fails a test that leaves tasks behind or lets an error reach th
 """
 
 import asyncio
-import socket
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -15,6 +14,7 @@ from typing import Any, TypeVar
 
 import uvloop
 
+from thence.cli.layout import HOST, free_ports
 from thence.core.errors import PeerError
 from thence.runtime.address import Address
 from thence.runtime.frames import HEAD, join
@@ -199,12 +199,10 @@ class World:
 
 
 def free_addresses(count: int) -> list[Address]:
-    """Nobody listens there now; sorted."""
-    servers = [socket.create_server(ANY) for _ in range(count)]
-    addresses = sorted(Address(*server.getsockname()[:2]) for server in servers)
-    for server in servers:
-        server.close()
-    return addresses
+    """Nobody listens there now; sorted. The system hands out none of them to outgoing connections: one of
+    another test could take it before a node listens there, or while one restarts."""
+    start = free_ports(count)
+    return [Address(HOST, port) for port in range(start, start + count)]
 
 
 def introduce(*nodes: Node) -> None:

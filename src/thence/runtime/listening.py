@@ -196,6 +196,8 @@ async def bind(address: Address, accept: Callable[[], Connection]) -> asyncio.Se
 
 def _why_not(error: Exception) -> str:
     code = error.errno if isinstance(error, OSError) else None
+    if code is None and "could not bind on any address" in str(error):
+        code = errno.EADDRNOTAVAIL  # asyncio's own words for it from Python 3.12 on, without a number
     if code == errno.EADDRINUSE:
         return "the address is in use by another process"
     if code == errno.EADDRNOTAVAIL:
