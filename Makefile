@@ -11,6 +11,20 @@ SPREAD ?= mesh
 CHANGING ?=
 NODES ?= $(if $(filter tree,$(SPREAD)),20,$(if $(CHANGING),7,4))
 
+# The stamp says which Python .venv was made with, and where: one that has been moved, whose Python is another by now,
+# or that is of another Python than PYTHON=... names, is made anew.
+SAYS := import sys; print(*sys.version_info[:3], sys.prefix)
+FOUND := $(shell $(BIN)/python -c '$(SAYS)' 2>/dev/null)
+ASKED := $(if $(filter file,$(origin PYTHON)),$(FOUND),$(shell $(PYTHON) -c '$(SAYS)'))
+ifneq ($(wildcard $(STAMP)),)
+ifneq ($(FOUND) $(wordlist 1,3,$(ASKED)),$(shell cat $(STAMP)) $(wordlist 1,3,$(FOUND)))
+STALE := yes
+endif
+endif
+ifdef STALE
+.PHONY: $(STAMP)
+endif
+
 .PHONY: help install demo test unit lint types format soak chaos bench clean
 
 help: ## list the targets
@@ -18,10 +32,11 @@ help: ## list the targets
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo 'thence needs Python 3.11 or later: make PYTHON=python3.12 ...' >&2; exit 2; }
+	@$(if $(STALE),echo '$(VENV) was made by another Python or elsewhere: it is made anew'; rm -rf $(VENV))
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo 'installing into $(VENV) (about a minute the first time)'
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lab,dev]'
-	@touch $(STAMP)
+	@$(BIN)/python -c '$(SAYS)' > $(STAMP)
 
 install: $(STAMP) ## create .venv and install thence with everything for work on it
 
