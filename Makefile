@@ -11,6 +11,9 @@ SPREAD ?= mesh
 CHANGING ?=
 NODES ?= $(if $(filter tree,$(SPREAD)),20,$(if $(CHANGING),7,4))
 
+# What tests read and write is UTF-8, whatever the locale.
+export PYTHONUTF8 := 1
+
 # The stamp says which Python .venv was made with, and where: one that has been moved, whose Python is another by now,
 # or that is of another Python than PYTHON=... names, is made anew.
 SAYS := import sys; print(*sys.version_info[:3], sys.prefix)

@@ -92,7 +92,7 @@ def test_everything_holds_and_becomes_a_page(running: Running, tmp_path: Path) -
         "tag: the tag of",
     ):
         assert words in told
-    page = (tmp_path / "out" / "index.html").read_text()
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert page.count("data:image/png;base64,") == 4
     assert page.count("<tr><td>") == 3
     assert "Everything held." in page

@@ -1,6 +1,7 @@
 """Integration: the command line as a person meets it. What needs Spark is in tests/pipeline."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -80,6 +81,16 @@ def test_demo_leaves_other_peoples_folders_alone(tmp_path: Path, capsys: pytest.
     assert main(["demo", "--out", str(tmp_path)]) == 2
     assert "a folder of its own" in capsys.readouterr().err
     assert (tmp_path / "thesis.txt").read_text() == "ten years of work"
+
+
+def test_a_terminal_that_lacks_a_character_is_told_its_number() -> None:
+    """Whatever the locale: a check mark must not end a tour."""
+    ascii_only = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    ascii_only.pop("PYTHONIOENCODING", None)
+    command = [sys.executable, "-m", "thence.cli.main", "sim", "--scenario", "list"]
+    told = subprocess.run(command, env=ascii_only, capture_output=True, check=False)
+    assert (told.returncode, told.stderr) == (0, b"")
+    assert b"flood, \\u2026)" in told.stdout
 
 
 def test_an_interrupt_is_quiet() -> None:

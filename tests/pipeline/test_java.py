@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,20 @@ def test_the_launcher_leaves_out_one_argument_and_keeps_the_rest(tmp_path: Path)
     words = ["-Xmx1g", java.UNWANTED, "two words", java.GONE, "--add-modules=other", ""]
     shown = subprocess.run([home / "bin" / "java", *words], capture_output=True, text=True, check=True)
     assert shown.stdout.splitlines() == ["<-Xmx1g>", "<two words>", "<--add-modules=other>", "<>"]
+
+
+def test_without_a_home_the_launcher_is_in_a_temporary_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for a user id that the machine has no entry of."""
+
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", homeless)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert java.cached_file("bin/é", "echo é\n") == tmp_path / f"thence-{os.getuid()}" / "bin" / "é"
 
 
 @pytest.mark.spark

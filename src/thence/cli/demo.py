@@ -127,7 +127,7 @@ class Tour:
             from thence.cli.tour.page import page
 
             images = figures(read(self.folder / "trace"), story)
-            (self.folder / PAGE).write_text(page(self.claims, images, self.judged, command))
+            (self.folder / PAGE).write_text(page(self.claims, images, self.judged, command), encoding="utf-8")
 
     def _judge(self, title: str, trace: Path) -> "RunReport":
         with working("Spark starts and judges" if not self.judged else "Spark judges"):

@@ -201,7 +201,7 @@ def _write(
 def read_layout(folder: Path) -> Layout:
     path = folder / FILE
     try:
-        read = tomllib.loads(path.read_text())
+        read = tomllib.loads(path.read_text(encoding="utf-8"))
         cluster, nodes, base_port = read["cluster"], read["nodes"], read["base_port"]
         http_base, changing = read.get("http_base"), read.get("changing", False)
         sound = (

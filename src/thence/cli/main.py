@@ -6,6 +6,7 @@ exit code 2; an interrupted command exits with 130.
 """
 
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated
 
@@ -268,6 +269,10 @@ app.add_typer(operate.app)
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; the exit code."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(
+            errors="backslashreplace"
+        )  # as on standard error: a locale may lack characters
     try:
         result = app(args=arguments, prog_name="thence", standalone_mode=False)
     except (ThenceError, typer.TyperException) as error:

@@ -186,11 +186,11 @@ def _write(
     _csv(out / "points.csv", results)
     _csv(out / "beside.csv", rows)
     text = page(experiment.title, experiment.says, command, verdict, fine, table, images)
-    (out / "index.html").write_text(text)
+    (out / "index.html").write_text(text, encoding="utf-8")
 
 
 def _csv(path: Path, rows: list[dict[str, Any]]) -> None:
-    with path.open("w", newline="") as file:
+    with path.open("w", newline="", encoding="utf-8") as file:
         if rows:
             writer = csv.DictWriter(file, list(rows[0]))
             writer.writeheader()

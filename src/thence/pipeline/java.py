@@ -82,20 +82,21 @@ def _make_home(name: str, java: Path, *unwanted: str) -> Path:
 
 def cached_file(name: str, text: str) -> Path:
     """A small file in the user's cache, or in a temporary folder where there is no such place."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     try:
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         return _write(cache / "thence" / name, text)
-    except OSError:
+    except (OSError, RuntimeError):  # the latter: no home at all, nor an entry of this user
         return _write(Path(tempfile.gettempdir()) / f"thence-{os.getuid()}" / name, text)
 
 
 def _write(path: Path, text: str) -> Path:
-    if not path.exists() or path.read_text() != text:
+    data = os.fsencode(text)  # it may name a path
+    if not path.exists() or path.read_bytes() != data:
         path.parent.mkdir(parents=True, exist_ok=True)
         # Written beside its place and renamed: another process may read it at the same moment.
         handle, name = tempfile.mkstemp(dir=path.parent)
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
         os.chmod(name, 0o755)
         os.replace(name, path)
     return path

@@ -20,7 +20,7 @@ Latency = Callable[[int, int], int]
 def read_matrix(path: Path, nodes: int) -> list[list[float]]:
     """A latency matrix in milliseconds: row = sender, column = receiver."""
     try:
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise UsageError(f"cannot read the latency matrix {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
