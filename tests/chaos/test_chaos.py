@@ -1,5 +1,6 @@
 """Integration: `thence chaos` as people run it, on this machine and in networks of its own."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -57,17 +58,18 @@ def test_a_storm_with_packets_lost_and_late_ends_well(tmp_path: Path) -> None:
 def test_a_network_of_its_own_is_there_and_then_gone() -> None:
     if reason := why_not(weather=False):
         pytest.skip(reason)
-    net = Net("test", ["a", "b"])
+
+    def ip(*words: str) -> str:
+        return subprocess.run(["ip", *words], capture_output=True, text=True, check=True).stdout
+
+    label, here = f"test{os.getpid()}", os.readlink("/proc/thread-self/ns/net")
+    net = Net(label, ["a", "b"])
     with net.up(None):
-        shown = subprocess.run(["ip", "-brief", "address"], capture_output=True, text=True, check=True).stdout
-        assert "10.213.0.254" in shown, "we are in the hub"
-        with inside("thence-test-b"):
-            there = subprocess.run(["ip", "-brief", "address"], capture_output=True, text=True, check=True)
-        assert "10.213.0.2/24" in there.stdout
-    left = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
-    assert "thence-test" not in left
-    shown = subprocess.run(["ip", "-brief", "address"], capture_output=True, text=True, check=True).stdout
-    assert "10.213.0." not in shown, "and back where we were"
+        assert "10.213.0.254" in ip("-brief", "address"), "we are in the hub"
+        with inside(f"thence-{label}-b"):
+            assert "10.213.0.2/24" in ip("-brief", "address")
+    assert f"thence-{label}" not in ip("netns", "list")
+    assert os.readlink("/proc/thread-self/ns/net") == here, "and back where we were"
 
 
 def test_nodes_of_a_far_cluster_have_an_address_each_and_run_in_their_namespace(tmp_path: Path) -> None:

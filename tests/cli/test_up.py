@@ -15,6 +15,7 @@ import pytest
 from support import stub_node
 from support.processes import PATIENCE_S, alive, eventually
 
+from thence.cli import up
 from thence.cli.layout import open_layout
 from thence.cli.main import main
 from thence.cli.node import as_arguments, with_words
@@ -192,6 +193,18 @@ def test_load_is_asked_of_every_node_and_again_after_a_restart(data: Path) -> No
         assert running.stop() == 0
     finally:
         running.close()
+
+
+@pytest.mark.parametrize(("before", "heard"), [(signal.SIG_IGN, []), (signal.SIG_DFL, [signal.SIGHUP])])
+def test_what_nohup_has_silenced_stays_so(before: signal.Handlers, heard: list[signal.Signals]) -> None:
+    own = signal.signal(signal.SIGHUP, before)
+    try:
+        with up.stopping() as asked:
+            signal.raise_signal(signal.SIGHUP)
+        assert asked == heard
+        assert signal.getsignal(signal.SIGHUP) is before
+    finally:
+        signal.signal(signal.SIGHUP, own)
 
 
 def test_a_terminal_shows_a_table(data: Path) -> None:

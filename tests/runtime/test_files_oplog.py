@@ -1,5 +1,6 @@
 """The log's kit once more, over real files."""
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ MEMORY = Path("/dev/shm")
 
 @pytest.fixture
 def room(tmp_path: Path) -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(dir=MEMORY if MEMORY.is_dir() else tmp_path))
+    folder = Path(tempfile.mkdtemp(dir=MEMORY if os.access(MEMORY, os.W_OK) else tmp_path))
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
 

@@ -100,9 +100,12 @@ def _changing(wish: Wish, settings: NodeSettings) -> bool | None:
 
 @contextmanager
 def stopping() -> Iterator[list[int]]:
-    """The signals that asked this process to stop, as they come."""
+    """The signals that asked this process to stop, as they come. One started with `nohup` outlives its
+    terminal."""
     asked: list[int] = []
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    numbers = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        numbers.remove(signal.SIGHUP)
     before = {number: signal.signal(number, lambda came, _: asked.append(came)) for number in numbers}
     try:
         yield asked

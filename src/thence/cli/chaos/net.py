@@ -156,10 +156,12 @@ def why_not(weather: bool = True) -> str | None:
         return f"no network namespaces here: {error}"
     try:
         _do("ip", "-n", space, "link", "set", "lo", "up")
+        _do("ip", "-n", space, "link", "add", "bridge", "type", "bridge")
+        _do("ip", "-n", space, "link", "add", "port", "type", "veth", "peer", "name", "eth0")
         if weather:
             _do("tc", "-n", space, "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms")
     except ThenceError as error:
-        return f"this kernel has no netem: {error}"
+        return f"this kernel lacks a part of such a network: {error}"
     finally:
         _do("ip", "netns", "delete", space)
     return None
