@@ -319,4 +319,11 @@ ENDING = of(
      (EASING, "self._queued(peer) > MUCH_BYTES", "self._queued(peer) >= 0")),
 )  # fmt: skip
 
-MUTANTS = STEPS + FULL + TRACES + DISK + LINKED + NEAR + ASKING + RETURNING + ENDING
+MACHINE = of(
+    "test_folder.py",
+    ("a text for tests hides that the machine was switched off",
+     "tests_run_under_a_boot_of_their_own_and_no_power_cut_is_hidden", "AssertionError",
+     ("thence.runtime.folder", "blake2b(boot + apart.encode()", "blake2b(apart.encode()")),
+)  # fmt: skip
+
+MUTANTS = STEPS + FULL + TRACES + DISK + LINKED + NEAR + ASKING + RETURNING + ENDING + MACHINE
