@@ -43,6 +43,22 @@ def test_a_joiner_dials_at_once_whatever_its_name_and_is_a_guest() -> None:
     run(story)
 
 
+def test_links_begin_anew_also_if_guests_are_among_them() -> None:
+    """Joiners, leavers, strangers: each is forgotten with its link, and calls again."""
+
+    async def story(world: World) -> None:
+        (a, at_a), (b, at_b) = await open_node(world, "a"), await open_node(world, "b")
+        c, at_c = await open_node(world, "c")
+        at_b.know("a", at_a.address, at_once=True)
+        at_a.know("c", at_c.address)
+        await world.until(lambda: len(a.heard) == 2 and b.heard and c.heard)
+        at_a.begin_anew()
+        await world.until(lambda: len(a.heard) == 6 and at_a.linked("b") and at_a.linked("c"))
+        assert sorted(a.heard[2:]) == ["down b", "down c", "up b", "up c"]
+
+    run(story)
+
+
 def test_of_two_that_know_each_other_the_smaller_name_dials() -> None:
     async def story(world: World) -> None:
         (a, at_a), (b, at_b) = await open_node(world, "a"), await open_node(world, "b")

@@ -215,6 +215,11 @@ LINKED = of(
     ("a guest is kept for ever",
      "a_joiner_dials_at_once_whatever_its_name_and_is_a_guest", "AssertionError",
      (LINKS, "        if not peer.dials:\n            self._peers.pop(peer.name, None)\n", "        pass\n")),
+    ("links begin anew only where there is no guest",
+     "links_begin_anew_also_if_guests_are_among_them", "UsageError",
+     (LINKS, "    def linked(self, name: str)",
+      "    def begin_anew(self):\n        for name in self.status():\n            self.cut(name)\n"
+      "            self.mend(name)\n\n    def linked(self, name: str)")),
     ("both dial at once",
      "of_two_that_know_each_other_the_smaller_name_dials", "AssertionError",
      (LINKS, "            delay_us += PATIENCE_US\n", "            delay_us += 1\n")),

@@ -187,11 +187,13 @@ class Links:
         return {name: peer.status() for name, peer in sorted(self._peers.items())}
 
     def begin_anew(self) -> None:
-        """Drop every link that is up, and make it again."""
+        """Drop every link that is up, and make it again. A peer that is forgotten with its link comes back by
+        itself."""
         for name, link in self.status().items():
             if link.up and not link.cut:
                 self.cut(name)
-                self.mend(name)
+                if name in self._peers:
+                    self.mend(name)
 
     # Faults on request, for trials.
 

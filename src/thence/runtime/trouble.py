@@ -71,10 +71,10 @@ class Trouble:
     def last(self, error: StorageError) -> None:
         """It is broken."""
         self.why = error
-        self._give_up(refused(error))
-        self._begin_anew(str(error))
         if not self.broken.done():
             self.broken.set_result(error)
+        self._give_up(refused(error))
+        self._begin_anew(str(error))
 
     def _give_up(self, error: StorageError) -> None:
         self._held.refuse(error)
