@@ -7,7 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from thence.core.errors import PeerError, StorageError, ThenceError, UsageError
+from thence.core.errors import (
+    InvariantError,
+    PeerError,
+    ProgramError,
+    StorageError,
+    ThenceError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from thence.runtime.application import Delivered, OpenNode, Stable
@@ -16,8 +23,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Delivered", "Orphaned", "PeerError", "Replicated", "Stable", "StorageError", "ThenceError", "UsageError",
-    "ViewChanged", "open",
+    "Delivered", "InvariantError", "Orphaned", "PeerError", "ProgramError", "Replicated", "Stable",
+    "StorageError", "ThenceError", "UsageError", "ViewChanged", "open",
 ]  # fmt: skip
 
 

@@ -33,10 +33,14 @@ def load(file: str) -> ModuleType:
 def run(mutant: LiveMutant, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = load(mutant.file)
     test = getattr(module, mutant.test)
-    fixtures: dict[str, Any] = {"tmp_path": folder, "monkeypatch": monkeypatch, "sync": "no"}
+    fixtures: dict[str, Any] = {
+        "tmp_path": folder, "monkeypatch": monkeypatch, "sync": "no", "where": "packet",
+    }  # fmt: skip
     for name in inspect.signature(test).parameters:
         if name == "group":
             fixtures[name] = Changing(folder, "abc")
+        elif name == "two":
+            fixtures[name] = module.Two(folder, changing=False)
         elif name not in fixtures:
             fixtures[name] = inspect.unwrap(getattr(module, name))(monkeypatch)
     if mutant.file == "test_draining.py":

@@ -238,10 +238,10 @@ def test_after_a_failed_sync_or_a_bug_nothing_goes_on(tmp_path: Path) -> None:
         assert "the disk is gone" in str(await driven.driver.broken)
 
     async def bug(driven: Driven) -> None:
-        with pytest.raises(StorageError, match="this cannot be"):
+        with pytest.raises(InvariantError, match="this cannot be"):
             await driven.driver.publish([b"a bug"])
-        assert isinstance(driven.driver.bug, InvariantError)
         assert driven.driver.broken.done()
+        assert isinstance(driven.driver.broken.result(), InvariantError)
 
     run(tmp_path / "sync", "always", sync_fails)
     run(tmp_path / "bug", "no", bug)

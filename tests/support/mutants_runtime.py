@@ -8,6 +8,7 @@ refused), `TimeoutError` (something that must happen does not) or another error'
 from dataclasses import dataclass
 
 DRIVER = "thence.runtime.group_driver"
+FIXED = "thence.runtime.driver"
 CONSEQUENCES = "thence.runtime.consequences"
 SYNCING = "thence.runtime.syncing"
 TROUBLE = "thence.runtime.trouble"
@@ -51,7 +52,7 @@ STEPS = of(
      "under_always_nothing_is_sent_before_it_is_synced", "AssertionError",
      (DRIVER, "self._consequences.add(Step(log, log.tail if log else 0, rows, packets, answers))",
       "[self._outlet.send(to, data) for to, data in packets.items()]\n"
-      "            self._consequences.add(Step(log, log.tail if log else 0, rows, {}, answers))")),
+      "                self._consequences.add(Step(log, log.tail if log else 0, rows, {}, answers))")),
     ("what a step appended last need not be durable",
      "under_always_nothing_is_told_or_answered_before_it_is_synced", "AssertionError",
      (DRIVER, "Step(log, log.tail if log else 0,", "Step(log, log.durable if log else 0,")),
@@ -96,12 +97,11 @@ FULL = of(
      (DRIVER, "        self._diaries.take_back()\n        self.node.posts.clear()\n",
       "        self.node.posts.clear()\n")),
     ("after a full disk the process goes on as it is",
-     "a_step_that_cannot_be_written_never_was_and_the_next_gets_its_dot", "StorageError",
+     "a_step_that_cannot_be_written_never_was_and_the_next_gets_its_dot", "InvariantError",
      (DRIVER, "            node = self._make(self._clock())\n", "            node = self.node\n")),
     ("links go on though nothing is written",
      "a_step_that_cannot_be_written_never_was_and_the_next_gets_its_dot", "AssertionError", ROOM_SOON,
-     (TROUBLE, "        self._asked.refuse(refused(error))\n        self._begin_anew(str(error))\n",
-      "        self._asked.refuse(refused(error))\n")),
+     (TROUBLE, "        self._begin_anew(str(error))\n\n    def goes_on", "\n    def goes_on")),
     ("broadcasts are gathered though nothing is written",
      "a_step_that_cannot_be_written_never_was_and_the_next_gets_its_dot", "InvalidStateError",
      (DRIVER, "why = refused(self._disk.why) if self._disk.why is not None else None", "why = None")),
@@ -138,18 +138,33 @@ FULL = of(
      (SYNCING, "                if log.durable < sync.position:\n", "                if False:\n")),
     ("after a bug it goes on from its disk",
      "after_a_failed_sync_or_a_bug_nothing_goes_on", "AssertionError",
-     (DRIVER, "            self._break(StorageError(f\"{type(error).__name__}: {error}\"), error)\n"
-      "            return\n",
-      "            error = StorageError(str(error))\n")),
+     (DRIVER, "            self._break(stopper(error))\n            return\n        assert isinstance",
+      "            error = StorageError(str(error))\n        assert isinstance")),
     ("calls of one that is broken are never answered",
      "after_a_failed_sync_or_a_bug_nothing_goes_on", "AssertionError",
-     (TROUBLE, "        self._give_up(refused(error))\n", "")),
+     (TROUBLE, "        self._held.refuse(refused(error, definite=False))\n", "")),
     ("nobody who waits is refused",
      "what_was_asked_for_and_not_begun_when_the_disk_was_full_is_refused", "AssertionError",
      (ASKED, "    for future in futures:\n        if not future.done():\n"
       "            future.set_exception(error)\n",
       "    for future in list(futures)[:0]:\n        future.set_exception(error)\n")),
 )  # fmt: skip
+
+BUGS = of(
+    "test_bugs.py",
+    (
+        "a bug of a fixed group's node costs no more than a link",
+        "a_bug_stops_the_node_and_is_told_to_all_who_wait_and_a_restart_lacks_nothing",
+        "TimeoutError",
+        (FIXED, "            driver.stops(error)\n", "            raise\n"),
+    ),
+    (
+        "a bug of a fixed group's node is passed over",
+        "a_bug_stops_the_node_and_is_told_to_all_who_wait_and_a_restart_lacks_nothing",
+        "TimeoutError",
+        (FIXED, "            driver.stops(error)\n", "            pass\n"),
+    ),
+)
 
 TRACES = of(
     "test_diaries.py",
@@ -331,4 +346,4 @@ MACHINE = of(
      ("thence.runtime.folder", "blake2b(boot + apart.encode()", "blake2b(apart.encode()")),
 )  # fmt: skip
 
-MUTANTS = STEPS + FULL + TRACES + DISK + LINKED + NEAR + ASKING + RETURNING + ENDING + MACHINE
+MUTANTS = STEPS + FULL + BUGS + TRACES + DISK + LINKED + NEAR + ASKING + RETURNING + ENDING + MACHINE

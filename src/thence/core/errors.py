@@ -1,13 +1,16 @@
-"""Four kinds of trouble, four types.
+"""Kinds of trouble, each with its type.
 
 Whoever catches an error must know whose fault it is, since that decides what happens next:
 misuse is reported to the caller, a peer's garbage costs the peer its connection, trouble with
-storage refuses writes, and a broken invariant stops the node.
+storage refuses writes, and a broken invariant, ours or the program's, stops the node.
 """
 
 
 class ThenceError(Exception):
     """Base of everything that thence raises on purpose."""
+
+    definite: bool = True
+    """What was asked for certainly did not happen. If not, it may have, or may turn up after a restart."""
 
 
 class UsageError(ThenceError):
@@ -28,3 +31,17 @@ class StorageError(ThenceError):
 
 class InvariantError(ThenceError):
     """Something that must never happen did: a bug in thence. The node must stop."""
+
+
+class ProgramError(ThenceError):
+    """A callback of the program raised an exception, which is the cause of this one. The node must stop: it
+    cannot know what the program has made of what it was given."""
+
+
+def stopper(error: Exception) -> ThenceError:
+    """What a node stops with that has met this in the middle of a step."""
+    if isinstance(error, StorageError | InvariantError | ProgramError):
+        return error
+    bug = InvariantError(f"{type(error).__name__}: {error}")
+    bug.__cause__ = error
+    return bug

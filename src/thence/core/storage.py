@@ -19,16 +19,12 @@ from thence.core.errors import StorageError
 
 
 class DiskError(StorageError):
-    """An operation on a file failed.
-
-    `definite` answers the only question that matters to whoever must go on: is it certain that what was
-    asked for did *not* happen? If not, it may or may not turn up after a restart.
-    """
+    """An operation on a file failed; the operating system tells whether that is definite."""
 
     def __init__(self, what: str, *, file: str, definite: bool = False, full: bool = False) -> None:
         super().__init__(f"{file}: {what}")
         self.file: Final = file
-        self.definite: Final = definite
+        self.definite = definite
         self.full: Final = full
 
 

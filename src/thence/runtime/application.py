@@ -21,10 +21,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol
 
 from thence.core.dots import ORIGIN_MASK, seq_of
-from thence.core.errors import StorageError, UsageError
+from thence.core.errors import ThenceError, UsageError
 from thence.core.tag import Tag
 from thence.oplog.record import Stored
 from thence.replica.history import understood
+from thence.runtime.asked import told
 from thence.runtime.folder import is_fixed
 from thence.runtime.logs import StructuredLog
 from thence.runtime.node import Node
@@ -106,7 +107,7 @@ class Events:
 class Host(Protocol):
     """What runs behind an open node."""
 
-    failed: StorageError | None
+    failed: ThenceError | None
 
     async def close(self) -> None: ...
 
@@ -210,7 +211,7 @@ class OpenNode:
         if self._is_there(tag, at):
             return
         if self._running.driver.broken.done():
-            raise StorageError(str(self._running.driver.broken.result()))
+            raise told(self._running.driver.broken.result())
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.add(tag, at, future)
         await future
@@ -280,7 +281,7 @@ class OpenNode:
                 origin, seq = self._running.names[message.dot & ORIGIN_MASK], seq_of(message.dot)
                 return Delivered(taken.tag, message.payload, origin, seq, driver.replica.taken)
             if driver.broken.done():
-                raise StorageError(str(driver.broken.result()))
+                raise told(driver.broken.result())
             await self._bell.wait()
         return None
 
@@ -299,9 +300,9 @@ class OpenNode:
         if self._closed:
             self._waiting.refuse(UsageError("the node was closed"))
 
-    def _broke(self, error: StorageError) -> None:
+    def _broke(self, error: ThenceError) -> None:
         self._wake()
-        self._waiting.refuse(StorageError(str(error)))
+        self._waiting.refuse(told(error))
 
 
 def open_node(

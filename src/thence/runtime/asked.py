@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Final, Generic, TypeVar
 
-from thence.core.errors import StorageError, UsageError
+from thence.core.errors import InvariantError, ProgramError, StorageError, ThenceError, UsageError
 
 T = TypeVar("T")
 
@@ -51,9 +51,19 @@ class Asked(Generic[T]):
         refuse([future for _, future in self.take()], error)
 
 
-def refused(error: StorageError) -> StorageError:
-    """What somebody is told who asks for a write while there is trouble."""
-    return StorageError(f"nothing is written at present: {error}")
+def refused(error: ThenceError, definite: bool = True) -> ThenceError:
+    """What a call is told while there is trouble: an error of the same kind, caused by it. If that is not
+    `definite`, the call may have been written down."""
+    return told(error, f"nothing is written at present: {error}", definite)
+
+
+def told(error: ThenceError, text: str = "", definite: bool = True) -> ThenceError:
+    """A new error for each that hears of it: one that is raised in several places collects tracebacks."""
+    kinds: tuple[type[ThenceError], ...] = (InvariantError, ProgramError)
+    fresh = next((kind for kind in kinds if isinstance(error, kind)), StorageError)(text or str(error))
+    fresh.definite = definite
+    fresh.__cause__ = error
+    return fresh
 
 
 def refuse(futures: Iterable["asyncio.Future[T]"], error: Exception) -> None:

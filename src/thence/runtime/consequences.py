@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from thence.core.errors import StorageError
+from thence.core.errors import StorageError, ThenceError
 from thence.core.machine import LinkEffect
 from thence.oplog.log import OpLog
 from thence.runtime.asked import Answer, refuse
@@ -95,7 +95,7 @@ class Consequences(Generic[P, T]):
         for place, step in enumerate(self._steps):
             self._steps[place] = step._replace(packets={}, wishes=())
 
-    def refuse(self, error: StorageError) -> None:
+    def refuse(self, error: ThenceError) -> None:
         """There will be none."""
         waiting = [future for step in self._steps for future, _ in step.answers]
         self._steps.clear()

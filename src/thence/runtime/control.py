@@ -28,7 +28,7 @@ from typing import Final, Literal, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
-from thence.core.errors import StorageError, UsageError
+from thence.core.errors import InvariantError, StorageError, UsageError
 from thence.runtime import control_file, metrics, process
 from thence.runtime.address import Address
 from thence.runtime.control_file import ControlFile
@@ -227,7 +227,7 @@ def routes(node: Controlled, token: str, allow_faults: bool, log: Log) -> Routes
                 raise Refused(401, why, ("WWW-Authenticate", "Bearer"))
             try:
                 return await handler(request)
-            except StorageError as error:
+            except (StorageError, InvariantError) as error:
                 return text(503, str(error))
 
         return guarded

@@ -8,16 +8,17 @@ the log insists on that (`consequences.py`). If a commit or the trace fails, pac
 leave are dropped, the replica goes back to what its log says and every link is made to begin anew, so that
 nobody has seen what was forgotten; the driver is in `trouble` until a write succeeds. Calls whose messages
 are in the log are answered when the promises are kept, all others are refused. If a sync fails there is no
-way to know what the disk holds: `broken`, and the node must end.
+way to know what the disk holds, and after a bug none to know what the replica would do: `broken`, and the
+node must end.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from heapq import heappop, heappush
-from typing import Final, Protocol
+from typing import Concatenate, Final, ParamSpec, Protocol
 
-from thence.core.errors import PeerError, StorageError, UsageError
+from thence.core.errors import PeerError, StorageError, ThenceError, UsageError, stopper
 from thence.core.machine import Effect, LinkEffect, Wake
 from thence.core.message import Message
 from thence.core.storage import Files, UnwrittenError
@@ -27,7 +28,7 @@ from thence.replica.live import Live
 from thence.replica.replica import Delivered
 from thence.runtime.alarm import Alarm
 from thence.runtime.arrivals import Arrivals
-from thence.runtime.asked import Answer, Asked, refuse, refused
+from thence.runtime.asked import Answer, Asked, refuse, refused, told
 from thence.runtime.consequences import Consequences, Step
 from thence.runtime.deferral import Deferral
 from thence.runtime.easing import Easing
@@ -74,6 +75,23 @@ class Sink(Protocol):
     def stepped(self, now: int) -> None:
         """A step is over: there may be something to take, or to announce as stable."""
         ...
+
+
+P = ParamSpec("P")
+
+
+def guarded(act: "Callable[Concatenate[Driver, P], None]") -> "Callable[Concatenate[Driver, P], None]":
+    """What the loop, a link or a timer calls. Whatever is not a peer's fault stops the node."""
+
+    def acts(driver: "Driver", /, *words: P.args, **named: P.kwargs) -> None:
+        try:
+            act(driver, *words, **named)
+        except PeerError:
+            raise
+        except Exception as error:
+            driver.stops(error)
+
+    return acts
 
 
 class Driver:
@@ -123,12 +141,12 @@ class Driver:
         self.delivered = 0
 
     @property
-    def trouble(self) -> StorageError | None:
+    def trouble(self) -> ThenceError | None:
         """Why nothing is written at present."""
         return self._disk.why
 
     @property
-    def broken(self) -> "asyncio.Future[StorageError]":
+    def broken(self) -> "asyncio.Future[ThenceError]":
         """Done when nothing ever will be."""
         return self._disk.broken
 
@@ -138,6 +156,7 @@ class Driver:
 
     # Steps
 
+    @guarded
     def up(self, peer: int) -> None:
         if self._disk.why is not None:
             self._came_up = True
@@ -145,10 +164,12 @@ class Driver:
         now = self._clock()
         self._finish(self.replica.up(peer, now), now)
 
+    @guarded
     def down(self, peer: int) -> None:
         now = self._clock()
         self._finish(self.replica.down(peer, now), now)
 
+    @guarded
     def packets(self, peer: int, packets: list[bytes], now: int) -> None:
         """All packets of one read. What came before garbage counts; then `PeerError`."""
         if self._disk.why is not None:
@@ -167,9 +188,6 @@ class Driver:
             garbage = error
         except UnwrittenError as error:
             self._in_trouble(error)
-            return
-        except StorageError as error:  # the log cannot be read, or others know more than it holds
-            self._disk.last(error)
             return
         self._settling.later()
         self._finish(effects, now)
@@ -198,11 +216,16 @@ class Driver:
         self._settling.later()
         self.delivered += 1
         now = self._clock()
-        delivered = self.replica.take(now)
+        try:
+            delivered = self.replica.take(now)
+        except Exception as error:
+            self.stops(error)
+            raise told(stopper(error)) from error
         if self.arrivals.at:
             self.arrivals.taken(delivered.message.dot, now)
         return delivered
 
+    @guarded
     def drain(self, now: int) -> None:
         """An application that wants nothing but to be up to date takes everything."""
         before = self.delivered
@@ -223,6 +246,7 @@ class Driver:
         """What the replica asked for when it was made."""
         self._finish(effects, self._clock())
 
+    @guarded
     def _settle(self) -> None:
         """Everything that was put off until the loop came round, or a little longer."""
         if self._disk.why is not None:
@@ -242,6 +266,9 @@ class Driver:
             except UsageError as error:
                 refuse([future for _, future in batch], error)
                 return
+            except Exception as error:
+                refuse([future for _, future in batch], refused(stopper(error), definite=False))
+                raise
             effects = published.effects
             self._log_effects(published.log_effects)
             self.sent += len(payloads)
@@ -257,6 +284,13 @@ class Driver:
 
     def _finish(self, effects: list[Effect], now: int, answers: Sequence[Answer[Delivered]] = ()) -> None:
         """A step has been taken: write it down, then let it have its consequences."""
+        try:
+            self._commit(effects, now, answers)
+        except Exception as error:
+            refuse([future for future, _ in answers], refused(stopper(error), definite=False))
+            self.stops(error)
+
+    def _commit(self, effects: list[Effect], now: int, answers: Sequence[Answer[Delivered]]) -> None:
         if self._disk.why is not None:
             return
         try:
@@ -292,12 +326,13 @@ class Driver:
         heappush(self._wakes, at)
         self._alarm.set(self._wakes[0])
 
+    @guarded
     def _wake(self) -> None:
         now = self._clock()
         while self._wakes and self._wakes[0] <= now:
             heappop(self._wakes)
-        self._log_effects(self._log.wake(now))
         if self._disk.why is None:
+            self._log_effects(self._log.wake(now))
             self._finish(self.replica.wake(now), now)
         if self._wakes:
             self._alarm.set(self._wakes[0])
@@ -311,6 +346,7 @@ class Driver:
             else:
                 self._wake_at(effect.at)
 
+    @guarded
     def _synced(self, log: OpLog, sync: Sync) -> None:
         now = self._clock()
         self._log_effects(log.synced(sync, now))
@@ -330,6 +366,10 @@ class Driver:
 
     # Trouble
 
+    def stops(self, error: Exception) -> None:
+        """Something went wrong in the middle of a step that is no peer's fault, and cannot be taken back."""
+        self._disk.last(stopper(error))
+
     def _in_trouble(self, error: StorageError) -> None:
         if self._log.broken is not None:
             self._disk.last(error)
@@ -337,6 +377,7 @@ class Driver:
         self.replica.roll_back(self._clock())
         self._disk.begin(error)
 
+    @guarded
     def _probe(self) -> None:
         """Is there room again?"""
         now = self._clock()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
-from thence.core.errors import StorageError, UsageError
+from thence.core.errors import ThenceError, UsageError
 from thence.core.groups import CARRY, OPERATION, Place
 from thence.core.message import Message
 from thence.core.tag import Tag
@@ -18,6 +18,7 @@ from thence.replica.group_member import Member
 from thence.replica.group_state import payload_operations
 from thence.replica.history import understood
 from thence.runtime.application import Delivered, Event, Events, OpenNode
+from thence.runtime.asked import told
 from thence.runtime.group_driver import GroupDriver
 from thence.runtime.group_node import ChangingNode
 from thence.runtime.group_program import (
@@ -128,7 +129,7 @@ class OpenGroupNode(OpenNode):
         self._settle(named, at, future)
         if not future.done():
             if self._driver.broken.done():
-                raise StorageError(str(self._driver.broken.result()))
+                raise told(self._driver.broken.result())
             self._waiting.add(named, at, future)
         await future
 
@@ -138,7 +139,7 @@ class OpenGroupNode(OpenNode):
         self._host.controls.leave(force)
         await self._host.stopping.wait()
         if self._host.failed is not None:
-            raise StorageError(str(self._host.failed))
+            raise told(self._host.failed)
         self._waiting.refuse(UsageError("the node has left its group"))
         return not self._host.unclean
 
@@ -176,11 +177,11 @@ class OpenGroupNode(OpenNode):
             if event is not None:
                 return event  # type: ignore[return-value]  # `GroupEvents` says what else there is
             if driver.trouble is None and driver.node.waiting:
-                with suppress(StorageError):  # it comes again, when it can be written down
+                with suppress(ThenceError):  # it comes again, when it can be written down
                     await self._program.take(driver)
                 continue
             if driver.broken.done():
-                raise StorageError(str(driver.broken.result()))
+                raise told(driver.broken.result())
             if self._host.stopping.is_set():
                 return None
             await self._bell.wait()
@@ -192,7 +193,7 @@ class OpenGroupNode(OpenNode):
         if driver is None:
             return
         if host.failed is not None:
-            self._waiting.refuse(StorageError(str(host.failed)))
+            self._waiting.refuse(told(host.failed))
         if driver.node.member is not None:
             self._waiting.look(self._settle)
         if self._bell.awaited and (self._program.happened or driver.node.waiting or host.stopping.is_set()):

@@ -10,6 +10,7 @@ from thence.runtime.asked import must_fit
 from thence.runtime.group_report import status_of
 from thence.runtime.instruments import Instruments
 from thence.runtime.load import Load, Loader
+from thence.runtime.report import unwell
 from thence.runtime.status import LoadStatus, Status
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class Controls:
     def health(self) -> str | None:
         node = self._node
         if node.driver is not None and node.driver.trouble is not None:
-            return f"cannot write: {node.driver.trouble}"
+            return unwell(node.driver.trouble, node.driver.broken.done())
         if node.driver is None or node.driver.node.member is None or node.state in ("starting", "draining"):
             return f"this node is {node.state}"
         return None

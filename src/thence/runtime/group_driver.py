@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import Final, Protocol
 
-from thence.core.errors import PeerError, StorageError, UsageError
+from thence.core.errors import PeerError, StorageError, ThenceError, UsageError, stopper
 from thence.core.group_codec import decode
 from thence.core.groups import GroupPacket, JoinRequest, Piece, Place
 from thence.core.machine import NEVER, LinkEffect, Wake
@@ -93,8 +93,6 @@ class GroupDriver:
         self._syncing: Final = Syncing(syncer, clock, lambda log: log is self.log, self._synced, self._break)
         self._checkpoints: Final = Checkpoints(clock())
         self._disk: Final = Trouble(self._probe, self._consequences, self._asked, outlet.begin_anew)
-        self.bug: Exception | None = None
-        """Why, if it is nobody's fault but ours."""
         self.on_delivery: Callable[[int], None] = lambda _: None
         self._sample: tuple[int, int] | None = None
         """When something arrived, and how much will have been taken when that is."""
@@ -103,12 +101,12 @@ class GroupDriver:
         self.node = node
 
     @property
-    def trouble(self) -> StorageError | None:
+    def trouble(self) -> ThenceError | None:
         """Why nothing is written at present."""
         return self._disk.why
 
     @property
-    def broken(self) -> "asyncio.Future[StorageError]":
+    def broken(self) -> "asyncio.Future[ThenceError]":
         """Done when nothing ever will be."""
         return self._disk.broken
 
@@ -181,7 +179,7 @@ class GroupDriver:
             raise  # it was refused before anything was done
         except Exception as error:
             self._failed(error)
-            raise refused(self._disk.why or StorageError(str(error))) from error
+            raise refused(stopper(error)) from error
         self._finish(now)
         if self._disk.why is not None:
             raise refused(self._disk.why)  # what was asked for never happened
@@ -204,7 +202,7 @@ class GroupDriver:
         try:
             self.node.take(now)
         except Exception as error:
-            refuse([future], refused(StorageError(str(error))))
+            refuse([future], refused(stopper(error)))
             self._failed(error)
             return future
         self.taken += 1
@@ -235,7 +233,7 @@ class GroupDriver:
                 self.sent += len(places)
                 answers.append((future, places))
         except Exception as error:
-            refuse([future for _, future in batch], refused(StorageError(str(error))))
+            refuse([future for _, future in batch], refused(stopper(error)))
             self._failed(error)
             return
         self._finish(now, answers)
@@ -265,16 +263,16 @@ class GroupDriver:
             if log is not None:
                 self._log_effects(log, effects)
             rows = self._diaries.take()
+            packets = by_process(self.node.posts)
+            if packets or answers or rows:
+                self._consequences.add(Step(log, log.tail if log else 0, rows, packets, answers))
+                self._follow()
+            self._plan()
+            self._sink.stepped(now)
         except Exception as error:
-            refuse([future for future, _ in answers], refused(StorageError(str(error))))
+            refuse([future for future, _ in answers], refused(stopper(error), self._never_was(error)))
             self._failed(error)
             return
-        packets = by_process(self.node.posts)
-        if packets or answers or rows:
-            self._consequences.add(Step(log, log.tail if log else 0, rows, packets, answers))
-            self._follow()
-        self._plan()
-        self._sink.stepped(now)
         if self._disk.why is None and self._checkpoints.look(now):
             self._checkpoint(now)
 
@@ -338,25 +336,30 @@ class GroupDriver:
         if self._disk.why is not None:
             return
         now = self._clock()
-        self._log_effects(log, log.synced(sync, now))
-        self._follow()
-        self._plan()
-        self._sink.stepped(now)
+        try:
+            self._log_effects(log, log.synced(sync, now))
+            self._follow()
+            self._plan()
+            self._sink.stepped(now)
+        except Exception as error:
+            self._failed(error)
 
     # Trouble
 
     def _failed(self, error: Exception) -> None:
-        """The step that was under way never happened. What is not the disk's trouble is a bug, and nobody
-        knows what a process would do that went on after one."""
-        if not isinstance(error, StorageError):
-            self._break(StorageError(f"{type(error).__name__}: {error}"), error)
+        """The step that was under way never happened. What is not the disk's trouble is a bug, of ours or the
+        program's, and nobody knows what a process would do that went on after one."""
+        if not self._never_was(error):
+            self._break(stopper(error))
             return
-        if self.log is not None and self.log.broken is not None:
-            self._break(error)
-            return
+        assert isinstance(error, StorageError)
         self._diaries.take_back()
         self.node.posts.clear()
         self._disk.begin(error)
+
+    def _never_was(self, error: Exception) -> bool:
+        """The disk did not take the step, and what it holds is known."""
+        return isinstance(error, StorageError) and (self.log is None or self.log.broken is None)
 
     def _probe(self) -> None:
         """Is there room again? Then begin anew, from the disk."""
@@ -376,8 +379,7 @@ class GroupDriver:
         self._follow()
         self._finish(self._clock())
 
-    def _break(self, error: StorageError, bug: Exception | None = None) -> None:
-        self.bug = self.bug or bug
+    def _break(self, error: ThenceError) -> None:
         self._diaries.take_back()
         self._disk.last(error)
 

@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
-from thence.core.errors import StorageError, UsageError
+from thence.core.errors import StorageError, ThenceError, UsageError
 from thence.core.groups import Place, process_of
 from thence.replica.group import GroupNode
+from thence.runtime.asked import told
 from thence.runtime.attic import Attics
 from thence.runtime.diaries import Diaries
 from thence.runtime.draining import drained
@@ -61,7 +62,7 @@ class ChangingNode:
         """When something became stable, or had nothing to become so."""
         self._unstable = 0
         self.stopping: Final = asyncio.Event()
-        self.failed: StorageError | None = None
+        self.failed: ThenceError | None = None
         """Why it had to stop, if it did."""
         self.on_step: Callable[[], None] = lambda: None
         self._is_in: Final = asyncio.Event()
@@ -151,14 +152,13 @@ class ChangingNode:
             for wait in waits:
                 wait.cancel()
         if self.failed is not None:
-            raise StorageError(str(self.failed))
+            raise told(self.failed)
 
-    def _broken(self, broken: "asyncio.Future[StorageError]") -> None:
+    def _broken(self, broken: "asyncio.Future[ThenceError]") -> None:
         self.failed = broken.result()
         self._says.error("this node must stop", why=str(self.failed))
-        bug = self.driver.bug if self.driver else None
-        if bug is not None:
-            for line in traceback.format_exception(bug):
+        if not isinstance(self.failed, StorageError):
+            for line in traceback.format_exception(self.failed):
                 self._says.error("bug", trace=line.rstrip())
         self.stopping.set()
         self.on_step()

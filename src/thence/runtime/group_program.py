@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from thence.core.errors import StorageError, UsageError
+from thence.core.errors import ThenceError, UsageError
 from thence.core.groups import CARRY, OPERATION, Place
 from thence.core.tag import Tag
 from thence.replica.group import GroupNode
@@ -160,7 +160,7 @@ class Program:
         until = len(self.happened)
         try:
             await taken
-        except StorageError:
+        except ThenceError:
             for _ in range(mark, until):
                 del self.happened[mark]
             raise

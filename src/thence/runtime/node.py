@@ -7,12 +7,13 @@ settings to a running node, and what people see of it. What the application does
 
 import asyncio
 import os
+import traceback
 from collections.abc import Sequence
 from random import Random
 from typing import Final, Protocol
 
 from thence.core.dots import ORIGIN_MASK, seq_of
-from thence.core.errors import StorageError, UsageError
+from thence.core.errors import StorageError, ThenceError, UsageError
 from thence.core.machine import Connect, LinkEffect
 from thence.core.states import Keeper, Nothing
 from thence.core.storage import DamageError
@@ -36,7 +37,7 @@ from thence.runtime.load import Load, Loader
 from thence.runtime.logs import StructuredLog
 from thence.runtime.pacing import Clock
 from thence.runtime.premises import Premises
-from thence.runtime.report import status_of
+from thence.runtime.report import status_of, unwell
 from thence.runtime.roster import Roster
 from thence.runtime.settings import NodeSettings
 from thence.runtime.shelf import is_changing
@@ -94,7 +95,7 @@ class Node:
         self._sent_at: dict[int, int] = {}
         """When some of the own messages were sent that are not stable yet: one of each batch."""
         self.stopping: Final = asyncio.Event()
-        self.failed: StorageError | None = None
+        self.failed: ThenceError | None = None
         """Why it had to stop, if it did."""
         self.instruments: Final = Instruments(self.status)
 
@@ -193,9 +194,12 @@ class Node:
         await self._links.start()
         self.relink(self._early_wishes)
 
-    def _broken(self, broken: "asyncio.Future[StorageError]") -> None:
+    def _broken(self, broken: "asyncio.Future[ThenceError]") -> None:
         self.failed = broken.result()
         self._says.error("this node must stop", why=str(self.failed))
+        if not isinstance(self.failed, StorageError):
+            for line in traceback.format_exception(self.failed):
+                self._says.error("bug", trace=line.rstrip())
         self.stopping.set()
 
     # To the end
@@ -325,8 +329,7 @@ class Node:
     def health(self) -> str | None:
         if self._state != "running":
             return f"this node is {self._state}"
-        trouble = self.driver.trouble
-        return None if trouble is None else f"cannot write: {trouble}"
+        return unwell(self.driver.trouble, self.driver.broken.done())
 
     def status(self) -> Status:
         return status_of(self)

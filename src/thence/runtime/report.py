@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from thence.core.errors import StorageError
+from thence.core.errors import ThenceError
 from thence.oplog.log import OpLog
 from thence.replica.live import Branch
 from thence.runtime.peer import LinkStatus
@@ -88,7 +88,7 @@ def faults_of(allowed: bool, links: dict[str, LinkStatus]) -> Faults:
     )
 
 
-def log_of(log: OpLog | None, policy: str, trouble: StorageError | None, syncs: int) -> LogStatus:
+def log_of(log: OpLog | None, policy: str, trouble: ThenceError | None, syncs: int) -> LogStatus:
     why = None if trouble is None else str(trouble)
     if log is None:
         return LogStatus(bytes=0, head=0, tail=0, durable=0, sync=policy, trouble=why, syncs=syncs)
@@ -102,3 +102,10 @@ def log_of(log: OpLog | None, policy: str, trouble: StorageError | None, syncs: 
         appended_bytes=log.appended_bytes,
         syncs=syncs,
     )
+
+
+def unwell(trouble: ThenceError | None, broken: bool) -> str | None:
+    """What `/health` says of it."""
+    if trouble is None:
+        return None
+    return f"this node must stop: {trouble}" if broken else f"cannot write: {trouble}"

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from thence.core.errors import StorageError
 from thence.runtime.folder import is_fixed
 from thence.runtime.group_drain import GroupDrain
 from thence.runtime.group_node import ChangingNode
@@ -70,5 +69,5 @@ async def _run(settings: NodeSettings, log: StructuredLog) -> int:
     await waiting
     await node.close()
     if node.failed is not None:
-        raise StorageError(str(node.failed))
+        raise node.failed
     return 0

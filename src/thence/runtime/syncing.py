@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Final
 
-from thence.core.errors import StorageError, ThenceError
+from thence.core.errors import StorageError
 from thence.core.storage import Files
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
@@ -45,7 +45,7 @@ class Syncing:
     async def _sync(self, log: OpLog, files: Files, sync: Sync) -> None:
         try:
             await self._loop.run_in_executor(self._syncer, files.sync, sync.file)
-        except ThenceError as error:
+        except Exception as error:  # whatever it was, nothing has become durable
             if self._counts(log):
                 why = error if isinstance(error, StorageError) else StorageError(str(error))
                 log.sync_failed(sync, why, self._clock())

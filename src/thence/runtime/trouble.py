@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from thence.core.errors import StorageError
+from thence.core.errors import StorageError, ThenceError
 from thence.runtime.asked import refused
 
 PROBE_EVERY_S: Final = 1.0
@@ -20,7 +20,7 @@ PROBE_EVERY_S: Final = 1.0
 class Waiting(Protocol):
     """Calls that were not answered."""
 
-    def refuse(self, error: StorageError) -> None: ...
+    def refuse(self, error: ThenceError) -> None: ...
 
 
 class Held(Waiting, Protocol):
@@ -44,9 +44,9 @@ class Trouble:
         self._begin_anew: Final = begin_anew
         self._loop: Final = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
-        self.why: StorageError | None = None
+        self.why: ThenceError | None = None
         """Why nothing is written at present."""
-        self.broken: Final[asyncio.Future[StorageError]] = self._loop.create_future()
+        self.broken: Final[asyncio.Future[ThenceError]] = self._loop.create_future()
         """Done when nothing ever will be."""
 
     def begin(self, error: StorageError) -> None:
@@ -68,17 +68,14 @@ class Trouble:
     def over(self) -> None:
         self.why = None
 
-    def last(self, error: StorageError) -> None:
+    def last(self, error: ThenceError) -> None:
         """It is broken."""
         self.why = error
         if not self.broken.done():
             self.broken.set_result(error)
-        self._give_up(refused(error))
+        self._held.refuse(refused(error, definite=False))
+        self._asked.refuse(refused(error))
         self._begin_anew(str(error))
-
-    def _give_up(self, error: StorageError) -> None:
-        self._held.refuse(error)
-        self._asked.refuse(error)
 
     def stop_looking(self) -> None:
         if self._timer is not None:
@@ -86,5 +83,8 @@ class Trouble:
             self._timer = None
 
     def close(self) -> None:
-        self._give_up(StorageError("the node was closed before it was certain that this is written"))
+        unsure = StorageError("the node was closed before it was certain that this is written")
+        unsure.definite = False
+        self._held.refuse(unsure)
+        self._asked.refuse(StorageError("the node was closed before this was written"))
         self.why = self.why or StorageError("this node is closed")

@@ -1,0 +1,124 @@
+"""Something that must never happen does, in the middle of a step of a live node: the node stops, says why to
+everybody who waits, and a restart lacks nothing. In fixed groups and in those that change."""
+
+import asyncio
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.changing import Changing
+from support.open_nodes import Group, run, until
+
+from thence import Delivered, InvariantError
+from thence.runtime.application import OpenNode
+from thence.runtime.group_application import OpenGroupNode
+
+
+class Two:
+    """a and b, of a group of either kind."""
+
+    def __init__(self, folder: Path, changing: bool) -> None:
+        self._changing = Changing(folder, "ab") if changing else None
+        self._fixed = Group(folder, ["a", "b"])
+
+    def open(self, name: str, **options: Any) -> AbstractAsyncContextManager[OpenNode]:
+        if self._changing is not None:
+            return self._changing.open(name, join="a" if name == "b" else "", **options)
+        return self._fixed.open(name, **options)
+
+
+@pytest.fixture(params=["fixed", "changing"])
+def two(tmp_path: Path, request: pytest.FixtureRequest) -> Two:
+    return Two(tmp_path, request.param == "changing")
+
+
+def machine_of(node: OpenNode) -> Any:
+    return node._driver.node if isinstance(node, OpenGroupNode) else node._running.driver.replica
+
+
+METHODS = {
+    OpenGroupNode: {"packet": "receive", "timer": "wake", "call": "broadcast", "link": "up", "take": "take"},
+    OpenNode: {"packet": "receive", "timer": "wake", "call": "publish", "link": "up", "take": "take"},
+}
+
+
+def plant(node: OpenNode, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on this fails at this node, and at no other."""
+    machine = machine_of(node)
+    name = METHODS[type(node)][where]
+    kind = next(kind for kind in type(machine).__mro__ if name in vars(kind))
+    real = vars(kind)[name]
+
+    def fails(self: Any, *words: Any, **named: Any) -> Any:
+        if self is machine:
+            raise ZeroDivisionError("planted")
+        return real(self, *words, **named)
+
+    monkeypatch.setattr(kind, name, fails)
+
+
+async def read(node: OpenNode, seen: list[Delivered], last: bytes | None = None) -> None:
+    """From where it was left, until the last one or for as long as there is something to read."""
+    async for event in node.events(after=seen[-1].position if seen else None):
+        if isinstance(event, Delivered):
+            seen.append(event)
+            if event.payload == last:
+                return
+
+
+@pytest.mark.parametrize("where", ["packet", "timer", "call", "link", "take"])
+def test_a_bug_stops_the_node_and_is_told_to_all_who_wait_and_a_restart_lacks_nothing(
+    two: Two, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[Delivered] = []
+
+    async def broken(a: OpenNode) -> None:
+        async with two.open("b") as b:
+            host: Any = b._host
+            tag = await b.broadcast(b"of b")
+            if where == "take":
+                await a.broadcast(b"one")
+                await until(lambda: b.status().inbox)
+            plant(b, where, monkeypatch)
+            reading = asyncio.ensure_future(read(b, seen))
+            waiting = asyncio.ensure_future(b.until_stable(tag))
+            if where == "call":
+                with pytest.raises(InvariantError, match="ZeroDivisionError: planted"):
+                    await b.broadcast(b"of b, and not sent")
+            if where == "link":
+                other: Any = a._host.controls if isinstance(a, OpenGroupNode) else a._host
+                other.fault("cut", "b", 0)
+                other.fault("mend", "b", 0)
+            if where != "take":
+                await a.broadcast(b"one")
+            for one in (reading, waiting):
+                with pytest.raises(InvariantError, match="ZeroDivisionError: planted"):
+                    await one
+            await host.stopping.wait()
+            with pytest.raises(InvariantError, match="nothing is written at present") as told:
+                await b.broadcast(b"refused")
+            assert told.value.definite
+            assert isinstance(told.value.__cause__, InvariantError)
+            assert isinstance(told.value.__cause__.__cause__, ZeroDivisionError)
+            with pytest.raises(InvariantError):
+                await read(b, seen)
+            assert b.status().state == "broken"
+            told_by = host.controls if isinstance(b, OpenGroupNode) else host
+            assert told_by.health() == "this node must stop: ZeroDivisionError: planted"
+
+    async def story() -> None:
+        async with two.open("a") as a:
+            with pytest.raises(InvariantError, match="ZeroDivisionError: planted"):
+                await broken(a)
+            monkeypatch.undo()
+            async with two.open("b") as b:
+                await a.broadcast(b"two")
+                await read(b, seen, b"two")
+                assert [event.payload for event in seen] == [b"one", b"two"]
+                await b.broadcast(b"again")
+                of_b: list[Delivered] = []
+                await read(a, of_b, b"again")
+                assert [event.payload for event in of_b] == [b"of b", b"again"]
+
+    run(story)
