@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from support import driven_group, live_links, open_nodes
-from support.changing import Changing
+from support.changing import Changing, EitherPair
 from support.mutants_groups import planted
 from support.mutants_runtime import MUTANTS, LiveMutant
 
@@ -39,8 +39,8 @@ def run(mutant: LiveMutant, folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     for name in inspect.signature(test).parameters:
         if name == "group":
             fixtures[name] = Changing(folder, "abc")
-        elif name == "two":
-            fixtures[name] = module.Two(folder, changing=False)
+        elif name == "either":
+            fixtures[name] = EitherPair(folder, changing=False)
         elif name not in fixtures:
             fixtures[name] = inspect.unwrap(getattr(module, name))(monkeypatch)
     if mutant.file == "test_draining.py":

@@ -170,7 +170,7 @@ def test_what_is_repeated_has_its_tag_as_long_as_it_is_not_stable(tmp_path: Path
     run(test)
 
 
-def test_a_second_reader_ends_the_first_and_misses_nothing(tmp_path: Path) -> None:
+def test_a_second_reader_is_refused_until_the_first_is_closed_and_misses_nothing(tmp_path: Path) -> None:
     async def test() -> None:
         group = Group(tmp_path, ["a", "b", "c"])  # c never comes: nothing becomes stable
         async with group.open("a") as a, group.open("b") as b:
@@ -179,18 +179,33 @@ def test_a_second_reader_ends_the_first_and_misses_nothing(tmp_path: Path) -> No
             await a.broadcast(b"1")
             event = await waiting
             assert isinstance(event, Delivered)
+            with pytest.raises(UsageError, match="have a reader already"):
+                b.events()
             waiting = asyncio.ensure_future(anext(first, None))
             await asyncio.sleep(0)
-            second = b.events()
-            assert await waiting is None
+            with pytest.raises(UsageError, match="have a reader already"):
+                b.events(after=0)
             await a.broadcast(b"2")
-            [event] = await delivered(second, 1)
+            event = await waiting
+            assert isinstance(event, Delivered), "the first goes on"
             assert event.payload == b"2"
+            waiting = asyncio.ensure_future(anext(first, None))
+            await asyncio.sleep(0)
+            first.close()
+            assert await waiting is None
+            await a.broadcast(b"3")
+            second = b.events()
+            assert [event.payload for event in await delivered(second, 1)] == [b"3"]
+            second.close()
             replaying = b.events(after=0)
             await delivered(replaying, 1)
-            third = b.events(after=0)
+            replaying.close()
             assert await anext(replaying, None) is None, "it ends in the middle of a repetition as well"
-            assert [event.payload for event in await delivered(third, 2)] == [b"1", b"2"]
+            third = b.events(after=0)
+            assert [event.payload for event in await delivered(third, 3)] == [b"1", b"2", b"3"]
+            del third  # nobody has it any more
+            await a.broadcast(b"4")
+            assert [event.payload for event in await delivered(b.events(), 1)] == [b"4"]
 
     run(test)
 
@@ -314,6 +329,7 @@ def test_what_a_log_no_longer_holds_is_refused_not_skipped(pair: Group) -> None:
                 await delivered(events, 1)
             await a.until_stable(tag)
             await stable(events, "a", 30)
+            events.close()
             node = b._running
             await until(lambda: node.driver.replica.collect(0) and node.log.head > 0)
             with pytest.raises(UsageError, match="log begins after position"):

@@ -2,35 +2,15 @@
 everybody who waits, and a restart lacks nothing. In fixed groups and in those that change."""
 
 import asyncio
-from contextlib import AbstractAsyncContextManager
-from pathlib import Path
 from typing import Any
 
 import pytest
-from support.changing import Changing
-from support.open_nodes import Group, run, until
+from support.changing import EitherPair
+from support.open_nodes import run, until
 
 from thence import Delivered, InvariantError
 from thence.runtime.application import OpenNode
 from thence.runtime.group_application import OpenGroupNode
-
-
-class Two:
-    """a and b, of a group of either kind."""
-
-    def __init__(self, folder: Path, changing: bool) -> None:
-        self._changing = Changing(folder, "ab") if changing else None
-        self._fixed = Group(folder, ["a", "b"])
-
-    def open(self, name: str, **options: Any) -> AbstractAsyncContextManager[OpenNode]:
-        if self._changing is not None:
-            return self._changing.open(name, join="a" if name == "b" else "", **options)
-        return self._fixed.open(name, **options)
-
-
-@pytest.fixture(params=["fixed", "changing"])
-def two(tmp_path: Path, request: pytest.FixtureRequest) -> Two:
-    return Two(tmp_path, request.param == "changing")
 
 
 def machine_of(node: OpenNode) -> Any:
@@ -69,12 +49,12 @@ async def read(node: OpenNode, seen: list[Delivered], last: bytes | None = None)
 
 @pytest.mark.parametrize("where", ["packet", "timer", "call", "link", "take"])
 def test_a_bug_stops_the_node_and_is_told_to_all_who_wait_and_a_restart_lacks_nothing(
-    two: Two, where: str, monkeypatch: pytest.MonkeyPatch
+    either: EitherPair, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[Delivered] = []
 
     async def broken(a: OpenNode) -> None:
-        async with two.open("b") as b:
+        async with either.open("b") as b:
             host: Any = b._host
             tag = await b.broadcast(b"of b")
             if where == "take":
@@ -108,11 +88,11 @@ def test_a_bug_stops_the_node_and_is_told_to_all_who_wait_and_a_restart_lacks_no
             assert told_by.health() == "this node must stop: ZeroDivisionError: planted"
 
     async def story() -> None:
-        async with two.open("a") as a:
+        async with either.open("a") as a:
             with pytest.raises(InvariantError, match="ZeroDivisionError: planted"):
                 await broken(a)
             monkeypatch.undo()
-            async with two.open("b") as b:
+            async with either.open("b") as b:
                 await a.broadcast(b"two")
                 await read(b, seen, b"two")
                 assert [event.payload for event in seen] == [b"one", b"two"]

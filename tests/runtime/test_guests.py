@@ -7,15 +7,14 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from support.bad_disk import BadDisk
 from support.changing import Changing, agree
 from support.live_links import ANY, BRIEF, QUICK, Node, World, clock
 from support.open_nodes import run, until
 
 from thence import Delivered, StorageError
-from thence.core.storage import DiskError
 from thence.runtime import trouble
 from thence.runtime.address import parse_address
-from thence.runtime.files import DiskFiles
 from thence.runtime.group_application import OpenGroupNode
 from thence.runtime.introductions import Identity, Introduction
 from thence.runtime.open_links import OpenLinks
@@ -43,28 +42,6 @@ async def guest(at: OpenGroupNode, address: str) -> AsyncIterator[Node]:
         yield node
     finally:
         await links.close()
-
-
-class BadDisk:
-    """Of one node: whatever is written, or synced, fails while the test wants it to."""
-
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.full = False
-        self.fails = False
-        write, sync = DiskFiles.write, DiskFiles.sync
-
-        def wrote(files: DiskFiles, name: str, offset: int, data: bytes | bytearray) -> None:
-            if self.full and str(folder) in files._where:
-                raise DiskError("no space left on device", file=name, definite=True, full=True)
-            write(files, name, offset, data)
-
-        def synced(files: DiskFiles, name: str) -> None:
-            if self.fails and str(folder) in files._where:
-                raise DiskError("input/output error", file=name)
-            sync(files, name)
-
-        monkeypatch.setattr(DiskFiles, "write", wrote)
-        monkeypatch.setattr(DiskFiles, "sync", synced)
 
 
 async def numbers(at: OpenGroupNode, count: int) -> list[int]:

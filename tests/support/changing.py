@@ -9,7 +9,7 @@ import msgspec
 
 import thence
 from support.live_links import free_addresses
-from support.open_nodes import QUICK
+from support.open_nodes import QUICK, Group
 from thence.check.oracle import RunVerdict, judge
 from thence.runtime.application import Delivered, OpenNode
 from thence.runtime.group_application import GroupEvents, OpenGroupNode
@@ -48,6 +48,19 @@ class Changing:
         )
         assert isinstance(node, OpenGroupNode)
         return node
+
+
+class EitherPair:
+    """a and b, of a fixed group or of one that changes."""
+
+    def __init__(self, folder: Path, changing: bool) -> None:
+        self._changing = Changing(folder, "ab") if changing else None
+        self._fixed = Group(folder, ["a", "b"])
+
+    def open(self, name: str, **options: Any) -> OpenNode:
+        if self._changing is not None:
+            return self._changing.open(name, join="a" if name == "b" else "", **options)
+        return self._fixed.open(name, **options)
 
 
 class Journal:

@@ -12,6 +12,8 @@ change the membership, which is therefore the same wherever the same set was del
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from thence.core.tag import Tag
+
 OPERATION, JOIN, LEAVE, FLUSH, CARRY = range(5)
 """What a message is: the first byte of its payload."""
 
@@ -36,6 +38,9 @@ def number_of(member: str) -> int:
 
 Place = tuple[str, int]
 """A dot with its origin's name."""
+
+Sent = tuple[Place, Tag]
+"""What became of a broadcast."""
 
 
 Span = tuple[str, int, int]

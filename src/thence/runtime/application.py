@@ -13,7 +13,7 @@ it at the next start, sees every message exactly once, however it ended.
 import asyncio
 import os
 import sys
-from collections import deque
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,12 +21,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol
 
 from thence.core.dots import ORIGIN_MASK, seq_of
-from thence.core.errors import ThenceError, UsageError
+from thence.core.errors import InvariantError, ProgramError, StorageError, ThenceError, UsageError
 from thence.core.tag import Tag
 from thence.oplog.record import Stored
 from thence.replica.history import understood
 from thence.runtime.asked import told
 from thence.runtime.folder import is_fixed
+from thence.runtime.happened import Happened
+from thence.runtime.home import Home
 from thence.runtime.logs import StructuredLog
 from thence.runtime.node import Node
 from thence.runtime.running import wall_clock
@@ -37,9 +39,6 @@ from thence.runtime.waiting import Bell, Waiters
 
 if TYPE_CHECKING:
     from thence.runtime.group_program import Replicated, SendAgain
-
-STABLE_MAX: Final = 65_536
-"""Announcements that wait for a program which does not read them; older ones are dropped."""
 
 GIVE_WAY: Final = 64
 """Events handed out in a row before the node gets its turn."""
@@ -75,13 +74,20 @@ Event = Delivered | Stable
 
 
 class Events:
-    """What happens, one event after another. The newest reader gets everything; older ones end."""
+    """What happens, one event after another, to the one reader that a node has at a time: it is the reader
+    until it ends, is closed, or there is no reference to it any more."""
 
     def __init__(self, node: "OpenNode", replay: Iterator[Stored], upto: int) -> None:
         self._node: Final = node
         self._replay: Iterator[Stored] | None = replay
         self._upto: Final = upto
         self._handed = 0
+        self.ended = False
+
+    def close(self) -> None:
+        """It reads no more; another one may."""
+        self.ended = True
+        self._node.look_again()
 
     def __aiter__(self) -> "Events":
         return self
@@ -98,8 +104,13 @@ class Events:
                 if repeated is not None:
                     return repeated
             self._replay = None
-        event = await self._node.next_event(self)
+        try:
+            event = await self._node.next_event(self)
+        except (StorageError, InvariantError, ProgramError):
+            self.ended = True
+            raise
         if event is None:
+            self.ended = True
             raise StopAsyncIteration
         return event
 
@@ -122,8 +133,10 @@ class OpenNode:
             )
         self.settings: Final = settings
         self._log: Final = StructuredLog(settings.log_level, settings.log_format, sys.stderr)
-        self._stable: deque[Tag] = deque(maxlen=STABLE_MAX)
-        self._reader: Events | None = None
+        self._stable: Final = Happened[Stable](settings.application.events_max, lambda event: event.origin)
+        self._reader: weakref.ref[Events] | None = None
+        self._room: Final = asyncio.Semaphore(settings.application.broadcasts_max)
+        self._home: Home | None = None
         self._bell: Final = Bell()
         self._waiting: Final = Waiters[Tag]()
         self._node: Node | None = None
@@ -132,6 +145,7 @@ class OpenNode:
     async def __aenter__(self) -> "OpenNode":
         if self._node is not None:
             raise UsageError("a node is opened once")
+        self._home = Home()
         self._node = Node(self.settings, self, self._log, wall_clock())
         try:
             await self._node.start()
@@ -145,6 +159,8 @@ class OpenNode:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._home is None or self._home.left:
+            return  # it is the other process that has the node
         self._closed = True
         self._wake()
         host = self._host
@@ -169,43 +185,59 @@ class OpenNode:
 
     async def broadcast(self, payload: bytes) -> Tag:
         """Send to every member. When it returns, the message is tagged, written down and delivered here;
-        under `sync="always"` it is on the disk."""
-        self._may_send(payload)
-        [delivered] = await self._running.publish([payload])
-        if delivered.tag is None:
-            raise UsageError("the message is on its way, but without stability it has no tag")
-        return delivered.tag
-
-    def _may_send(self, payload: bytes) -> None:
-        if self._closed:
-            raise UsageError("this node is closed")
+        under `sync="always"` it is on the disk. If many wait for their answers it waits for its turn.
+        Cancelled: the message is in the log and goes to everybody, or it never was."""
+        self._must_be_open()
         if not isinstance(payload, bytes):
             raise UsageError(f"a payload is bytes, not {type(payload).__name__}")
+        async with self._room:
+            self._must_be_open()
+            return await self._send(payload)
+
+    async def _send(self, payload: bytes) -> Tag:
+        [delivered] = await self._running.publish([payload])
+        if delivered.tag is None:
+            sent = UsageError("the message is on its way, but without stability it has no tag")
+            sent.definite = False
+            raise sent
+        return delivered.tag
+
+    def _must_be_open(self) -> None:
+        """Whatever a program asks for, it asks an open node in the process and loop that opened it."""
+        if self._home is None:
+            raise UsageError("this node is not open: `async with thence.open(…) as node`")
+        self._home.check()
+        if self._closed:
+            raise UsageError("this node is closed")
+
+    def _must_be_the_only_reader(self) -> None:
+        reader = None if self._reader is None else self._reader()
+        if reader is not None and not reader.ended:
+            raise UsageError("the events of this node have a reader already: close() that one first")
 
     def events(self, after: int | None = None) -> Events:
         """Messages of the others as they are delivered, and what has become stable. With `after`, from that
-        position on; without it, from the last one that was taken."""
-        if self._closed:
-            raise UsageError("this node is closed")
+        position on; without it, from the last one that was taken. One reader at a time."""
+        self._must_be_open()
         node, log = self._running, self._running.log
         taken = node.driver.replica.taken
         if after is not None and after > log.tail:
             raise UsageError(f"position {after} is ahead of this log, which ends at {log.tail}")
+        self._must_be_the_only_reader()
         while after is not None and node.driver.takeable and node.driver.replica.next_position <= after:
             node.driver.take()  # it had been seen, and the process ended before that was written down
         replay = log.since(after) if after is not None and after < taken else iter(())
-        self._reader = Events(self, replay, taken)
-        self._wake()
-        return self._reader
+        reader = Events(self, replay, taken)
+        self._reader = weakref.ref(reader)
+        return reader
 
     async def until_stable(self, tag: Tag, at: int | None = None) -> None:
         """Until the message is causally stable; with `at`, until it is known to have been delivered at so
         many members, its sender among them."""
+        self._must_be_open()
         members = len(self._running.names)
         if at is not None and not 1 <= at <= members:
             raise UsageError(f"a message reaches 1 to {members} members, not {at}")
-        if self._closed:
-            raise UsageError("this node is closed")
         if not self.settings.stability.enabled:
             raise UsageError("this node runs without stability: nobody would ever know")
         if self._is_there(tag, at):
@@ -247,15 +279,16 @@ class OpenNode:
     # Between the node and its readers
 
     def reads(self, reader: Events) -> bool:
-        """Whether this reader gets what happens: a newer one ends it, and so does the end of the node."""
-        return self._reader is reader and not self._closed
+        """Whether this reader gets what happens: not when it, or the node, was closed."""
+        return not reader.ended and not self._closed
 
     def stepped(self, node: Node, now: int) -> None:
         del now
         replica = node.driver.replica
         if replica.stable:
             if self._reader is not None:
-                self._stable.extend(replica.stable)
+                for tag in replica.stable:
+                    self._stable.append(Stable(tag, *self.name_of(tag)))
             replica.stable.clear()
         self._waiting.look(self._settle)
         if self._bell.awaited and (self._stable or node.driver.takeable):
@@ -272,9 +305,9 @@ class OpenNode:
     async def next_event(self, reader: Events) -> Event | None:
         driver = self._running.driver
         while self.reads(reader):
+            self._must_be_open()
             if self._stable:
-                tag = self._stable.popleft()
-                return Stable(tag, *self.name_of(tag))
+                return self._stable.popleft()
             if driver.takeable:
                 taken = driver.take()
                 message = taken.message
@@ -295,8 +328,12 @@ class OpenNode:
         tag = node.driver.replica.tag_of(stored.dot)
         return Delivered(tag, message.payload, node.names[origin], seq_of(stored.dot), stored.position)
 
-    def _wake(self) -> None:
+    def look_again(self) -> None:
+        """A reader that waits has something to see."""
         self._bell.ring()
+
+    def _wake(self) -> None:
+        self.look_again()
         if self._closed:
             self._waiting.refuse(UsageError("the node was closed"))
 

@@ -252,7 +252,7 @@ class Driver:
         if self._disk.why is not None:
             return
         now = self._clock()
-        batch = self._asked.take()
+        batch = [(payloads, future) for payloads, future in self._asked.take() if not future.cancelled()]
         effects: list[Effect] = []
         answers: list[Answer[Delivered]] = []
         if batch:

@@ -34,6 +34,7 @@ from thence.oplog.log import OpLog
 from thence.oplog.segment import LOG, position_of
 from thence.oplog.settings import Settings
 from thence.runtime.files import DiskFiles
+from thence.runtime.home import watch
 from thence.runtime.oserrors import failed
 
 LOCK, IDENTITY, OPLOG, TEMPORARY = "lock", "identity", "oplog", "identity.temporary"
@@ -104,7 +105,7 @@ def decode_identity(data: bytes, file: str) -> bytes:
 class DataFolder:
     """A data folder that this process may use, until it is closed."""
 
-    __slots__ = ("_lock", "_machine", "_root", "created", "files", "log_id", "path")
+    __slots__ = ("__weakref__", "_lock", "_machine", "_root", "created", "files", "log_id", "path")
 
     def __init__(self, path: Path, machine: bytes | None = None) -> None:
         """Opens the folder; makes it where there is none, or an empty one. `machine`: see `machine_id`."""
@@ -129,6 +130,14 @@ class DataFolder:
             except BaseException:
                 os.close(self._root)
                 raise
+        watch(self)
+
+    def forked(self) -> None:
+        """Else the folder would stay locked for as long as this process lives."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            os.close(self._root)
+            self._lock = self._root = -1
 
     def __enter__(self) -> "DataFolder":
         return self

@@ -5,6 +5,7 @@ the program may be a state that joiners begin from (`group_program`).
 """
 
 import asyncio
+import weakref
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
@@ -31,6 +32,7 @@ from thence.runtime.group_program import (
     SendAgain,
     place_of,
 )
+from thence.runtime.home import Home
 from thence.runtime.running import wall_clock
 from thence.runtime.settings import NodeSettings
 from thence.runtime.status import Status
@@ -44,8 +46,9 @@ class GroupEvents(Events):
         self._again: Final = repeated
 
     async def __anext__(self) -> GroupEvent:  # type: ignore[override]  # more can happen in a changing group
-        for event in self._again:
-            return event
+        if self._node.reads(self):
+            for event in self._again:
+                return event
         return await super().__anext__()
 
 
@@ -60,11 +63,12 @@ class OpenGroupNode(OpenNode):
     ) -> None:
         super().__init__(settings)
         self._is_state: Final = program is not None
-        self._program: Final = Program(program, send_again)
+        self._program: Final = Program(program, send_again, settings.application.events_max)
 
     async def __aenter__(self) -> "OpenGroupNode":
         if self._program.node is not None:
             raise UsageError("a node is opened once")
+        self._home = Home()
         node = self._program.node = ChangingNode(self.settings, self._program, self._log, wall_clock())
         node.on_step = self._look
         try:
@@ -87,6 +91,7 @@ class OpenGroupNode(OpenNode):
         return self._program.node
 
     def _must_be_open(self) -> None:
+        super()._must_be_open()
         if self._host.driver is None:
             raise UsageError("this node is not open yet")
 
@@ -105,23 +110,20 @@ class OpenGroupNode(OpenNode):
 
     # What a program does
 
-    async def broadcast(self, payload: bytes) -> Tag:
-        self._may_send(payload)
-        [place] = await self._host.controls.publish([payload])
-        return self._program.own.pop(place)
+    async def _send(self, payload: bytes) -> Tag:
+        [(place, tag)] = await self._host.controls.send([payload])
+        return LifeTag(tag, place[0], place)
 
     def events(self, after: int | None = None) -> GroupEvents:
-        if self._closed:
-            raise UsageError("this node is closed")
         self._must_be_open()
-        self._reader = reader = GroupEvents(self, self._since(after))
+        reader = GroupEvents(self, self._since(after))
+        self._must_be_the_only_reader()
+        self._reader = weakref.ref(reader)
         self._program.listens = True
-        self._wake()
         return reader
 
     async def until_stable(self, tag: Tag, at: int | None = None) -> None:
-        if self._closed:
-            raise UsageError("this node is closed")
+        self._must_be_open()
         named, members = _own_tag(tag), len(self._member.view.view)
         if at is not None and not 1 <= at <= members:
             raise UsageError(f"a message reaches 1 to {members} members, not {at}")
@@ -136,6 +138,7 @@ class OpenGroupNode(OpenNode):
     async def leave(self, force: bool = False) -> bool:
         """Leave the group for good. Returns whether everybody has what was sent. `force`: also the last one,
         though somebody who was evicted may come back and find nobody."""
+        self._must_be_open()
         self._host.controls.leave(force)
         await self._host.stopping.wait()
         if self._host.failed is not None:
@@ -145,6 +148,7 @@ class OpenGroupNode(OpenNode):
 
     def evict(self, who: str) -> str:
         """Let the group go on without a member, a process or an incarnation; which incarnation that is."""
+        self._must_be_open()
         return self._host.controls.evict(who, force=True)
 
     @property
@@ -173,6 +177,9 @@ class OpenGroupNode(OpenNode):
     async def next_event(self, reader: Events) -> Event | None:
         driver = self._driver
         while self.reads(reader):
+            self._must_be_open()
+            with suppress(ThenceError):  # one that was taken by a reader who was cancelled meanwhile
+                await self._program.written_down()
             event = self._program.next()
             if event is not None:
                 return event  # type: ignore[return-value]  # `GroupEvents` says what else there is

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from thence.core.errors import UsageError
-from thence.core.groups import Place, process_of
+from thence.core.groups import Place, Sent, process_of
 from thence.runtime.asked import must_fit
 from thence.runtime.group_report import status_of
 from thence.runtime.instruments import Instruments
@@ -41,11 +41,14 @@ class Controls:
         return place
 
     async def publish(self, payloads: Sequence[bytes]) -> list[Place]:
+        return [place for place, _ in await self.send(payloads)]
+
+    async def send(self, payloads: Sequence[bytes]) -> list[Sent]:
         must_fit(payloads, self._node.settings.links.frame_bytes_max)
-        at, places = self._node.now(), await self._driver.publish(payloads)
+        at, sent = self._node.now(), await self._driver.publish(payloads)
         if len(self._sent) < SAMPLES:
-            self._sent.append((places[0], at))
-        return places
+            self._sent.append((sent[0][0], at))
+        return sent
 
     def stepped(self, now: int) -> None:
         member = self._driver.node.member

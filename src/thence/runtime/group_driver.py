@@ -14,9 +14,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import Final, Protocol
 
-from thence.core.errors import PeerError, StorageError, ThenceError, UsageError, stopper
+from thence.core.dots import pack
+from thence.core.errors import InvariantError, PeerError, StorageError, ThenceError, UsageError, stopper
 from thence.core.group_codec import decode
-from thence.core.groups import GroupPacket, JoinRequest, Piece, Place
+from thence.core.groups import GroupPacket, JoinRequest, Piece, Sent
 from thence.core.machine import NEVER, LinkEffect, Wake
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
@@ -84,11 +85,11 @@ class GroupDriver:
         self._sink: Final = sink
         self._clock: Final = clock
         self._loop: Final = asyncio.get_running_loop()
-        self._consequences: Final = Consequences[str, Place](lambda: self.log, outlet.send, _no_wishes)
+        self._consequences: Final = Consequences[str, Sent](lambda: self.log, outlet.send, _no_wishes)
         self._alarm: Final = Alarm(clock, self._wake)
         self._log_wake_at = NEVER
         self._settling: Final = Deferral(self._settle)
-        self._asked: Final = Asked[Place](self._loop)
+        self._asked: Final = Asked[Sent](self._loop)
         # A log that does not count is of an incarnation that was replaced, or was opened anew.
         self._syncing: Final = Syncing(syncer, clock, lambda log: log is self.log, self._synced, self._break)
         self._checkpoints: Final = Checkpoints(clock())
@@ -184,17 +185,17 @@ class GroupDriver:
         if self._disk.why is not None:
             raise refused(self._disk.why)  # what was asked for never happened
 
-    def publish(self, payloads: Sequence[bytes]) -> "asyncio.Future[list[Place]]":
+    def publish(self, payloads: Sequence[bytes]) -> "asyncio.Future[list[Sent]]":
         """Broadcast these. All that is asked for before the loop comes round goes into one commit."""
         why = refused(self._disk.why) if self._disk.why is not None else None
         if why is None:
             self._settling.soon()
         return self._asked.add(payloads, why)
 
-    def take(self) -> "asyncio.Future[list[Place]]":
+    def take(self) -> "asyncio.Future[list[Sent]]":
         """The application takes the next message. It may be told of it when the future is done: then it is
         certain that it will not come again. `StorageError`: it was not taken."""
-        future: asyncio.Future[list[Place]] = self._loop.create_future()
+        future: asyncio.Future[list[Sent]] = self._loop.create_future()
         if self._disk.why is not None:
             future.set_exception(refused(self._disk.why))
             return future
@@ -222,21 +223,31 @@ class GroupDriver:
             return
         now = self._clock()
         batch = self._asked.take()
-        answers: list[Answer[Place]] = []
+        answers: list[Answer[Sent]] = []
         try:
             for payloads, future in batch:
+                if future.cancelled():
+                    continue  # nobody knows of it, and nobody will
                 try:
-                    places = [self.node.broadcast(payload, now) for payload in payloads]
+                    sent = [self._broadcast(payload, now) for payload in payloads]
                 except UsageError as error:
                     refuse([future], error)
                     continue
-                self.sent += len(places)
-                answers.append((future, places))
+                self.sent += len(sent)
+                answers.append((future, sent))
         except Exception as error:
             refuse([future for _, future in batch], refused(stopper(error)))
             self._failed(error)
             return
         self._finish(now, answers)
+
+    def _broadcast(self, payload: bytes, now: int) -> Sent:
+        place, member = self.node.broadcast(payload, now), self.node.member
+        assert member is not None
+        tag = member.ledger.window.tag_of(pack(member.ledger.mine, place[1]))
+        if tag is None:
+            raise InvariantError(f"{place} was sent and has no tag")
+        return place, tag
 
     def _step(self, act: Callable[[GroupNode, int], object]) -> None:
         if self._disk.why is not None:
@@ -249,7 +260,7 @@ class GroupDriver:
             return
         self._finish(now)
 
-    def _finish(self, now: int, answers: Sequence[Answer[Place]] = ()) -> None:
+    def _finish(self, now: int, answers: Sequence[Answer[Sent]] = ()) -> None:
         """A step has been taken: write it down, then let it have its consequences."""
         if self._disk.why is not None:
             refuse([future for future, _ in answers], refused(self._disk.why))

@@ -11,20 +11,24 @@ Two ways to be a program of such a group:
 Invariant: a program is told of nothing that the log does not hold, so that nothing comes twice.
 """
 
-from collections import deque
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, ParamSpec, Protocol, TypeVar
 
-from thence.core.errors import ThenceError, UsageError
-from thence.core.groups import CARRY, OPERATION, Place
+from thence.core.errors import ProgramError, ThenceError, UsageError
+from thence.core.groups import CARRY, OPERATION, Place, Sent
 from thence.core.tag import Tag
 from thence.replica.group import GroupNode
 from thence.replica.group_parts import Operation, Orphan
 from thence.replica.group_state import payload_operations
-from thence.runtime.application import STABLE_MAX, Delivered, Stable
+from thence.runtime.application import Delivered, Stable
 from thence.runtime.group_driver import GroupDriver
 from thence.runtime.group_node import ChangingNode
+from thence.runtime.happened import Happened
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 ORDINAL_BITS: Final = 36
 PART_BITS: Final = 12
@@ -115,16 +119,21 @@ class LifeTag:
 class Program:
     """`group_drain.GroupApplication` for a program that runs in the same process."""
 
-    def __init__(self, state: Replicated | None, send_again: SendAgain | None = None) -> None:
+    def __init__(
+        self, state: Replicated | None, send_again: SendAgain | None = None, events_max: int = 8192
+    ) -> None:
         self._state: Final = state
         self._send_again: Final = send_again
         self.node: ChangingNode | None = None
-        self.happened: deque[GroupEvent] = deque()
-        self.own: dict[Place, LifeTag] = {}
-        """Tags of broadcasts that were not answered yet."""
+        self.happened: Final = Happened[GroupEvent](events_max, _key)
+        self._taken: asyncio.Future[list[Sent]] | None = None
+        """Done when the message that was taken last is written down."""
+        self._unsure: list[GroupEvent] = []
+        """What was told of it, and must not be if it cannot be written down."""
+        self._takes = False
         self.listens = False
         """Somebody reads what happens."""
-        self._stables = 0
+        self._orphans = 0
         self._view: tuple[str, ...] = ()
         self._replays = False
         self._parts: dict[Place, int] = {}
@@ -134,8 +143,13 @@ class Program:
         if not self.happened:
             return None
         event = self.happened.popleft()
-        self._stables -= isinstance(event, Stable)
+        self._orphans -= isinstance(event, Orphaned)
         return event
+
+    def _tell(self, event: GroupEvent) -> None:
+        self.happened.append(event)
+        if self._takes:
+            self._unsure.append(event)
 
     @property
     def machine(self) -> GroupNode:
@@ -150,20 +164,27 @@ class Program:
 
     async def take(self, driver: GroupDriver) -> None:
         """Take the next message; if it cannot be written down it was not taken."""
-        member, mark = self.machine.member, len(self.happened)
+        member = self.machine.member
         assert member is not None
         payload = member.inbox[0].payload
         carried = payload_operations(payload) if payload[0] == CARRY else []
         self._parts = {(op.origin, op.seq): part for part, op in enumerate(carried, 1)}
-        taken = driver.take()
-        self._parts = {}
-        until = len(self.happened)
+        self._unsure, self._takes = [], True
+        self._taken = driver.take()
+        self._parts, self._takes = {}, False
+        await self.written_down()
+
+    async def written_down(self) -> None:
+        """Until what was taken is; also if the reader that took it was cancelled."""
+        if self._taken is None:
+            return
         try:
-            await taken
+            await asyncio.shield(self._taken)
         except ThenceError:
-            for _ in range(mark, until):
-                del self.happened[mark]
+            self._taken = None
+            self.happened.drop(self._unsure)
             raise
+        self._taken = None
 
     # What the machine says
 
@@ -171,50 +192,47 @@ class Program:
         place = (operation.origin, operation.seq)
         if self._replays:
             if self._state is not None:
-                self._state.apply(Delivered(None, operation.payload, *place, 0))
+                called("apply", self._state.apply, Delivered(None, operation.payload, *place, 0))
             return
         member = self.machine.member
         named = LifeTag(tag, member.me if member else "", place)
-        if own:
-            if len(self.own) >= STABLE_MAX:  # nobody asked for these
-                del self.own[next(iter(self.own))]
-            self.own[place] = named
         if self._state is not None:
-            self._state.apply(Delivered(named, operation.payload, *place, self.position))
+            called("apply", self._state.apply, Delivered(named, operation.payload, *place, self.position))
         elif not own:
             position = self.position | min(self._parts.get(place, 0), (1 << PART_BITS) - 1)
-            self.happened.append(Delivered(named, operation.payload, *place, position))
+            self._tell(Delivered(named, operation.payload, *place, position))
 
     def stable(self, place: Place, tag: Tag) -> None:
-        if self._replays or not self.listens or self._stables >= STABLE_MAX:
+        if self._replays or not self.listens:
             return
         member = self.machine.member
-        self._stables += 1
-        self.happened.append(Stable(LifeTag(tag, member.me if member else "", place), *place))
+        self._tell(Stable(LifeTag(tag, member.me if member else "", place), *place))
 
     def state(self) -> bytes:
-        return b"" if self._state is None else self._state.state()
+        state = b"" if self._state is None else called("state", self._state.state)
+        if not isinstance(state, bytes):
+            raise ProgramError(f"the program's state() gave {type(state).__name__}, not bytes")
+        return state
 
     def install(self, state: bytes) -> None:
         if self._state is not None:
-            self._state.install(state)
+            called("install", self._state.install, state)
 
     def view_changed(self, members: tuple[str, ...]) -> None:
         """Looked at when the step is over: several changes may follow each other in one."""
 
     def sends_again(self, orphan: Orphan) -> bool:
-        return self._send_again is None or self._send_again(_as_event(orphan))
+        return self._send_again is None or called("send_again", self._send_again, _as_event(orphan))
 
     def orphaned(self, orphan: Orphan) -> None:
-        if len(self.happened) < ORPHANS_MAX:
-            self.happened.append(_as_event(orphan))
+        if self._orphans < ORPHANS_MAX:
+            self._orphans += 1
+            self._tell(_as_event(orphan))
 
     # What the node says
 
     def recovering(self, begins: bool) -> None:
         self._replays = begins
-        if begins:
-            self.own.clear()
 
     def taking(self, node: ChangingNode, now: int) -> None:
         if node.driver is None:
@@ -234,7 +252,22 @@ class Program:
         member = node.driver.node.member if node.driver is not None else None
         if member is not None and (view := tuple(sorted(member.view.view))) != self._view:
             self._view = view
-            self.happened.append(ViewChanged(view, member.me))
+            self._tell(ViewChanged(view, member.me))
+
+
+def called(name: str, callback: Callable[P, T], *words: P.args, **named: P.kwargs) -> T:
+    """A callback of the program. What it raises is its own, whatever its type."""
+    try:
+        return callback(*words, **named)
+    except Exception as error:
+        raise ProgramError(f"the program's {name}() raised {type(error).__name__}: {error}") from error
+
+
+def _key(event: GroupEvent) -> Hashable | None:
+    """Of several that wait with the same key, the last one says it all."""
+    if isinstance(event, Stable):
+        return event.origin
+    return ViewChanged if isinstance(event, ViewChanged) else None
 
 
 def _as_event(orphan: Orphan) -> Orphaned:

@@ -19,6 +19,7 @@ from http import HTTPStatus
 from typing import Final
 
 from thence.core.errors import ThenceError, UsageError
+from thence.runtime.home import silence, watch
 
 _TARGET: Final = re.compile(r"/[!-~]*")
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -153,7 +154,7 @@ def encode(response: Response, keep: bool) -> bytes:
 class HttpServer:
     """Answers requests until it is closed."""
 
-    __slots__ = ("_busy", "_failed", "_limits", "_routes", "_server", "_tasks")
+    __slots__ = ("__weakref__", "_busy", "_failed", "_limits", "_routes", "_server", "_tasks")
 
     def __init__(
         self, routes: Routes, failed: Callable[[Request, Exception], None], limits: Limits | None = None
@@ -166,6 +167,11 @@ class HttpServer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._busy: set[asyncio.Task[None]] = set()
         """Those of them that owe an answer."""
+        watch(self)
+
+    def forked(self) -> None:
+        if self._server is not None:
+            silence(sock.fileno() for sock in self._server.sockets)
 
     async def start(self, host: str, port: int) -> int:
         """Begin to listen; returns the port, which the system chooses for 0."""

@@ -114,6 +114,12 @@ class Connection(asyncio.BufferedProtocol):
         return str(where[0]) if where else ""
 
     @property
+    def descriptor(self) -> int:
+        """Of its socket."""
+        sock = self._transport.get_extra_info("socket") if self._transport else None
+        return -1 if sock is None else int(sock.fileno())
+
+    @property
     def queued_bytes(self) -> int:
         waiting = self._transport.get_write_buffer_size() if self._transport else 0
         return waiting + (self.delay.queued_bytes if self.delay else 0)

@@ -16,6 +16,7 @@ from typing import Final, Protocol
 from thence.core.errors import UsageError
 from thence.runtime.address import Address
 from thence.runtime.handshake import Acceptor, Judge
+from thence.runtime.home import silence, watch
 from thence.runtime.introductions import Identity, draw_nonce
 from thence.runtime.link import Connection, End, Owner
 from thence.runtime.pacing import Clock, LinkLimits
@@ -50,12 +51,18 @@ def reason_of(error: Exception) -> str:
 class Connections:
     """All that are not closed yet, so that somebody can wait for it."""
 
-    __slots__ = ("_closing", "_none_left", "_open")
+    __slots__ = ("__weakref__", "_closing", "_none_left", "_open")
 
     def __init__(self) -> None:
         self._open: dict[Connection, None] = {}
         self._none_left = asyncio.Event()
         self._closing = False
+        watch(self)
+
+    def forked(self) -> None:
+        for connection in self._open:
+            connection.ended = True
+        silence(connection.descriptor for connection in self._open)
 
     def add(self, connection: Connection) -> None:
         self._open[connection] = None
@@ -92,7 +99,7 @@ class Listener:
     """Accepts connections and hands them to `owner` once their handshake is over."""
 
     __slots__ = (
-        "_clock", "_instance", "_judge", "_left_out", "_limits", "_lines", "_log", "_me",
+        "__weakref__", "_clock", "_instance", "_judge", "_left_out", "_limits", "_lines", "_log", "_me",
         "_owner", "_secret", "_server", "_settings", "_strangers", "_window_us",
     )  # fmt: skip
 
@@ -123,6 +130,11 @@ class Listener:
         self._lines = 0
         self._left_out = 0
         self._window_us = 0
+        watch(self)
+
+    def forked(self) -> None:
+        if self._server is not None:
+            silence(sock.fileno() for sock in self._server.sockets)
 
     async def start(self, address: Address) -> Address:
         """Says where it listens: with the port that the system chose, if it was to choose."""

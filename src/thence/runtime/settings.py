@@ -146,6 +146,12 @@ class GroupSettings:
 class ApplicationSettings:
     inbox_max: int = 8192
     """Messages that wait in memory for the application; the rest waits in the log and is read back."""
+    broadcasts_max: int = 8192
+    """Broadcasts of the program that are not answered yet; further ones wait. Enough for some disks' worth of
+    syncs, little enough to stay in memory."""
+    events_max: int = 8192
+    """Events that wait for a program which reads slowly or not at all, before several that say the same
+    become one."""
 
     def __post_init__(self) -> None:
         _positive(self, "application")

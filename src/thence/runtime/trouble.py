@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from thence.core.errors import StorageError, ThenceError
 from thence.runtime.asked import refused
+from thence.runtime.home import FORKED, watch
 
 PROBE_EVERY_S: Final = 1.0
 """How often a full disk is tried again."""
@@ -32,7 +33,9 @@ class Held(Waiting, Protocol):
 
 
 class Trouble:
-    __slots__ = ("_asked", "_begin_anew", "_held", "_loop", "_probe", "_timer", "broken", "why")
+    __slots__ = (
+        "__weakref__", "_asked", "_begin_anew", "_held", "_loop", "_probe", "_timer", "broken", "why",
+    )  # fmt: skip
 
     def __init__(
         self, probe: Callable[[], None], held: Held, asked: Waiting, begin_anew: Callable[[str], None]
@@ -48,6 +51,10 @@ class Trouble:
         """Why nothing is written at present."""
         self.broken: Final[asyncio.Future[ThenceError]] = self._loop.create_future()
         """Done when nothing ever will be."""
+        watch(self)
+
+    def forked(self) -> None:
+        self.why = StorageError(FORKED)
 
     def begin(self, error: StorageError) -> None:
         self.goes_on(error)
