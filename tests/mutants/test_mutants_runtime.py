@@ -14,6 +14,8 @@ from support.changing import Changing, EitherPair
 from support.mutants_groups import planted
 from support.mutants_runtime import MUTANTS, LiveMutant
 
+from thence.core.errors import UsageError
+
 TESTS = Path(__file__).parents[1] / "runtime"
 
 PATIENCE_S = 2.0
@@ -35,12 +37,13 @@ def run(mutant: LiveMutant, folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     test = getattr(module, mutant.test)
     fixtures: dict[str, Any] = {
         "tmp_path": folder, "monkeypatch": monkeypatch, "sync": "no", "where": "packet",
+        "error": UsageError("a mistake"),
     }  # fmt: skip
     for name in inspect.signature(test).parameters:
         if name == "group":
             fixtures[name] = Changing(folder, "abc")
         elif name == "either":
-            fixtures[name] = EitherPair(folder, changing=False)
+            fixtures[name] = EitherPair(folder, any("group" in module for module, _, _ in mutant.edits))
         elif name not in fixtures:
             fixtures[name] = inspect.unwrap(getattr(module, name))(monkeypatch)
     if mutant.file == "test_draining.py":

@@ -7,8 +7,8 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from support.bad_disk import BadDisk
 from support.changing import Changing, agree
+from support.failing_disk import FailingDisk
 from support.live_links import ANY, BRIEF, QUICK, Node, World, clock
 from support.open_nodes import run, until
 
@@ -59,7 +59,7 @@ def test_after_a_failed_sync_the_node_stops_and_tells_also_with_a_guest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     group = Changing(tmp_path, "a")
-    disk = BadDisk(tmp_path / "a", monkeypatch)
+    disk = FailingDisk(tmp_path / "a", monkeypatch)
 
     async def whole() -> None:
         async with group.open("a", sync="always", secret=SECRET) as a, guest(a, group.at["a"]) as stranger:
@@ -85,7 +85,7 @@ def test_a_full_disk_does_not_end_the_reader_of_a_node_with_a_guest_and_everythi
 ) -> None:
     monkeypatch.setattr(trouble, "PROBE_EVERY_S", 0.01)
     group = Changing(tmp_path, "ab")
-    disk = BadDisk(tmp_path / "a", monkeypatch)
+    disk = FailingDisk(tmp_path / "a", monkeypatch)
 
     async def story() -> None:
         async with (

@@ -23,6 +23,13 @@ NODE = "thence.runtime.group_node"
 WAY_IN = "thence.runtime.way_in"
 DRAINING = "thence.runtime.draining"
 EASING = "thence.runtime.easing"
+APPLICATION = "thence.runtime.application"
+GROUP_APPLICATION = "thence.runtime.group_application"
+PROGRAM = "thence.runtime.group_program"
+HAPPENED = "thence.runtime.happened"
+HOME = "thence.runtime.home"
+FOLDER = "thence.runtime.folder"
+WAITING = "thence.runtime.waiting"
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +172,57 @@ BUGS = of(
         (FIXED, "            driver.stops(error)\n", "            pass\n"),
     ),
 )
+
+MISTAKES = of(
+    "test_mistakes.py",
+    ("a cancelled broadcast is sent all the same",
+     "a_broadcast_cancelled_before_the_loop_comes_round_never_was", "AssertionError",
+     (DRIVER, "                if future.cancelled():\n", "                if False:\n")),
+    ("a cancelled broadcast of a fixed group is sent all the same",
+     "a_broadcast_cancelled_before_the_loop_comes_round_never_was", "AssertionError",
+     (FIXED, "self._asked.take() if not future.cancelled()]", "self._asked.take()]")),
+    ("broadcasts never wait",
+     "beyond_a_bound_broadcasts_wait_for_their_turn_and_each_gets_its_own_tag", "AssertionError",
+     (APPLICATION, "Turns(settings.application.broadcasts_max)", "Turns(1 << 30)")),
+    ("one that has waited for its turn need not be open any more",
+     "a_broadcast_that_waits_for_its_turn_is_told_when_the_node_is_closed", "Failed",
+     (APPLICATION, "        async with self._turns:\n            self._must_be_open()\n",
+      "        async with self._turns:\n")),
+    ("whatever may have been written is said not to be",
+     "after_a_failed_sync_a_broadcast_may_have_been_sent_and_says_so", "AssertionError",
+     (TROUBLE, "refused(error, definite=False)", "refused(error)")),
+    ("a node may be called from any loop",
+     "another_thread_or_loop_is_told_how_to_call_and_that_works", "RuntimeError",
+     (HOME, "        if loop is not self._loop:\n            raise UsageError(ELSEWHERE)\n", "")),
+    ("a forked process goes on as the node",
+     "a_forked_process_neither_writes_nor_speaks_nor_holds_the_folder", "AssertionError",
+     (TROUBLE, "        self.why = StorageError(FORKED)\n", "        pass\n")),
+    ("a forked process keeps the folder",
+     "a_forked_process_neither_writes_nor_speaks_nor_holds_the_folder", "UsageError",
+     (FOLDER, "        if self._lock >= 0:\n            os.close(self._lock)\n", "        if False:\n")),
+    ("there may be any number of readers",
+     "a_second_reader_is_refused_and_the_first_goes_on", "Failed",
+     (APPLICATION, "if reader is not None and not reader.ended:", "if False:")),
+    ("what a cancelled reader took is told before it is synced",
+     "a_reader_that_was_cancelled_while_it_took_a_message_hands_it_out_once_and_not_before_it_is_synced",
+     "AssertionError",
+     (GROUP_APPLICATION, "                await self._program.written_down()\n", "                pass\n")),
+    ("what a program's callback raises is taken for an error of the middleware",
+     "a_program_that_cannot_apply_its_own_operation_stops_its_node_and_it_was_not_sent", "UsageError",
+     (PROGRAM, "        raise ProgramError(f\"the program's {name}() raised", "        raise error\n"
+      "        raise ProgramError(f\"the program's {name}() raised")),
+    ("events that nobody reads are all kept",
+     "events_that_nobody_reads_take_bounded_memory_and_the_last_of_each_kind_is_told", "AssertionError",
+     (HAPPENED, "        if len(self._events) > self._limit:\n", "        if False:\n")),
+) + of(
+    "test_waiting.py",
+    ("a turn of one that is cancelled is lost",
+     "a_turn_of_one_that_is_cancelled_goes_to_the_next", "TimeoutError",
+     (WAITING, "            if not turn.cancelled():  # it was", "            if False:  # it was")),
+    ("the first of several that say the same remains",
+     "of_many_events_that_wait_the_last_of_each_key_remains_in_order", "AssertionError",
+     (HAPPENED, "in reversed(self._events):", "in self._events:")),
+)  # fmt: skip
 
 TRACES = of(
     "test_diaries.py",
@@ -346,4 +404,5 @@ MACHINE = of(
      ("thence.runtime.folder", "blake2b(boot + apart.encode()", "blake2b(apart.encode()")),
 )  # fmt: skip
 
-MUTANTS = STEPS + FULL + BUGS + TRACES + DISK + LINKED + NEAR + ASKING + RETURNING + ENDING + MACHINE
+MUTANTS = STEPS + FULL + BUGS + MISTAKES + TRACES + DISK + LINKED + NEAR + ASKING + RETURNING
+MUTANTS += ENDING + MACHINE

@@ -35,7 +35,7 @@ from thence.runtime.running import wall_clock
 from thence.runtime.settings import ANY_PORT, NodeSettings
 from thence.runtime.sources import compose
 from thence.runtime.status import Status
-from thence.runtime.waiting import Bell, Waiters
+from thence.runtime.waiting import Bell, Turns, Waiters
 
 if TYPE_CHECKING:
     from thence.runtime.group_program import Replicated, SendAgain
@@ -135,7 +135,7 @@ class OpenNode:
         self._log: Final = StructuredLog(settings.log_level, settings.log_format, sys.stderr)
         self._stable: Final = Happened[Stable](settings.application.events_max, lambda event: event.origin)
         self._reader: weakref.ref[Events] | None = None
-        self._room: Final = asyncio.Semaphore(settings.application.broadcasts_max)
+        self._turns: Final = Turns(settings.application.broadcasts_max)
         self._home: Home | None = None
         self._bell: Final = Bell()
         self._waiting: Final = Waiters[Tag]()
@@ -190,7 +190,7 @@ class OpenNode:
         self._must_be_open()
         if not isinstance(payload, bytes):
             raise UsageError(f"a payload is bytes, not {type(payload).__name__}")
-        async with self._room:
+        async with self._turns:
             self._must_be_open()
             return await self._send(payload)
 

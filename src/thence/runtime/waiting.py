@@ -1,10 +1,12 @@
-"""What a program waits for at its node: that a message has come far enough, and the next event.
+"""What a program waits for at its node: that a message has come far enough, the next event, its turn.
 
 Invariant: whoever waits is answered once, at the latest when the node is closed or broken.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
+from types import TracebackType
 from typing import Generic, TypeVar
 
 from thence.core.errors import UsageError
@@ -39,6 +41,43 @@ class Waiters(Generic[T]):
         """Nothing comes any further."""
         waiting, self._waiting = self._waiting, []
         refuse([future for _, _, future in waiting], error)
+
+
+class Turns:
+    """At most so many at a time, in the order in which they came; `asyncio.Semaphore` looks at all whose turn
+    it is for each of them."""
+
+    __slots__ = ("_free", "_waiting")
+
+    def __init__(self, most: int) -> None:
+        self._free = most
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def __aenter__(self) -> None:
+        if self._free and not self._waiting:
+            self._free -= 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():  # it was its turn already
+                self._next()
+            raise
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._next()
+
+    def _next(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
 
 
 class Bell:

@@ -9,7 +9,7 @@ from thence.core.storage import DiskError
 from thence.runtime.files import DiskFiles
 
 
-class BadDisk:
+class FailingDisk:
     """Of one node: whatever is written, or synced, fails or waits while the test wants it to."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
