@@ -1,5 +1,5 @@
-"""What holds for all tests: a machine and a shell that none may lean on, and one Spark session for those that
-need one, since starting it takes longer than most of them."""
+"""What holds for all tests: a machine, a shell and a state folder that none may lean on, and one Spark session
+for those that need one, since starting it takes longer than most of them."""
 
 import os
 import uuid
@@ -22,6 +22,14 @@ def pytest_configure() -> None:
     os.environ.setdefault(BOOT_APART, uuid.uuid4().hex)
     for variable in (CONFIG, *map(variable_of, KINDS)):
         os.environ.pop(variable, None)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Nodes without a secret make one there."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
 
 
 @pytest.fixture(scope="session")

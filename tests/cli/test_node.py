@@ -110,6 +110,36 @@ def test_a_program_opens_a_node_without_uvloop(tmp_path: Path) -> None:
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "a 1\n"
 
 
+def test_a_node_without_a_secret_says_so_in_its_log_and_status(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with node(tmp_path / "a", "--set", "secret=none") as process:
+        eventually(lambda: well(tmp_path / "a"))
+        assert main(["status", str(tmp_path / "a")]) == 0
+        assert "a has no secret: everybody on this machine can pose as a member" in capsys.readouterr().out
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 0
+        assert process.stderr is not None
+        assert "no secret: everybody on this machine" in process.stderr.read()
+    with node(tmp_path / "b"):
+        eventually(lambda: well(tmp_path / "b"))
+        assert main(["status", str(tmp_path / "b")]) == 0
+        assert "no secret" not in capsys.readouterr().out
+
+
+def test_a_home_that_takes_no_files_is_told_with_the_ways_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "home").write_text("not even a folder")
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert main(["node", *HERE, "--data", str(tmp_path / "a")]) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert "--secret-file" in told
+    assert not (tmp_path / "a").exists()
+
+
 def test_a_node_that_was_killed_goes_on_from_its_log(tmp_path: Path) -> None:
     with node(tmp_path / "a"):
         eventually(lambda: well(tmp_path / "a"))

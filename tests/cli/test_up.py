@@ -256,7 +256,7 @@ def test_what_the_nodes_are_told_is_what_was_asked_for() -> None:
     arguments = as_arguments(given)
     assert arguments[0] == "--allow-faults"
     words = [word for word in arguments[1:] if word != "--set"]
-    here = {"name": "a", "listen": "127.0.0.1:1", "data": "d"}
+    here = {"name": "a", "listen": "127.0.0.1:1", "data": "d", "secret": "none"}
     assert compose({**here, **with_words({"allow_faults": True}, words)}, {}) == compose(
         {**here, **given}, {}
     )

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import FrozenInstanceError, fields
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -10,15 +11,19 @@ import pytest
 from thence.core.errors import UsageError
 from thence.order.engines import ENGINES
 from thence.replica.live import TREES
+from thence.runtime import sources
 from thence.runtime.address import Address
 from thence.runtime.group_machine import machine_settings
 from thence.runtime.settings import PROFILES, LinkSettings, MeshSettings, NodeSettings, Order, SpreadName
-from thence.runtime.sources import KINDS, PARTS, compose, of_words, variable_of
+from thence.runtime.sources import KINDS, PARTS, of_words, variable_of
 from thence.spread.sessions import SessionSettings
 from thence.spread.spreads import SPREADS
 
 HERE = {"name": "a", "listen": "127.0.0.1:7101", "data": "d"}
 SECRET = "x" * 16
+OF_THE_USER = b"that of the user"
+compose = partial(sources.compose, default_secret=lambda _: OF_THE_USER)
+"""No test needs a home; what is used there without a secret is in `test_user_secret.py`."""
 
 
 def file_of(tmp_path: Path, text: str) -> Path:
@@ -226,6 +231,17 @@ def test_set_takes_each_key_once() -> None:
     assert of_words(["mesh.window=5", "links.silence_us=6"]) == {"mesh.window": "5", "links.silence_us": "6"}
     with pytest.raises(UsageError, match="given twice"):
         of_words(["mesh.window=5", "mesh.window=6"])
+
+
+def test_without_a_secret_a_node_has_that_of_its_user_and_with_none_it_says_so() -> None:
+    assert compose(HERE, {}).secret == OF_THE_USER
+    assert compose(HERE, {}).warnings == []
+    for settings in (compose({**HERE, "secret": "none"}, {}), compose(HERE, {"THENCE_SECRET": "none"})):
+        assert settings.secret == b""
+        assert "everybody on this machine" in settings.warnings[0]
+    far = {**HERE, "listen": "192.0.2.1:7101", "insecure": True}
+    with pytest.raises(UsageError, match="at least 16 bytes"):
+        compose(far, {"THENCE_SECRET": "none"})
 
 
 def test_settings_do_not_change_once_made() -> None:

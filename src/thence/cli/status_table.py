@@ -108,9 +108,10 @@ def notes(seen: list[Seen]) -> Iterable[Text]:
         yield from _stability(seen, sum(status.unstable for status in answering))
         yield from _trees(answering)
     yield from _views(answering)
-    for node in seen:
-        if node.status is not None:
-            yield from _faults(node.status)
+    for status in answering:
+        yield from _faults(status)
+        for warning in status.warnings:
+            yield Text(f"{status.name} has {warning}", "red")
     for node in seen:
         if node.why:
             colour = COLOURS.get(node.state, "red") if node.status is None else "red"

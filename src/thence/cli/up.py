@@ -33,7 +33,7 @@ from thence.runtime.load import MOST_SECONDS, Load
 from thence.runtime.settings import NodeSettings
 from thence.runtime.sources import compose
 
-OURS: Final = ("name", "listen", "members", "join", "data", "cluster", "secret_file", "http")
+OURS: Final = ("name", "listen", "members", "join", "data", "cluster", "secret", "secret_file", "http")
 """Settings that differ between nodes or must be the same: not for the command line."""
 
 LOOK_EVERY_S: Final = 1.0
@@ -81,7 +81,8 @@ def _checked(flags: Mapping[str, object]) -> NodeSettings:
     for key in OURS:
         if key in flags:
             raise UsageError(f"--set {key}: the cluster decides this for each node")
-    settings = compose({**flags, "name": "a", "data": Path(), "members": "a=127.0.0.1:1"}, os.environ)
+    node = {**flags, "name": "a", "data": Path(), "members": "a=127.0.0.1:1"}
+    settings = compose(node, os.environ, default_secret=lambda _: b"the cluster has its own")
     must_go_together(settings.order, settings.spread)
     return settings
 

@@ -49,6 +49,7 @@ def status_of(node: "ChangingNode") -> Status:
         load=node.controls.load_status(),
         clock=member.ledger.vector() if member else {},
         group=_group(node, member),
+        warnings=node.settings.warnings,
     )
 
 

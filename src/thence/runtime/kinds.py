@@ -70,7 +70,8 @@ def _path(value: object) -> Path:
 
 
 def _secret(value: object) -> bytes:
-    return _text(value).encode()
+    text = _text(value)
+    return b"" if text == NOTHING else text.encode()
 
 
 def _join(value: object) -> tuple[Address, ...]:

@@ -25,6 +25,8 @@ class Premises:
         self.syncer: Final = ThreadPoolExecutor(1, thread_name_prefix="thence-sync")
 
     def enter(self) -> DataFolder:
+        for warning in self._settings.warnings:
+            self._log.warn(warning)
         self.folder = folder = DataFolder(self._settings.data)
         return folder
 

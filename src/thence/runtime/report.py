@@ -46,6 +46,7 @@ def status_of(node: "Node") -> Status:
         root="" if tree is None else node.names[tree.root],
         parent="" if tree is None or tree.parent is None else node.names[tree.parent],
         clock=dict(zip(node.log.names, node.log.vector, strict=False)),
+        warnings=node.settings.warnings,
     )
 
 

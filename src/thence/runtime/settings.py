@@ -5,7 +5,7 @@ checked once, when it is made: whatever holds one may rely on it. Numbers that d
 members are come from a profile; all profiles derive from one base, the defaults below, which suit one site.
 
 Invariant: nothing of a node is reachable from, or sent to, another machine unless `insecure` says that this
-is wanted, and never without a secret.
+is wanted, and never without a secret that was given. On the loopback, having no secret must be asked for.
 """
 
 import re
@@ -18,6 +18,7 @@ from typing import Final, Literal
 from thence.core.errors import UsageError
 from thence.oplog.settings import Settings as LogSettings
 from thence.runtime.address import Address, is_loopback
+from thence.runtime.user_secret import SECRET_BYTES_MIN
 
 SECOND_US: Final = 1_000_000
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -25,8 +26,7 @@ NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 ANY_PORT: Final = Address("127.0.0.1", 0)
 
-SECRET_BYTES_MIN: Final = 16
-"""Whoever can connect sees a proof made with the secret and may try guesses against it at leisure."""
+OPEN: Final = "no secret: everybody on this machine can pose as a member and control this node"
 
 Order = Literal["graph", "vector", "vector-e2e", "none"]
 SpreadName = Literal["mesh", "tree", "sync-tree", "eco-sync-tree"]
@@ -169,7 +169,8 @@ class NodeSettings:
     cluster: str = "thence"
     """Told in every handshake, so that nodes of two groups that meet by mistake part at once."""
     secret: bytes = field(default=b"", repr=False)
-    """Empty is allowed on loopback alone; other users of the machine could then pose as members."""
+    """Where none is given, on the loopback that of the user (`user_secret.py`). Empty (`none`): everybody on
+    this machine can pose as a member."""
     trace: Path | None = None
     """None: rows cost time and disk, and nobody may want them."""
     order: Order = "graph"
@@ -224,6 +225,11 @@ class NodeSettings:
         yield from self.join
         if self.http is not None:
             yield self.http
+
+    @property
+    def warnings(self) -> list[str]:
+        """What whoever runs this node should be told again and again."""
+        return [] if self.secret else [OPEN]
 
     def _check_group(self) -> None:
         if self.members and self.join:

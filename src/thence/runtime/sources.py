@@ -12,14 +12,15 @@ that takes precedence decides, whichever of them it uses.
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, get_type_hints
 
 from thence.core.errors import UsageError
-from thence.runtime.kinds import PATH, Kind, kind_of
+from thence.runtime.kinds import NOTHING, PATH, Kind, kind_of
 from thence.runtime.settings import PROFILES, NodeSettings
+from thence.runtime.user_secret import user_secret
 
 ALTERNATIVES: Final = (("members", "join"), ("secret", "secret_file"))
 PREFIX: Final = "THENCE_"
@@ -74,10 +75,13 @@ class Source:
 
 
 def compose(
-    flags: Mapping[str, object], environment: Mapping[str, str], config: Path | None = None
+    flags: Mapping[str, object],
+    environment: Mapping[str, str],
+    config: Path | None = None,
+    default_secret: Callable[[Mapping[str, str]], bytes] = user_secret,
 ) -> NodeSettings:
     """The settings of a node; `UsageError` names the source of what is wrong. A flag that is None was not
-    given."""
+    given. `default_secret`: of a node on the loopback that is given none."""
     if config is None and environment.get(CONFIG):
         config = Path(environment[CONFIG])
     values = _chosen([of_flags(flags), of_environment(environment), *([of_file(config)] if config else [])])
@@ -94,12 +98,13 @@ def compose(
         values.setdefault("order", "none")  # the only one that it can have
     if "secret_file" in values:
         values["secret"] = _read_secret(values.pop("secret_file"))
-    return _built(values)
+    settings = _built(values)  # beyond the loopback it has refused to be without a secret
+    return settings if "secret" in values else replace(settings, secret=default_secret(environment))
 
 
 def of_flags(flags: Mapping[str, object]) -> Source:
     given = {key: value for key, value in flags.items() if value is not None}
-    if "secret" in given:
+    if given.get("secret", NOTHING) != NOTHING:
         raise UsageError(
             "a secret on the command line is seen by everybody who lists processes: "
             "use --secret-file, THENCE_SECRET or the configuration file"

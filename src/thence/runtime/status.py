@@ -124,3 +124,5 @@ class Status(Struct, frozen=True, kw_only=True):
     """Messages of each member that are in the log, or in a state that stands in for them."""
     group: GroupStatus | None = None
     """None: the group is fixed."""
+    warnings: list[str] = field(default_factory=list)
+    """What its settings leave open that most would not want so."""
