@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thence.core.errors import PeerError, UsageError
-from thence.runtime.frames import ANSWER, HELLO, READY, WELCOME, link_frame
+from thence.runtime.frames import ANSWER, HELLO, PROOF, READY, WELCOME, link_frame
 from thence.runtime.handshake import NOT_TOLD, Acceptor, Judge, Opener, read_refusal, refusal
-from thence.runtime.introductions import Aim, Identity, Introduction, RefusalError
+from thence.runtime.introductions import MOST_BOOT, Aim, Identity, Introduction, RefusalError, put_credentials
 
 SECRET = b"a secret of some length"
 A = Identity("test", "a", b"log-a", 3)
 B = Identity("test", "b", b"log-b", 5)
+NO_CREDENTIALS = put_credentials(Identity("test", "a", b"", 0))
 HELLO_OF_A = Introduction(A, "b", Aim.LINK, b"instance", bytes(32))
 
 
@@ -130,10 +131,14 @@ def test_what_the_node_says_is_told(node: Node, asked: list[str]) -> None:
 
 def test_the_opener_is_asked_as_well() -> None:
     one = opener(admit=lambda theirs: f"{theirs.identity.name} lost its data")
+    other = acceptor()
     with pytest.raises(RefusalError, match="b lost its data") as refused:
-        shake(one, acceptor())
+        shake(one, other)
     assert refused.value.told == "b lost its data"
     assert one.peer is None
+    with pytest.raises(RefusalError, match="refused by the other side: b lost its data"):
+        other.take(refusal(refused.value.told))
+    assert not other.done
 
 
 def test_who_does_not_know_the_secret_is_not_told_what_is_wrong() -> None:
@@ -147,14 +152,14 @@ def test_who_does_not_know_the_secret_is_not_told_what_is_wrong() -> None:
     other = acceptor(node=node)
     other.take(opener().start()[0])
     with pytest.raises(RefusalError, match="wrong proof") as by_acceptor:
-        other.take(link_frame(130, bytes(32)))
+        other.take(link_frame(PROOF, NO_CREDENTIALS + bytes(32)))
     assert by_acceptor.value.told == NOT_TOLD
     assert node.asked == ["claimed a", "claimed a"]
 
 
 def test_another_version_is_refused_in_words_whatever_follows_it() -> None:
-    with pytest.raises(RefusalError, match="protocol version 2, where this is version 1") as refused:
-        acceptor().take(link_frame(HELLO, b"\x02anything"))
+    with pytest.raises(RefusalError, match="protocol version 3, where this is version 2") as refused:
+        acceptor().take(link_frame(HELLO, b"\x03anything"))
     assert refused.value.told is not None
     with pytest.raises(RefusalError, match="frames of version 9") as refused:
         acceptor().take(bytes((9, HELLO)) + b"anything")
@@ -187,7 +192,7 @@ def test_a_proof_cannot_be_sent_back_to_its_maker() -> None:
     other = acceptor()
     welcome = other.take(opener().start()[0])[0]
     with pytest.raises(RefusalError, match="wrong proof"):
-        other.take(link_frame(130, welcome[-32:]))
+        other.take(link_frame(PROOF, NO_CREDENTIALS + welcome[-32:]))
 
 
 @given(st.integers(0, 1 << 16), st.integers(1, 255))
@@ -198,16 +203,17 @@ def test_no_bit_of_the_exchange_can_be_changed(place: int, flip: int) -> None:
 
     def exchange(one: Opener, other: Acceptor, which: int) -> None:
         frame = one.start()[0]
-        for step in range(4):
+        for step in range(5):
             sent = flipped(frame) if step == which else frame
             answers = (other if step % 2 == 0 else one).take(sent)
             frame = answers[0] if answers else b""
 
-    for which in range(3):
+    for which in range(5):
         one, other = opener(), acceptor()
         with pytest.raises(PeerError):
             exchange(one, other, which)
-        assert other.peer is None
+        assert not other.done
+        assert one.done is (which == 4)
     one, other = opener(), acceptor()
     exchange(one, other, -1)
     assert other.peer is not None
@@ -238,7 +244,48 @@ def test_one_that_asks_may_leave_open_whom_and_gets_an_answer() -> None:
     assert one.done
     assert one.answer == b"the group"
     assert one.peer is not None
-    assert one.peer.identity == B
+    assert one.peer.identity == replace(B, log_id=b"", boot=0), "who only asks is not told them"
+
+
+def test_no_credentials_are_told_before_the_other_side_has_proven_itself() -> None:
+    """Who knows a log's id and boot can pose as the node that has them."""
+    a, b = replace(A, log_id=b"id of the log of a"), replace(B, log_id=b"id of the log of b")
+    one, other = opener(replace(HELLO_OF_A, identity=a)), acceptor(b)
+    hello = one.start()[0]
+    welcome = other.take(hello)[0]
+    assert a.log_id not in hello
+    assert b.log_id not in welcome
+    proof = one.take(welcome)[0]
+    assert a.log_id in proof
+    assert b.log_id in other.take(proof)[0]
+
+
+def test_an_acceptor_tells_none_to_one_that_it_does_not_let_in() -> None:
+    """It knows the secret, or there is none, and does not know what the node whose name it took would."""
+    told = []
+    one, other = opener(secret=b""), acceptor(secret=b"", node=Node(refuses_proven="another log"))
+    with pytest.raises(RefusalError, match="another log"):
+        told += other.take(one.take(other.take(one.start()[0])[0])[0])
+    assert told == []
+
+
+def test_nor_does_an_opener_believe_credentials_without_their_proof() -> None:
+    asked: list[Introduction] = []
+    one, other = opener(admit=lambda theirs: asked.append(theirs)), acceptor()
+    one.take(other.take(one.start()[0])[0])
+    with pytest.raises(RefusalError, match="wrong proof"):
+        one.take(link_frame(READY, put_credentials(B) + bytes(32)))
+    assert asked == []
+
+
+@pytest.mark.parametrize("boot", [MOST_BOOT + 1, (1 << 63) - 1])
+def test_a_boot_that_no_log_can_have_is_refused(boot: int) -> None:
+    node = Node()
+    with pytest.raises(PeerError, match="no correct peer"):
+        shake(opener(replace(HELLO_OF_A, identity=replace(A, boot=boot))), acceptor(node=node))
+    assert node.asked == ["claimed a"]
+    with pytest.raises(UsageError, match="boot"):
+        replace(A, boot=boot).check()
 
 
 def test_one_that_calls_is_admitted_like_one_that_opens_a_link_and_gets_an_answer() -> None:

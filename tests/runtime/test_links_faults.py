@@ -164,7 +164,7 @@ def test_one_that_was_cut_off_is_kept_out_for_a_while(loop: str) -> None:
         b = await world.node("b", now=lambda: now[0], limits=LinkLimits(cut_off_us=1000))
         a.links.add_peer("b", b.links.address)
         b.links.add_peer("a", ANY)
-        await world.until(lambda: a.heard)
+        await world.until(lambda: b.heard)
         b.busy = True
         b.links.cut_off("a", "it lies")
         b.links.cut_off("a", "it lies")

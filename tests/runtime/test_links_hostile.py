@@ -36,7 +36,7 @@ GARBAGE = {
     "a packet": join([PACKETS[0]]),
     "a ping": join([link_frame(PING)]),
     "an empty hello": join([link_frame(HELLO)]),
-    "half a hello": join([link_frame(HELLO, b"\x01\x00\x04test\x01a")]),
+    "half a hello": join([link_frame(HELLO, b"\x02\x00\x04test\x01a")]),
     "an endless number": join([link_frame(HELLO, b"\xff" * 40)]),
 }
 
@@ -59,7 +59,7 @@ def test_another_version_is_told_so(loop: str) -> None:
         b = await world.node("b")
         stranger = await world.stranger(b)
         stranger.send(join([link_frame(HELLO, b"\x07")]))
-        assert "protocol version 7, where this is version 1" in str(read_refusal(await stranger.frame()))
+        assert "protocol version 7, where this is version 2" in str(read_refusal(await stranger.frame()))
         await world.until(lambda: "protocol version 7" in b.log)
         assert await stranger.until_closed() == b""
 
@@ -150,7 +150,7 @@ async def claim(liar: Stranger, name: str) -> RefusalError:
     opener = Opener(Introduction(me, "b", Aim.LINK, bytes(8), bytes(32)), b"", lambda _: None)
     liar.send(join(opener.start()))
     await liar.frame()
-    liar.send(join([link_frame(130, bytes(32))]))
+    liar.send(join([link_frame(130, bytes(34))]))
     return read_refusal(await liar.frame())
 
 

@@ -8,12 +8,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.live_links import Stranger
 from support.open_nodes import Group, delivered, run, until
 from support.processes import PATIENCE_S
 
-from thence.core.errors import UsageError
+from thence.core.errors import PeerError, UsageError
+from thence.oplog.settings import Settings as LogSettings
 from thence.runtime import introductions
-from thence.runtime.folder import OPLOG
+from thence.runtime import roster as rosters
+from thence.runtime.address import Address
+from thence.runtime.folder import OPLOG, DataFolder
 
 ALONE = {"drain_us": 0}
 
@@ -116,6 +120,43 @@ def test_a_copy_of_a_data_folder_is_refused(group: Group, said: Said) -> None:
             async with group.open("a") as a, group.open("b") as b:
                 await b.broadcast(b"y")
                 await delivered(a.events(), 1)
+
+    run(test)
+
+
+def test_a_boot_that_was_made_up_does_not_keep_the_real_node_out(tmp_path: Path) -> None:
+    with DataFolder(tmp_path / "a") as folder:
+        log = folder.open_log(LogSettings(), 1)
+        log.boot(1, b"machine", 1)
+        members = [(name, Address("127.0.0.1", port)) for name, port in (("a", 1), ("b", 2))]
+        roster = rosters.found(log, "thence", "a", members)
+        for known, boot in ((0, introductions.MOST_BOOT), (3, introductions.MOST_STARTS + 4)):
+            why = roster.meet("b", b"log of b", boot)
+            assert why == f"b says that it was started {boot} times, and {known} times when it was here last"
+            assert roster.meet("b", b"log of b", 3) is None
+
+
+@pytest.mark.parametrize("secret", ["none", None])
+def test_nobody_learns_what_a_node_is_known_by_from_the_node_itself(group: Group, secret: str | None) -> None:
+    """Neither without the secret nor, where there is none, under the name of a member that was here."""
+
+    async def test() -> None:
+        async with (
+            group.open("a", secret=secret, settings=ALONE) as a,
+            group.open("b", secret=secret, settings=ALONE),
+        ):
+            await until(lambda: a.status().members[1].link == "up")
+        with DataFolder(group.folder / "b") as folder:
+            log_id = folder.log_id
+        async with group.open("b", secret=secret, settings=ALONE):
+            liar = Stranger(*await asyncio.open_connection(*group.members["b"].split(":")))
+            heard: list[bytes] = []
+            with pytest.raises(PeerError):
+                await liar.shake_hands("a", "b", secret=b"", cluster="thence", heard=heard)
+            heard.append(await liar.until_closed())
+            await liar.close()
+            assert len(heard) > 1
+            assert log_id not in b"".join(heard)
 
     run(test)
 

@@ -234,16 +234,19 @@ class Stranger:
 
     async def shake_hands(
         self, name: str = "a", target: str = "b", *, instance: bytes = b"instance", boot: int = 1,
-        secret: bytes = SECRET,
+        secret: bytes = SECRET, cluster: str = "test", heard: list[bytes] | None = None,
     ) -> list[bytes]:  # fmt: skip
-        """As a proper member would; says which frames it sent."""
-        me = Identity("test", name, b"log of " + name.encode(), boot)
+        """As a proper member would; says which frames it sent. `heard` gets those of the other side."""
+        me = Identity(cluster, name, b"log of " + name.encode(), boot)
         hello = Introduction(me, target, Aim.LINK, instance, bytes(range(32)))
         opener = Opener(hello, secret, lambda _: None)
         sent = opener.start()
         self.send(join(sent))
         while not opener.done:
-            answers = opener.take(await self.frame())
+            frame = await self.frame()
+            if heard is not None:
+                heard.append(frame)
+            answers = opener.take(frame)
             self.send(join(answers))
             sent += answers
         return sent

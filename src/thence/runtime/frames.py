@@ -19,7 +19,7 @@ from thence.core.errors import InvariantError, PeerError
 VERSION: Final = 1
 """Of link frames. Packets carry the version of their own form in the same place."""
 
-HELLO, WELCOME, PROOF, READY, REFUSE, PING, PONG, ANSWER = range(128, 136)
+HELLO, WELCOME, PROOF, READY, REFUSE, PING, PONG, ANSWER, AGREED = range(128, 137)
 FIRST_LINK_KIND: Final = 128
 
 MOST_FRAME: Final = 16 << 20

@@ -18,7 +18,7 @@ from thence.core.errors import UsageError
 from thence.core.groups import number_of, process_of
 from thence.runtime.address import Address, parse_address
 from thence.runtime.groups import Open, Waiting, put_answer
-from thence.runtime.introductions import Identity, Introduction
+from thence.runtime.introductions import Identity, Introduction, leap
 from thence.runtime.logs import StructuredLog
 from thence.runtime.open_links import OpenLinks
 from thence.runtime.pacing import Clock
@@ -88,6 +88,9 @@ class Neighbours:
             return f"another node called {peer.name} is linked here: two nodes with one name"
         if log_id == peer.log_id and peer.boot < boot:
             return f"{peer.name} was here with a newer boot ({boot}, not {peer.boot}): a copy of its data"
+        absurd = leap(peer.name, peer.boot, boot if log_id == peer.log_id else 0)
+        if absurd is not None:
+            return absurd
         self._met[peer.name] = peer.log_id, peer.boot
         return None
 

@@ -3,18 +3,23 @@
         opener                          acceptor
           │ hello ─────────────────────────▶ │  version, cluster, names: refused in words
           │ ◀───────────── welcome + proof   │
-          │ proof ─────────────────────────▶ │  now it is known who asks: `admit`
-          │ ◀─────────────── ready | answer  │
+          │ credentials + proof ───────────▶ │  now it is known who asks: `admit`
+          │ ◀─ credentials + proof | answer  │  the first: ready
+  `admit` │ agreed ────────────────────────▶ │
 
 A proof is an HMAC over the whole exchange so far and the role: nothing said can be swapped for something
 else, nothing can be sent back to whoever said it, and with a fresh nonce from each side an old exchange is
 worth nothing. Reasons that a person needs are told (`refuse`); that a proof is wrong is not explained.
 
+Credentials (a log's id and its boot) are told to a side that has proven to know the secret, by the acceptor
+only to one that it lets in: who knows them, and the secret, passes for the node that they belong to.
+
 An opener that only asks for the group (`Aim.ASK`, see discovery.py) may leave open whom it means to reach and
 may have no log yet; it gets an answer instead of a link. So does one that calls (`Aim.CALL`): the answer is
 empty, and the link comes from the other side.
 
-Invariant: `admit` sees only a side that has proven itself; `peer` is set only once that side was admitted.
+Invariant: `admit` sees only a side that has proven itself; `peer` is set only once that side was admitted,
+or, where there will be no link, has proven itself.
 """
 
 from collections.abc import Callable
@@ -25,13 +30,15 @@ from typing import Final
 
 from thence.core.errors import PeerError
 from thence.core.varint import Reader
-from thence.runtime.frames import ANSWER, HELLO, PROOF, READY, REFUSE, VERSION, WELCOME, link_frame
+from thence.runtime.frames import AGREED, ANSWER, HELLO, PROOF, READY, REFUSE, VERSION, WELCOME, link_frame
 from thence.runtime.introductions import (
     Aim,
     Identity,
     Introduction,
     RefusalError,
+    put_credentials,
     put_introduction,
+    take_credentials,
     take_introduction,
 )
 
@@ -90,10 +97,29 @@ def _end(reader: Reader) -> None:
         raise PeerError(f"{reader.end - reader.at} bytes too many in a handshake")
 
 
+def _check(reader: Reader, secret: bytes, role: bytes, *frames: bytes) -> None:
+    """The rest of a frame is the proof of one that knows the secret."""
+    proof = reader.take_bytes(PROOF_BYTES)
+    _end(reader)
+    if not compare_digest(_prove(secret, role, *frames), proof):
+        raise RefusalError("a wrong proof: it does not know this cluster's secret", told=NOT_TOLD)
+
+
 class Opener:
     """The side that connects. `start`, then `take` each frame until `done`."""
 
-    __slots__ = ("_admit", "_expects", "_hello", "_me", "_secret", "answer", "done", "peer")
+    __slots__ = (
+        "_admit",
+        "_claimed",
+        "_expects",
+        "_hello",
+        "_me",
+        "_said",
+        "_secret",
+        "answer",
+        "done",
+        "peer",
+    )
 
     def __init__(self, me: Introduction, secret: bytes, admit: Callable[[Introduction], str | None]) -> None:
         self._me: Final = me
@@ -101,6 +127,9 @@ class Opener:
         self._admit: Final = admit
         self._hello: Final = link_frame(HELLO, put_introduction(me))
         self._expects = WELCOME
+        self._said: tuple[bytes, ...] = ()
+        """All frames until now."""
+        self._claimed: Introduction | None = None
         self.peer: Introduction | None = None
         self.answer: bytes | None = None
         self.done = False
@@ -117,10 +146,20 @@ class Opener:
         reader = _body(frame, self._expects)
         if self._expects == ANSWER:
             self.answer = frame[2:]
-        else:
-            _end(reader)
+            self.done = True
+            return []
+        return self._ready(reader, frame)
+
+    def _ready(self, reader: Reader, frame: bytes) -> list[bytes]:
+        assert self._claimed
+        peer = take_credentials(reader, self._claimed)
+        _check(reader, self._secret, b"ready", *self._said, frame[:-PROOF_BYTES])
+        reason = self._admit(peer)
+        if reason is not None:
+            raise _refuse(reason)
+        self.peer = peer
         self.done = True
-        return []
+        return [link_frame(AGREED)]
 
     def _welcome(self, frame: bytes) -> list[bytes]:
         reader = _body(frame, WELCOME)
@@ -135,12 +174,14 @@ class Opener:
         wanted = _prove(self._secret, b"acceptor", self._hello, frame[:-PROOF_BYTES])
         if not compare_digest(wanted, proof) or peer.target != me.name or peer.aim != self._me.aim:
             raise RefusalError("the other side does not know this cluster's secret", told=NOT_TOLD)
-        reason = self._admit(peer)
-        if reason is not None:
-            raise _refuse(reason)
-        self.peer = peer
-        self._expects = READY if self._me.aim is Aim.LINK else ANSWER
-        return [link_frame(PROOF, _prove(self._secret, b"opener", self._hello, frame))]
+        self._claimed = peer
+        if self._me.aim is Aim.LINK:
+            self._expects = READY
+        else:
+            self._expects, self.peer = ANSWER, peer
+        proof = link_frame(PROOF, put_credentials(me))
+        self._said = (self._hello, frame, proof + _prove(self._secret, b"opener", self._hello, frame, proof))
+        return [self._said[-1]]
 
 
 class Acceptor:
@@ -172,19 +213,22 @@ class Acceptor:
             raise PeerError("a handshake that goes on after its end")
         if self.hello is None:
             return self._meet(frame)
+        if self.peer is not None:
+            _end(_body(frame, AGREED))
+            self.done = True
+            return []
         reader = _body(frame, PROOF)
-        proof = reader.take_bytes(PROOF_BYTES)
-        _end(reader)
-        if not compare_digest(_prove(self._secret, b"opener", self._hello, self._welcome), proof):
-            raise RefusalError("a wrong proof: it does not know this cluster's secret", told=NOT_TOLD)
-        reason = self._judge.admit(self.hello)
+        peer = take_credentials(reader, self.hello)
+        _check(reader, self._secret, b"opener", self._hello, self._welcome, frame[:-PROOF_BYTES])
+        reason = self._judge.admit(peer)
         if reason is not None:
             raise _refuse(reason)
-        self.peer = self.hello
-        self.done = True
-        if self.hello.aim is not Aim.LINK:
-            return [link_frame(ANSWER, self._judge.answer(self.hello))]
-        return [link_frame(READY)]
+        self.peer = peer
+        if peer.aim is not Aim.LINK:
+            self.done = True
+            return [link_frame(ANSWER, self._judge.answer(peer))]
+        ready = link_frame(READY, put_credentials(self._me))
+        return [ready + _prove(self._secret, b"ready", self._hello, self._welcome, frame, ready)]
 
     def _meet(self, frame: bytes) -> list[bytes]:
         reader = _body(frame, HELLO)

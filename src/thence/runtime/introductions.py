@@ -1,9 +1,11 @@
-"""How a side introduces itself, in memory and as bytes: the contents of a hello and of a welcome.
+"""How a side introduces itself, in memory and as bytes: the contents of a hello and of a welcome, and the
+credentials that follow once the other side has proven itself.
 
-Whatever was read from a peer has names that can be printed and fields of bounded length, or it was not read.
+A log's id and its boot tell a node from another that took its name: no stranger is told them. Whatever was
+read from a peer has names that can be printed and fields of bounded length, or it was not read.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from secrets import token_bytes
 from typing import Final
@@ -11,14 +13,18 @@ from typing import Final
 from thence.core.errors import PeerError, UsageError
 from thence.core.varint import Reader, put
 
-PROTOCOL: Final = 1
+PROTOCOL: Final = 2
 """What the sides of a link understand of each other; told first, so that all later versions can read it."""
 
 NONCE_BYTES: Final = 32
 INSTANCE_BYTES: Final = 8
 MOST_NAME_BYTES: Final = 255
 MOST_LOG_ID_BYTES: Final = 64
-MOST_BOOT: Final = (1 << 63) - 1
+MOST_BOOT: Final = (1 << 23) - 1
+"""Positions in a log are a boot and 40 bits, 63 together."""
+MOST_STARTS: Final = 1 << 20
+"""Between two meetings: one every second for twelve days. A boot that leaps further was made up, and would
+keep the process that it belongs to from ever being believed again."""
 
 
 def draw_nonce() -> bytes:
@@ -44,7 +50,14 @@ class Identity:
             if not text.isprintable() or not 0 < len(text.encode()) <= MOST_NAME_BYTES:
                 raise UsageError(f"a {what} has 1 to {MOST_NAME_BYTES} printable bytes, not {text!r}")
         if len(self.log_id) > MOST_LOG_ID_BYTES or not 0 <= self.boot <= MOST_BOOT:
-            raise UsageError("a log's id has up to 64 bytes, a boot up to 63 bits")
+            raise UsageError("a log's id has up to 64 bytes, a boot up to 23 bits")
+
+
+def leap(name: str, boot: int, known: int) -> str | None:
+    """A reason to refuse a process that says it was started so often, if it was known to have been less."""
+    if boot <= known + MOST_STARTS:
+        return None
+    return f"{name} says that it was started {boot} times, and {known} times when it was here last"
 
 
 class Aim(IntEnum):
@@ -59,6 +72,7 @@ class Introduction:
     """A hello or, without its proof, a welcome."""
 
     identity: Identity
+    """Of one that has not proven itself: without its log and boot."""
     target: str
     """Whom it means to reach; empty: whoever is there."""
     aim: Aim
@@ -88,9 +102,15 @@ def put_introduction(introduction: Introduction) -> bytes:
     _put_bytes(out, introduction.identity.cluster.encode())
     _put_bytes(out, introduction.identity.name.encode())
     _put_bytes(out, introduction.target.encode())
-    _put_bytes(out, introduction.identity.log_id)
-    put(out, introduction.identity.boot)
     return bytes(out) + introduction.instance + introduction.nonce
+
+
+def put_credentials(identity: Identity) -> bytes:
+    """What only those are told who have proven themselves."""
+    out = bytearray()
+    _put_bytes(out, identity.log_id)
+    put(out, identity.boot)
+    return bytes(out)
 
 
 def _take_text(reader: Reader, what: str, least: int = 1) -> str:
@@ -115,9 +135,13 @@ def take_introduction(reader: Reader) -> Introduction:
     cluster = _take_text(reader, "cluster")
     name = _take_text(reader, "name")
     target = _take_text(reader, "name", least=0)
-    log_id = reader.take_bytes(reader.take())
-    boot = reader.take()
+    instance, nonce = reader.take_bytes(INSTANCE_BYTES), reader.take_bytes(NONCE_BYTES)
+    return Introduction(Identity(cluster, name, b"", 0), target, Aim(aim), instance, nonce)
+
+
+def take_credentials(reader: Reader, of: Introduction) -> Introduction:
+    """The same side, with the log and the boot that it says it has."""
+    log_id, boot = reader.take_bytes(reader.take()), reader.take()
     if len(log_id) > MOST_LOG_ID_BYTES or boot > MOST_BOOT:
         raise PeerError("a log's id or a boot that no correct peer has")
-    instance, nonce = reader.take_bytes(INSTANCE_BYTES), reader.take_bytes(NONCE_BYTES)
-    return Introduction(Identity(cluster, name, log_id, boot), target, Aim(aim), instance, nonce)
+    return replace(of, identity=replace(of.identity, log_id=log_id, boot=boot))

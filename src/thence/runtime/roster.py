@@ -12,6 +12,7 @@ from thence.core.errors import UsageError
 from thence.core.storage import DamageError
 from thence.oplog.log import OpLog
 from thence.runtime.address import Address, parse_address
+from thence.runtime.introductions import leap
 
 ROSTER_NOTE: Final = 3
 """The key of the note."""
@@ -53,6 +54,9 @@ class Roster:
             )
         if boot < member.boot:
             return f"{name} was here with a newer boot ({member.boot}, not {boot}): a copy of its data folder"
+        absurd = leap(name, boot, member.boot)
+        if absurd is not None:
+            return absurd
         if not member.log_id or boot > member.boot:
             member.log_id, member.boot = log_id.hex(), boot
             self.write()

@@ -112,6 +112,10 @@ class _Link:
             self.acked_bytes = self.sent_bytes
 
 
+MOST_FORGOTTEN: Final = 1 << 32
+"""Messages that a node can have sent since the backup that it was restored from. A peer that claims to have
+more of them lies, and must neither stop the node nor let it wait."""
+
 OVERHEAD: Final = 64
 """Bytes that a message takes up besides its payload, roughly."""
 
@@ -261,6 +265,8 @@ class SessionMesh:
     def _acknowledged(self, peer: int, link: _Link, ack: Ack) -> list[SpreadEffect]:
         me = self._me
         count = ack.received[me] if me < len(ack.received) else -1
+        if count > self._top + MOST_FORGOTTEN:
+            raise PeerError(f"member {peer} claims to have {count} messages of a node that sent {self._top}")
         if count < 0 or (count > self._top and link.state == "streaming" and not self._recovering):
             raise PeerError(f"member {peer} acknowledges message {count} of {self._top}")
         if link.state == "greeting":
