@@ -7,7 +7,9 @@ from support.driven import Bench, rounds, run, until
 
 from thence.core.errors import PeerError, StorageError, UsageError
 from thence.core.machine import Ack
-from thence.runtime import trouble
+from thence.core.storage import DiskError
+from thence.runtime import syncing, trouble
+from thence.sim.disk import Disk
 
 
 @pytest.fixture(autouse=True)
@@ -32,6 +34,54 @@ def test_a_step_is_written_then_traced_then_sent_then_answered() -> None:
         assert delivered.message.payload == b"hello"
         assert "synced" not in bench.journal
         await bench.driver.close()
+
+    run(test)
+
+
+def test_a_sync_that_could_not_be_tried_is_tried_again_and_nothing_leaves_before_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No descriptor was left: that is no failed sync, after which a node must end."""
+
+    async def test() -> None:
+        bench = Bench(always=True)
+        bench.connect(1)
+        sync = Disk.sync
+        tries: list[list[bytes]] = []
+
+        def later(disk: Disk, name: str) -> None:
+            tries.append(bench.messages_to(1))
+            if len(tries) < 4:
+                raise DiskError("Too many open files", file=name, definite=True)
+            sync(disk, name)
+
+        monkeypatch.setattr(Disk, "sync", later)
+        monkeypatch.setattr(syncing, "AGAIN_S", 0.001)
+        await bench.publish(b"late")
+        assert tries == [[]] * 4
+        assert bench.messages_to(1) == [b"late"]
+        assert not bench.driver.broken.done()
+        await bench.driver.close()
+
+    run(test)
+
+
+def test_a_node_that_ends_does_not_wait_for_a_sync_that_cannot_be_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test() -> None:
+        bench = Bench(always=True)
+
+        def never(_: Disk, name: str) -> None:
+            raise DiskError("Too many open files", file=name, definite=True)
+
+        monkeypatch.setattr(Disk, "sync", never)
+        monkeypatch.setattr(syncing, "AGAIN_S", 0.001)
+        asked = bench.publish(b"never")
+        await rounds()
+        await bench.driver.close()
+        with pytest.raises(StorageError, match="Too many open files"):
+            await asked
 
     run(test)
 

@@ -1,14 +1,18 @@
 """Files on the operating system: what it refuses is told as it is, and no descriptor goes astray."""
 
+import errno
 import os
+import resource
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from thence.core.errors import UsageError
 from thence.core.storage import DiskError
+from thence.runtime.descriptors import SPARES
 from thence.runtime.files import LOOK_EVERY, DiskFiles
 
 
@@ -317,21 +321,71 @@ def test_whatever_the_owner_does_during_a_sync_the_right_file_is_synced(
     assert synced == [inode]
 
 
+@contextmanager
+def no_descriptor_left() -> Iterator[None]:
+    """As if visitors had taken all of them: none can be had until one is closed."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken = [os.open(os.devnull, os.O_RDONLY)]
+    highest = max(map(int, os.listdir("/proc/self/fd")))
+    while taken[-1] < highest:  # the gaps
+        taken.append(os.dup(taken[0]))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (taken[-1] + 1, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        for descriptor in taken:
+            os.close(descriptor)
+
+
+def test_without_a_descriptor_left_a_log_syncs_and_opens_what_it_must(tmp_path: Path) -> None:
+    with DiskFiles(tmp_path) as files:
+        files.write("f", 0, b"x")
+        with no_descriptor_left():
+            with pytest.raises(OSError, match="Too many open files"):
+                os.dup(0)
+            for _ in range(3 * SPARES):
+                files.sync("f")
+            files.write("g", 0, b"y")
+            files.sync("g")
+            assert files.read("f", 0, 1) + files.read("g", 0, 1) == b"xy"
+        files.sync("f")
+    assert descriptors(tmp_path) == []
+
+
+def test_a_sync_for_which_there_is_no_descriptor_was_not_tried_and_the_next_one_succeeds(
+    files: DiskFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files.write("f", 0, b"x")
+    while files._spares.let_one_go():
+        pass
+
+    def none_left(*_: object) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, "dup", none_left)
+    with pytest.raises(DiskError) as caught:
+        files.sync("f")
+    assert caught.value.definite
+    monkeypatch.undo()
+    files.sync("f")
+
+
 def test_nothing_is_closed_while_a_sync_takes_its_copy(
     files: DiskFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A moment that threads hardly ever meet in, and the only one that they could."""
     held: list[bool] = []
-    dup = os.dup
+    dup2 = os.dup2
 
-    def watched(fd: int) -> int:
+    def watched(fd: int, to: int, inheritable: bool = True) -> int:
         held.append(files._lock.locked())
-        return dup(fd)
+        return dup2(fd, to, inheritable)
 
     files.write("f", 0, b"x")
-    monkeypatch.setattr(os, "dup", watched)
+    monkeypatch.setattr(os, "dup2", watched)
     files.sync("f")
-    assert held == [True]
+    assert held == [True, True], "taken and given back"
 
 
 def test_what_is_written_during_a_sync_is_still_unsynced_after_it(

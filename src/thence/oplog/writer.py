@@ -3,7 +3,8 @@
 What the records say counts from the commit on, not before, so that a commit that fails can be forgotten:
 the file is cut back to where it was, what was gathered is dropped, and the log goes on as if nothing had
 been asked of it. Only two things end writing for good (until the log is opened again): a sync that failed,
-since nobody knows what a disk kept after it said no; and a half-made segment file that cannot be removed.
+since nobody knows what a disk kept after it said no (unless it was not even tried); and a half-made segment
+file that cannot be removed.
 
 | state | appends | leaves it by |
 | --- | --- | --- |
@@ -209,6 +210,8 @@ class Writer:
         try:
             self._files.sync(active.name)
         except StorageError as error:
+            if untried(error):
+                raise
             raise self.broke(error) from error
         self.synced(self.target)
 
@@ -229,7 +232,12 @@ class Writer:
         if self._torn and not self._mend():
             return False  # the remains of a failed write would be sealed in
         old = self.active
-        self.sync()
+        try:
+            self.sync()
+        except StorageError as error:
+            if untried(error):
+                return False
+            raise
         header = encode_header(old.last + 1, now, self.state)
         new = new_segment(header, old.last + 1, now, self.state, self._settings.spacing)
         try:
@@ -254,6 +262,12 @@ class Writer:
                 self._files.sync_folder()
         except StorageError as error:
             raise self.broke(error) from error
+
+
+def untried(error: Exception) -> bool:
+    """Whether a sync that failed did so before anything was done: what the disk holds is as certain as it
+    was, and the next one may succeed."""
+    return isinstance(error, DiskError) and error.definite
 
 
 def seal(files: Files, segment: Segment) -> None:

@@ -9,6 +9,7 @@ did not happen, and nothing that it reports is ever forgotten:
   room: an error of writing back is remembered with the open file.
 * A file that somebody removed behind our back takes nothing more and is not called synced, though its
   descriptor still works.
+* Where no descriptor is left, files are synced and opened all the same: some are held for that.
 
 Syncing: `fdatasync` waits for the bytes and for what is needed to find them again, a size that has grown
 and new blocks included, and leaves out times, for which `fsync` may have to write the journal once more.
@@ -29,6 +30,7 @@ from typing import Final
 
 from thence.core.errors import UsageError
 from thence.core.storage import DiskError
+from thence.runtime.descriptors import NONE_LEFT, Spares
 from thence.runtime.oserrors import failed
 
 DESCRIPTORS: Final = 64
@@ -73,7 +75,7 @@ class _File:
 class DiskFiles:
     """`core.storage.Files` over a folder that exists."""
 
-    __slots__ = ("_files", "_folder", "_limit", "_lock", "_open", "_trouble", "_where")
+    __slots__ = ("_files", "_folder", "_limit", "_lock", "_open", "_spares", "_trouble", "_where")
 
     def __init__(self, folder: Path, descriptors: int = DESCRIPTORS) -> None:
         self._where = str(folder)
@@ -88,6 +90,7 @@ class DiskFiles:
         try:
             # By descriptor, so that the folder may be moved, and a sync of it reports its own errors.
             self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            self._spares = Spares(self._folder)
         except OSError as error:
             raise failed(error, self._where) from error
 
@@ -104,6 +107,7 @@ class DiskFiles:
         with self._lock:
             for name in list(self._open):
                 self._close(name)
+            self._spares.close()
             if self._folder >= 0:
                 os.close(self._folder)
                 self._folder = -1
@@ -223,7 +227,7 @@ class DiskFiles:
             file.trouble = error
             raise failed(error, name, certain=False) from error
         finally:
-            os.close(descriptor)
+            self._give_back(descriptor)
         with self._lock:
             file.synced = max(file.synced, changes)
             file.synced_cuts = max(file.synced_cuts, cuts)
@@ -254,10 +258,7 @@ class DiskFiles:
                 with self._lock:
                     self._open[name] = self._open.pop(name)
             return file.descriptor
-        try:
-            descriptor = os.open(_plain(name), flags, 0o600, dir_fd=self._root())
-        except OSError as error:
-            raise failed(error, name) from error
+        descriptor = self._opened(name, flags)
         with self._lock:
             self._close(name)
             while len(self._open) >= self._limit:
@@ -266,6 +267,25 @@ class DiskFiles:
             file.descriptor, file.writable = descriptor, flags != os.O_RDONLY
             self._open[name] = file
         return descriptor
+
+    def _opened(self, name: str, flags: int) -> int:
+        try:
+            try:
+                return os.open(_plain(name), flags, 0o600, dir_fd=self._root())
+            except OSError as error:
+                with self._lock:
+                    if error.errno not in NONE_LEFT or not self._spares.let_one_go():
+                        raise
+                return os.open(_plain(name), flags, 0o600, dir_fd=self._root())
+        except OSError as error:
+            raise failed(error, name) from error
+
+    def _give_back(self, descriptor: int) -> None:
+        with self._lock:
+            if self._folder < 0:
+                os.close(descriptor)
+            else:
+                self._spares.give_back(descriptor)
 
     def _least_needed(self) -> str:
         """Used longest ago, among those without unsynced changes. Files that nobody ever syncs must not
@@ -278,16 +298,18 @@ class DiskFiles:
         return unsynced[0]
 
     def _copy(self, name: str) -> tuple[int, _File]:
-        """A descriptor for a sync, to be closed by it. A copy where there is one: it shares what the kernel
-        remembers of errors. One that was opened anew is told of those that nobody was told of."""
+        """A descriptor for a sync, to be given back. A copy where there is one: it shares what the kernel
+        remembers of errors. One that was opened anew is told of those that nobody was told of. Without one
+        nothing was tried, and another sync may succeed."""
         root = self._root()
         file = self._open.get(name)
         try:
             if file is not None:
-                return os.dup(file.descriptor), file
+                return self._spares.copy(file.descriptor), file
+            self._spares.let_one_go()  # the sync gives it back
             return os.open(_plain(name), os.O_RDONLY, dir_fd=root), self._files.setdefault(name, _File())
         except OSError as error:
-            raise failed(error, name, certain=False) from error
+            raise failed(error, name, certain=error.errno in NONE_LEFT) from error
 
     def _linked(self, descriptor: int, name: str) -> os.stat_result:
         try:

@@ -37,6 +37,8 @@ from thence.oplog.record import BOOT_BITS, Boot, Note, SnapshotRef, Stored, Take
 from thence.oplog.state import covers
 from thence.replica.durable import REGAINED, REGAINING
 from thence.replica.history import understood
+from thence.runtime.descriptors import NONE_LEFT
+from thence.runtime.oserrors import failed
 from thence.trace.lines import Lines
 from thence.trace.recorder import DELIVER, INSTALL, SEND
 
@@ -85,6 +87,8 @@ class LiveTrace:
                 raise UsageError(f"{what} node or data folder of that name") from error
             raise UsageError(f"{folder} is not a folder") from error
         except OSError as error:
+            if error.errno in NONE_LEFT:
+                raise failed(error, str(self.path)) from error
             raise UsageError(f"cannot write a trace to {self.path}: {error.strerror}") from error
 
     @property
