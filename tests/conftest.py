@@ -1,5 +1,5 @@
-"""What holds for all tests: a machine, a shell and a state folder that none may lean on, and one Spark session
-for those that need one, since starting it takes longer than most of them."""
+"""What holds for all tests: a machine, a shell and a state folder that none may lean on, and one Spark
+session for those that need one, since starting it takes longer than most of them."""
 
 import os
 import uuid

@@ -16,7 +16,9 @@ from support.controlled import FakeNode, Lines, serving
 
 from thence.core.errors import ThenceError, UsageError
 from thence.runtime import control_file
-from thence.runtime.control import Control
+from thence.runtime.address import Address
+from thence.runtime.control import Control, gate, token_of
+from thence.runtime.http import Limits, Refused, Request
 from thence.runtime.load import Load
 from thence.runtime.remote import NoAnswer
 
@@ -33,11 +35,11 @@ def control(tmp_path: Path, node: FakeNode) -> Control:
 
 
 def ask(
-    control: Control, method: str, path: str, body: bytes = b"", token: str | None = None
+    control: Control, method: str, path: str, body: bytes = b"", token: str | None = None, **more: str
 ) -> tuple[int, str, str]:
     """Status, words and type of the content, as any HTTP client gets them."""
     connection = http.client.HTTPConnection(control.file.host, control.file.port, timeout=30)
-    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    headers = {**more, **({} if token is None else {"Authorization": f"Bearer {token}"})}
     connection.request(method, path, body if method == "POST" else None, headers)
     response = connection.getresponse()
     told = response.status, response.read().decode(), response.getheader("Content-Type", "")
@@ -56,8 +58,10 @@ def test_a_node_in_trouble_says_why(control: Control, node: FakeNode) -> None:
     assert control.health() == "nothing more is written: disk full"
 
 
-def test_status_and_metrics_are_there_for_everyone(control: Control, node: FakeNode) -> None:
-    code, body, kind = ask(control, "GET", "/status")
+def test_metrics_are_there_for_everyone_and_the_status_for_those_with_the_token(
+    control: Control, node: FakeNode
+) -> None:
+    code, body, kind = ask(control, "GET", "/status", token=control.file.token)
     assert (code, kind) == (200, "application/json")
     told = json.loads(body)
     assert (told["name"], told["log"]["sync"], told["members"][0]["link"]) == ("a", "everysec", "me")
@@ -67,16 +71,88 @@ def test_status_and_metrics_are_there_for_everyone(control: Control, node: FakeN
     assert 'thence_peer_lag_messages{peer="b"} 5\n' in body
 
 
-@pytest.mark.parametrize("path", ["/broadcast", "/load", "/fault", "/stop"])
+ROUTES = [("GET", "/status"), *[("POST", f"/{what}") for what in ("broadcast", "load", "fault", "stop")]]
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
 @pytest.mark.parametrize("token", [None, "", "guess", "é"])
-def test_nobody_tells_a_node_anything_without_its_token(
-    path: str, token: str | None, control: Control, node: FakeNode
+def test_nobody_is_told_or_tells_anything_without_the_token(
+    method: str, path: str, token: str | None, control: Control, node: FakeNode
 ) -> None:
-    code, words, _ = ask(control, "POST", path, b"{}", token)
+    code, words, _ = ask(control, method, path, b"{}", token)
     assert code == 401
     assert "control.json" in words
     assert node.payloads == []
     assert not node.stopped.is_set()
+
+
+def test_a_token_follows_from_the_secret_and_is_good_for_one_node() -> None:
+    token = token_of(b"secret", "c", "a")
+    assert token == token_of(b"secret", "c", "a")
+    assert len({token, token_of(b"other", "c", "a"), token_of(b"secret", "d", "a"),
+                token_of(b"secret", "c", "b")}) == 4  # fmt: skip
+
+
+def test_without_a_secret_no_token_is_needed(tmp_path: Path) -> None:
+    with serving(tmp_path, FakeNode(secret=b"")) as node:
+        control = Control.of(tmp_path, timeout_s=30)
+        assert control.file.token == ""
+        assert control.status() == node.status()
+        assert ask(control, "POST", "/broadcast", b"x")[0] == 200
+        assert ask(control, "POST", "/stop", b"{}", Origin="http://evil.example")[0] == 403
+        assert not node.stopped.is_set()
+
+
+HOSTS = {
+    "127.0.0.1:80": 200, "127.0.0.1": 200, "127.1.2.3": 200, "localhost:8080": 200, "LOCALHOST": 200,
+    "[::1]:80": 200, "[::1]": 200, "evil.example": 421, "evil.example:80": 421, "127.0.0.1.evil.example": 421,
+    "192.0.2.1": 421, "": 421, "[": 421, "[evil]": 421, "localhost.evil": 421, "a\xe9": 421,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("host", "code"), HOSTS.items())
+@pytest.mark.parametrize("path", ["/health", "/status"])
+def test_a_name_that_is_not_the_nodes_is_not_answered_to(
+    host: str, code: int, path: str, control: Control
+) -> None:
+    """A page whose name leads here, to a browser on this machine, must not read or tell anything."""
+    assert ask(control, "GET", path, token=control.file.token, Host=host)[0] == code
+
+
+@pytest.mark.parametrize(
+    ("origin", "code"),
+    [("http://127.0.0.1:3000", 200), ("http://localhost", 200), ("https://evil.example", 403), ("null", 403)],
+)
+def test_pages_of_other_hosts_are_not_answered(origin: str, code: int, control: Control) -> None:
+    assert ask(control, "GET", "/health", Origin=origin)[0] == code
+
+
+def test_a_node_that_listens_everywhere_answers_to_addresses_and_to_no_names(tmp_path: Path) -> None:
+    with serving(tmp_path, FakeNode(listens=Address("0.0.0.0", 0))):
+        control = Control.of(tmp_path, timeout_s=30)
+        told = {host: ask(control, "GET", "/health", Host=host)[0] for host in ("192.0.2.1:9", "x.example")}
+    assert told == {"192.0.2.1:9": 200, "x.example": 421}
+
+
+def test_a_node_answers_to_the_name_that_it_listens_at(tmp_path: Path) -> None:
+    check = gate("node.example", "")
+    check(Request("GET", "/health", headers={"host": "Node.Example:80"}))
+    with pytest.raises(Refused):
+        check(Request("GET", "/health", headers={"host": "other.example:80"}))
+
+
+def test_health_is_answered_while_others_take_all_connections(tmp_path: Path) -> None:
+    with serving(tmp_path, FakeNode(limits=Limits(connections=2, reserved=2))):
+        control = Control.of(tmp_path, timeout_s=30)
+        where = control.file.address
+        idle = [socket.create_connection(where) for _ in range(12)]
+        try:
+            assert control.health() is None
+            with pytest.raises(ThenceError, match="too many connections"):
+                control.status()
+        finally:
+            for each in idle:
+                each.close()
 
 
 def test_the_token_is_for_the_owner_of_the_folder_only(control: Control, tmp_path: Path) -> None:

@@ -15,7 +15,14 @@ from thence.runtime.address import Address
 from thence.runtime.application import OpenNode
 from thence.runtime.groups import Answer, Founded, Open, Waiting, put_answer, take_answer
 from thence.runtime.handshake import Acceptor, Judge, Opener
-from thence.runtime.introductions import INSTANCE_BYTES, NONCE_BYTES, Aim, Identity, Introduction
+from thence.runtime.introductions import (
+    INSTANCE_BYTES,
+    NONCE_BYTES,
+    Aim,
+    Identity,
+    Introduction,
+    RefusalError,
+)
 from thence.runtime.shelf import Written, read_written
 
 GOLDEN = Path(__file__).parent / "golden" / "v1"
@@ -30,22 +37,30 @@ def exchange() -> dict[str, str]:
         SECRET,
         admit=lambda _: None,
     )
-    judge = Judge(lambda _: None, lambda _: None, lambda _: b"")
+    judge = Judge(lambda _: None, lambda *_: None, lambda _: b"")
     acceptor = Acceptor(b, b"\x03" * INSTANCE_BYTES, b"\x04" * NONCE_BYTES, SECRET, judge)
     [hello] = opener.start()
     acceptor.start()
     [welcome] = acceptor.take(hello)
     [proof] = opener.take(welcome)
     [ready] = acceptor.take(proof)
-    opener.take(ready)
-    return {
-        name: frame.hex()
-        for name, frame in (("hello", hello), ("welcome", welcome), ("proof", proof), ("ready", ready))
-    }
+    [agreed] = opener.take(ready)
+    acceptor.take(agreed)
+    frames = {"hello": hello, "welcome": welcome, "proof": proof, "ready": ready, "agreed": agreed}
+    return {name: frame.hex() for name, frame in frames.items()}
 
 
 def test_a_handshake_is_what_it_was() -> None:
-    assert exchange() == json.loads((GOLDEN / "handshake.json").read_text())
+    assert exchange() == json.loads((GOLDEN.parent / "v2" / "handshake.json").read_text())
+
+
+def test_nodes_of_the_version_before_are_refused_in_words() -> None:
+    """They told whoever asked what they are known by."""
+    hello = bytes.fromhex(json.loads((GOLDEN / "handshake.json").read_text())["hello"])
+    judge = Judge(lambda _: None, lambda *_: None, lambda _: b"")
+    with pytest.raises(RefusalError, match="protocol version 1, where this is version 2") as refused:
+        Acceptor(Identity("cluster", "b", b"", 1), b"", b"", SECRET, judge).take(hello)
+    assert refused.value.told is not None
 
 
 def answers() -> dict[str, str]:

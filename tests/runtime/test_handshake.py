@@ -34,7 +34,7 @@ class Node:
         self.asked.append(f"claimed {hello.identity.name}")
         return self.refuses_claim
 
-    def admit(self, hello: Introduction) -> str | None:
+    def admit(self, hello: Introduction, host: str) -> str | None:
         self.asked.append(f"proven {hello.identity.name}")
         return self.refuses_proven
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 import uvloop
@@ -10,18 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thence.core.errors import InvariantError, UsageError
+from thence.runtime.address import Address
 from thence.runtime.http import HttpServer, Limits, Refused, Request, Response, parse_head, text
 
 Result = TypeVar("Result")
 
-SMALL = Limits(head_bytes=512, body_bytes=100, connections=3, request_s=5, idle_s=5, linger_s=5)
+SMALL = Limits(head_bytes=512, body_bytes=100, connections=3, reserved=2, request_s=5, idle_s=5, linger_s=5)
 """Small sizes, long waits: no test of sizes may end by a timeout."""
 
 
 class World:
     """A server with some routes, and raw connections to it."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, **options: Any) -> None:
         self.failures: list[Exception] = []
         self.release = asyncio.Event()
         self.waiting = asyncio.Event()
@@ -33,7 +34,7 @@ class World:
             ("GET", "/broken"): self.broken,
             ("GET", "/slow"): self.slow,
         }
-        self.server = HttpServer(routes, lambda _, error: self.failures.append(error), limits)
+        self.server = HttpServer(routes, lambda _, error: self.failures.append(error), limits, **options)
         self.port = 0
 
     async def hello(self, request: Request) -> Response:
@@ -72,12 +73,12 @@ class World:
             writer.close()
 
 
-def live(story: Callable[[World], Awaitable[Result]], limits: Limits = SMALL) -> Result:
+def live(story: Callable[[World], Awaitable[Result]], limits: Limits = SMALL, **options: Any) -> Result:
     async def run() -> Result:
         unheard: list[dict[str, object]] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
-        world = World(limits)
-        world.port = await world.server.start("127.0.0.1", 0)
+        world = World(limits, **options)
+        world.port = (await world.server.start(Address("127.0.0.1", 0))).port
         try:
             async with asyncio.timeout(20):
                 result = await story(world)
@@ -238,6 +239,38 @@ def test_one_connection_too_many_is_sent_away_and_others_stay() -> None:
     assert b"200 OK" in answer
 
 
+def test_what_is_reserved_is_answered_however_many_connections_there_are() -> None:
+    """Idle ones, and more than are reserved: the oldest of those gives way."""
+
+    async def story(world: World) -> tuple[bytes, bytes, bytes]:
+        idle = [await asyncio.open_connection("127.0.0.1", world.port) for _ in range(20)]
+        answer = await world.exchange(get("/hello?urgent"), end=False)
+        other = await world.exchange(post("/echo", b"x"), end=False)
+        first = await idle[SMALL.connections][0].read()
+        for _, writer in idle:
+            writer.close()
+        return answer, other, first
+
+    answer, other, first = live(story, reserved=frozenset({"/hello"}))
+    assert answer.endswith(b"hello urgent\n")
+    assert b"Connection: close" in answer
+    assert other.startswith(b"HTTP/1.1 503 ")
+    assert first == b"", "it gave way"
+
+
+def test_nothing_is_read_of_a_body_that_the_gate_refuses() -> None:
+    async def story(world: World) -> bytes:
+        head = b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\nExpect: 100-continue\r\n\r\n"
+        return await world.exchange(head)
+
+    def shut(request: Request) -> None:
+        raise Refused(403, f"not {request.path}")
+
+    answer = live(story, gate=shut)
+    assert answer.startswith(b"HTTP/1.1 403 ")
+    assert answer.endswith(b"not /echo\n")
+
+
 def test_closing_lets_an_answer_that_is_owed_leave_and_drops_the_idle() -> None:
     async def story(world: World) -> tuple[bytes, bytes]:
         idle_reader, idle_writer = await asyncio.open_connection("127.0.0.1", world.port)
@@ -260,7 +293,7 @@ def test_closing_lets_an_answer_that_is_owed_leave_and_drops_the_idle() -> None:
 def test_an_address_in_use_is_the_callers_trouble() -> None:
     async def story(world: World) -> None:
         with pytest.raises(UsageError, match=r"cannot listen on 127\.0\.0\.1"):
-            await World(SMALL).server.start("127.0.0.1", world.port)
+            await World(SMALL).server.start(Address("127.0.0.1", world.port))
 
     live(story)
 

@@ -18,6 +18,7 @@ from typing import Literal
 from thence.core.errors import StorageError, UsageError
 from thence.runtime.address import Address
 from thence.runtime.control import ControlServer
+from thence.runtime.http import Limits
 from thence.runtime.instruments import Instruments
 from thence.runtime.load import Load, Loader
 from thence.runtime.status import Faults, LogStatus, MemberStatus, Status
@@ -52,6 +53,9 @@ class FakeNode:
     stopped: asyncio.Event = field(default_factory=asyncio.Event)
     allow_faults: bool = True
     explode: bool = False
+    secret: bytes = b"of this cluster"
+    listens: Address = LOOPBACK
+    limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
         self.instruments = Instruments(self.status)
@@ -120,8 +124,10 @@ class FakeNode:
 
 async def run(node: FakeNode, folder: Path, log: Lines, started: threading.Event | None = None) -> None:
     """Until the node is told to stop."""
-    server = ControlServer(node, folder, node.name, "test", node.allow_faults, log)
-    await server.start(LOOPBACK)
+    server = ControlServer(
+        node, folder, node.name, "test", node.secret, node.allow_faults, node.listens, log, node.limits
+    )
+    await server.start()
     if started is not None:
         started.set()
     try:

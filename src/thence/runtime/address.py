@@ -62,14 +62,22 @@ def checked(host: str, port: int) -> Address:
     return Address(host.lower(), port)
 
 
+def is_ip(host: str) -> bool:
+    """And no name."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
 def is_loopback(address: Address) -> bool:
     """Whether only this machine can reach it."""
     if address.host == "localhost":
         return True
-    try:
-        ip = ip_address(address.host)
-    except ValueError:
+    if not is_ip(address.host):
         return False
+    ip = ip_address(address.host)
     mapped = ip.ipv4_mapped if isinstance(ip, IPv6Address) else None
     return mapped.is_loopback if mapped else ip.is_loopback
 

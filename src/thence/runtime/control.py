@@ -1,8 +1,13 @@
 """A node's own HTTP routes: looking at it, and telling it what to do.
 
-Whoever reaches the port may look (`GET`); only who can read `control.json` in the data folder may tell it to
-do anything (`POST` with its token). The port is on the loopback unless the settings say otherwise. Faults are
-for trials: a node takes them only if it was started so.
+All who reach the port learn whether the node is well, and its metrics. Everything else needs a token, which
+follows from the secret and stands in `control.json` in the data folder: without a secret there is none. The
+port is on the loopback unless the settings say otherwise. Faults are for trials: a node takes them only if it
+was started so.
+
+A page in a browser can send requests anywhere, and, with a name server of its own, under any name. So
+requests are answered only under a name that is the node's (`Host`), and not if a page of another host sends
+them (`Origin`).
 
 | route | answers |
 | --- | --- |
@@ -21,18 +26,17 @@ The client's side is `remote.Control`.
 
 import hmac
 import os
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
-from thence.core.errors import InvariantError, StorageError, UsageError
+from thence.core.errors import UsageError
 from thence.runtime import control_file, metrics, process
-from thence.runtime.address import Address
-from thence.runtime.control_file import ControlFile
-from thence.runtime.http import Handler, HttpServer, Limits, Refused, Request, Response, Routes, text
+from thence.runtime.address import Address, is_ip, is_loopback
+from thence.runtime.control_file import FREE, ControlFile
+from thence.runtime.http import Gate, HttpServer, Limits, Refused, Request, Response, Routes, text
 from thence.runtime.load import Load
 from thence.runtime.logs import Log
 from thence.runtime.remote import Control as Control
@@ -43,6 +47,10 @@ Asked = TypeVar("Asked", bound=msgspec.Struct)
 
 ANYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """Where a node that listens everywhere can be reached from its own machine."""
+
+
+HEALTH: Final = frozenset({"/health"})
+"""Answered however many requests there are: whoever watches over a node stops it if it does not answer."""
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -120,7 +128,7 @@ class Controlled(Protocol):
 class ControlServer:
     """Listens for a node, and says in its data folder where."""
 
-    __slots__ = ("_cluster", "_folder", "_http", "_log", "_name", "_token")
+    __slots__ = ("_address", "_cluster", "_folder", "_http", "_log", "_name", "_token")
 
     def __init__(
         self,
@@ -128,35 +136,45 @@ class ControlServer:
         folder: Path,
         name: str,
         cluster: str,
+        secret: bytes,
         allow_faults: bool,
+        address: Address,
         log: Log,
         limits: Limits | None = None,
     ) -> None:
         self._folder: Final = folder
         self._name: Final = name
         self._cluster: Final = cluster
+        self._address: Final = address
         self._log: Final = log
-        self._token: Final = secrets.token_urlsafe(32)
-        self._http: Final = HttpServer(routes(node, self._token, allow_faults, log), self._failed, limits)
+        self._token: Final = token_of(secret, cluster, name)
+        self._http: Final = HttpServer(
+            routes(node, allow_faults, log), self._failed, limits,
+            gate=gate(address.host, self._token), reserved=HEALTH,
+            paused=lambda why: log.warn("answers nobody at present", why=why),
+        )  # fmt: skip
 
     @classmethod
-    def of(cls, node: Controlled, settings: NodeSettings, log: Log) -> "ControlServer":
-        return cls(node, settings.data, settings.name, settings.cluster, settings.allow_faults, log)
+    def of(cls, node: Controlled, settings: NodeSettings, address: Address, log: Log) -> "ControlServer":
+        return cls(
+            node, settings.data, settings.name, settings.cluster, settings.secret, settings.allow_faults,
+            address, log,
+        )  # fmt: skip
 
-    async def start(self, address: Address) -> Address:
+    async def start(self) -> Address:
         """Returns where it listens; the system chooses a port if none (0) is given."""
-        port = await self._http.start(address.host, address.port)
+        listens = await self._http.start(self._address)
         seen = process.look(os.getpid())
         try:
             file = ControlFile(
-                name=self._name, cluster=self._cluster, host=ANYWHERE.get(address.host, address.host),
-                port=port, pid=os.getpid(), started=seen.start if seen else "", token=self._token,
+                name=self._name, cluster=self._cluster, host=ANYWHERE.get(listens.host, listens.host),
+                port=listens.port, pid=os.getpid(), started=seen.start if seen else "", token=self._token,
             )  # fmt: skip
             control_file.write(self._folder, file)
         except BaseException:
             await self._http.close(grace_s=0)
             raise
-        return Address(address.host, port)
+        return listens
 
     async def close(self) -> None:
         control_file.remove(self._folder)
@@ -166,7 +184,44 @@ class ControlServer:
         self._log.warn("control_failed", method=request.method, path=request.path, error=repr(error))
 
 
-def routes(node: Controlled, token: str, allow_faults: bool, log: Log) -> Routes:
+def token_of(secret: bytes, cluster: str, name: str) -> str:
+    """What commands of people prove to know the secret with; empty: there is none."""
+    if not secret:
+        return ""
+    return hmac.digest(secret, f"thence control {cluster} {name}".encode(), "sha256").hex()
+
+
+def gate(listens: str, token: str) -> Gate:
+    """`listens`: the host that the settings name."""
+    expected = f"Bearer {token}".encode()
+
+    def own(host: str) -> bool:
+        """Nobody but this machine, or its owner, can have given a page such a name."""
+        return host == listens or is_loopback(Address(host, 0)) or (listens in ANYWHERE and is_ip(host))
+
+    def check(request: Request) -> None:
+        host = request.headers.get("host")
+        if host is not None and not own(_host_of(host)):
+            raise Refused(421, "this node has no such name: take localhost, or the host that it listens at")
+        origin = request.headers.get("origin")
+        if origin is not None and not own(_host_of(origin.partition("://")[2])):
+            raise Refused(403, "pages of other hosts may not ask a node")
+        given = request.headers.get("authorization", "").encode("latin-1")
+        if token and request.path not in FREE and not hmac.compare_digest(given, expected):
+            why = "this needs the token that stands in control.json in the node's data folder"
+            raise Refused(401, why, ("WWW-Authenticate", "Bearer"))
+
+    return check
+
+
+def _host_of(where: str) -> str:
+    """Without its port."""
+    if where.startswith("["):
+        return where[1:].partition("]")[0]
+    return where.partition(":")[0].lower()
+
+
+def routes(node: Controlled, allow_faults: bool, log: Log) -> Routes:
     async def health(_: Request) -> Response:
         why = node.health()
         return text(200, "ok") if why is None else text(503, why)
@@ -216,32 +271,16 @@ def routes(node: Controlled, token: str, allow_faults: bool, log: Log) -> Routes
         node.stop()
         return answer(202, {"stopping": True})
 
-    def owners(handler: Handler) -> Handler:
-        """Only for those who know the token."""
-        expected = f"Bearer {token}".encode()
-
-        async def guarded(request: Request) -> Response:
-            given = request.headers.get("authorization", "").encode("latin-1")
-            if not hmac.compare_digest(given, expected):
-                why = "this needs the token that stands in control.json in the node's data folder"
-                raise Refused(401, why, ("WWW-Authenticate", "Bearer"))
-            try:
-                return await handler(request)
-            except (StorageError, InvariantError) as error:
-                return text(503, str(error))
-
-        return guarded
-
     return {
         ("GET", "/health"): health,
         ("GET", "/metrics"): show_metrics,
         ("GET", "/status"): status,
-        ("POST", "/broadcast"): owners(broadcast),
-        ("POST", "/load"): owners(load),
-        ("POST", "/fault"): owners(fault),
-        ("POST", "/leave"): owners(leave),
-        ("POST", "/evict"): owners(evict),
-        ("POST", "/stop"): owners(stop),
+        ("POST", "/broadcast"): broadcast,
+        ("POST", "/load"): load,
+        ("POST", "/fault"): fault,
+        ("POST", "/leave"): leave,
+        ("POST", "/evict"): evict,
+        ("POST", "/stop"): stop,
     }
 
 

@@ -14,6 +14,9 @@ from thence.core.errors import StorageError, UsageError
 from thence.runtime import process
 from thence.runtime.address import Address
 
+FREE: Final = frozenset({"/health", "/metrics"})
+"""Routes that need no token: what watches over many machines should not have to know any."""
+
 NAME: Final = "control.json"
 _NEW: Final = "control.json.new"
 
@@ -27,6 +30,7 @@ class ControlFile(msgspec.Struct, frozen=True, kw_only=True):
     started: str
     """See `process.Seen.start`."""
     token: str
+    """Empty: none is needed, since there is no secret."""
 
     @property
     def address(self) -> Address:

@@ -14,11 +14,12 @@ from typing import Final
 
 from thence.core.errors import PeerError, UsageError
 from thence.runtime.address import Address
+from thence.runtime.door import reason_of
 from thence.runtime.groups import Answer, Open, Survey, Waiting, put_answer, take_answer
 from thence.runtime.handshake import Acceptor, Judge, Opener
 from thence.runtime.introductions import Aim, Identity, Introduction, draw_instance, draw_nonce
 from thence.runtime.link import Connection, End
-from thence.runtime.listening import Connections, Listener, Log, reason_of
+from thence.runtime.listening import Connections, Listener, Log
 from thence.runtime.pacing import Clock, LinkLimits, upper_half_us
 from thence.runtime.settings import LinkSettings
 
@@ -139,7 +140,6 @@ class _Search:
     async def close(self) -> None:
         await self.listener.stop()
         await self._connections.end_all("the search is over", self._limits.drain_us)
-        await self.listener.closed()
 
     # Asking.
 
@@ -210,7 +210,7 @@ class _Search:
     def _expects(self, hello: Introduction) -> str | None:
         return None if hello.aim is Aim.ASK else f"{self._me.name} is not a member of a group yet"
 
-    def _admit(self, hello: Introduction) -> str | None:
+    def _admit(self, hello: Introduction, host: str) -> str | None:  # noqa: ARG002
         if hello.identity.name != self._me.name:
             return None
         self._has_namesake = self._has_namesake or hello.instance != self._instance

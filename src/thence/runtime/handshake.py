@@ -54,8 +54,8 @@ class Judge:
 
     expects: Callable[[Introduction], str | None]
     """A reason to refuse somebody who claims to be this, before any proof; None: go on."""
-    admit: Callable[[Introduction], str | None]
-    """The same, of somebody who has proven it."""
+    admit: Callable[[Introduction, str], str | None]
+    """The same, of somebody who has proven it, and comes from this host."""
     answer: Callable[[Introduction], bytes]
     """To one that asks for the group: the body of the answer."""
 
@@ -188,11 +188,16 @@ class Acceptor:
     """The side that listens."""
 
     __slots__ = (
-        "_hello", "_instance", "_judge", "_me", "_nonce", "_secret", "_welcome", "done", "hello", "peer",
+        "_hello", "_host", "_instance", "_judge", "_me", "_nonce", "_secret", "_welcome", "done", "hello",
+        "peer",
     )  # fmt: skip
 
-    def __init__(self, me: Identity, instance: bytes, nonce: bytes, secret: bytes, judge: Judge) -> None:
+    def __init__(
+        self, me: Identity, instance: bytes, nonce: bytes, secret: bytes, judge: Judge, host: str = ""
+    ) -> None:
+        """`host`: where the other side is."""
         self._me: Final = me
+        self._host: Final = host
         self._instance: Final = instance
         self._nonce: Final = nonce
         self._secret: Final = secret
@@ -220,7 +225,7 @@ class Acceptor:
         reader = _body(frame, PROOF)
         peer = take_credentials(reader, self.hello)
         _check(reader, self._secret, b"opener", self._hello, self._welcome, frame[:-PROOF_BYTES])
-        reason = self._judge.admit(peer)
+        reason = self._judge.admit(peer, self._host)
         if reason is not None:
             raise _refuse(reason)
         self.peer = peer

@@ -5,7 +5,9 @@ ambiguous (two lengths, a transfer coding, folded lines, bare line feeds) is not
 4xx, and the connection is closed: there is no second opinion about where the next request begins.
 
 Invariants: a connection costs bounded memory (`Limits`) and bounded time; nothing that a client sends raises
-past its connection; a handler's failure is an answer of 500 and one call of `failed`, never a traceback.
+past its connection; a handler's failure is an answer of 500 and one call of `failed`, never a traceback. No
+body is read of a request that the gate refuses. When all connections are in use, some more are for what must
+be answered even then.
 
 `parse_head` is a function of bytes; the rest is reading, waiting and writing.
 """
@@ -18,8 +20,10 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
 
-from thence.core.errors import ThenceError, UsageError
-from thence.runtime.home import silence, watch
+from thence.core.errors import InvariantError, StorageError, ThenceError, UsageError
+from thence.runtime.address import Address
+from thence.runtime.descriptors import share
+from thence.runtime.door import Door
 
 _TARGET: Final = re.compile(r"/[!-~]*")
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -39,6 +43,9 @@ class Limits:
     """As much as a frame between nodes may have: a larger payload could not travel anyway."""
     connections: int = 64
     """A scraper, a watching terminal and some scripts; every one may hold a head and a body."""
+    reserved: int = 8
+    """Beyond these, one request each, for the paths that are reserved. If they are in use as well, the oldest
+    gives way: an answer takes milliseconds."""
     idle_s: float = 30.0
     """How long to wait for the next request on a connection that is kept."""
     request_s: float = 10.0
@@ -68,6 +75,8 @@ class Response:
 Handler = Callable[[Request], Awaitable[Response]]
 Routes = Mapping[tuple[str, str], Handler]
 """(method, path) -> who answers."""
+Gate = Callable[[Request], None]
+"""Asked about every request before its body is read; raises `Refused`."""
 
 
 class Refused(Exception):  # noqa: N818 - an answer, not an error of ours
@@ -151,41 +160,51 @@ def encode(response: Response, keep: bool) -> bytes:
     return "\r\n".join(lines).encode("latin-1") + END_OF_HEAD + response.body
 
 
+TOO_MANY: Final = "too many connections"
+FULL: Final = text(503, TOO_MANY)
+
+
 class HttpServer:
     """Answers requests until it is closed."""
 
-    __slots__ = ("__weakref__", "_busy", "_failed", "_limits", "_routes", "_server", "_tasks")
+    __slots__ = (
+        "_busy", "_closing", "_door", "_failed", "_gate", "_limits", "_reserved", "_routes", "_tasks",
+        "_urgent",
+    )  # fmt: skip
 
     def __init__(
-        self, routes: Routes, failed: Callable[[Request, Exception], None], limits: Limits | None = None
+        self,
+        routes: Routes,
+        failed: Callable[[Request, Exception], None],
+        limits: Limits | None = None,
+        *,
+        gate: Gate = lambda _: None,
+        reserved: frozenset[str] = frozenset(),
+        paused: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`failed` is told when a handler raised what it should not: a bug, or an invariant that broke."""
+        """`failed` is told when a handler raised what it should not: a bug, or an invariant that broke.
+        `reserved`: paths that are answered though all connections are in use. `paused`: see `Door`."""
         self._routes: Final = routes
         self._failed: Final = failed
         self._limits: Final = limits or Limits()
-        self._server: asyncio.Server | None = None
+        self._gate: Final = gate
+        self._reserved: Final = reserved
+        self._door: Final = Door(self._arrived, paused)
+        self._closing = False
         self._tasks: set[asyncio.Task[None]] = set()
+        self._urgent: dict[asyncio.Task[None], None] = {}
+        """Those of them that are beyond the usual number, oldest first."""
         self._busy: set[asyncio.Task[None]] = set()
         """Those of them that owe an answer."""
-        watch(self)
 
-    def forked(self) -> None:
-        if self._server is not None:
-            silence(sock.fileno() for sock in self._server.sockets)
-
-    async def start(self, host: str, port: int) -> int:
-        """Begin to listen; returns the port, which the system chooses for 0."""
-        try:
-            server = await asyncio.start_server(self._accept, host, port, limit=self._limits.head_bytes)
-        except OSError as error:
-            raise UsageError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
-        self._server = server
-        return int(server.sockets[0].getsockname()[1])
+    async def start(self, address: Address) -> Address:
+        """Begin to listen; returns where, with the port that the system chose for 0."""
+        return await self._door.open(address)
 
     async def close(self, grace_s: float = 2.0) -> None:
         """Stop listening, give answers that are owed a moment to leave, drop the rest."""
-        if self._server is not None:
-            self._server.close()
+        self._closing = True
+        await self._door.close()
         for task in self._tasks - self._busy:
             task.cancel()
         if self._busy:
@@ -194,14 +213,28 @@ class HttpServer:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    def _arrived(self, _: str) -> asyncio.StreamReaderProtocol:
+        reader = asyncio.StreamReader(self._limits.head_bytes)
+        return asyncio.StreamReaderProtocol(reader, self._accept)
+
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._tasks) >= self._limits.connections:
-            writer.write(encode(text(503, "too many connections"), keep=False))
+        urgent = len(self._tasks) - len(self._urgent) >= share(self._limits.connections)
+        if urgent and not self._reserved:
+            writer.write(encode(FULL, keep=False))
             writer.close()
             return
+        if urgent and len(self._urgent) >= self._limits.reserved:
+            next(iter(self._urgent)).cancel()
         task = asyncio.ensure_future(self._serve(reader, writer))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        if urgent:
+            self._urgent[task] = None
+        task.add_done_callback(lambda _: self._gone(task, writer))
+
+    def _gone(self, task: asyncio.Task[None], writer: asyncio.StreamWriter) -> None:
+        self._tasks.discard(task)
+        self._urgent.pop(task, None)
+        writer.close()  # of one that gave way before it had begun
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         me = asyncio.current_task()
@@ -231,7 +264,7 @@ class HttpServer:
             await self._write(writer, encode(refusal.response, keep=False))
             await self._linger(reader, writer)
             return False
-        keep = keep and (self._server is None or self._server.is_serving())
+        keep = keep and not self._closing and me not in self._urgent
         await self._write(writer, encode(response, keep))
         return keep
 
@@ -249,6 +282,9 @@ class HttpServer:
                 except asyncio.LimitOverrunError:
                     raise Refused(431, f"a head may have {limits.head_bytes} bytes") from None
                 head = parse_head((first + rest)[: -len(END_OF_HEAD)])
+                if me in self._urgent and head.request.path not in self._reserved:
+                    raise Refused(503, TOO_MANY)
+                self._gate(head.request)
                 if head.length > limits.body_bytes:
                     raise Refused(413, f"a body may have {limits.body_bytes} bytes")
                 if head.waits and head.length:
@@ -275,6 +311,8 @@ class HttpServer:
             raise
         except UsageError as error:
             return text(400, str(error))
+        except (StorageError, InvariantError) as error:
+            return text(503, str(error))
         except Exception as error:
             self._failed(request, error)
             return text(

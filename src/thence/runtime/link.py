@@ -108,10 +108,8 @@ class Connection(asyncio.BufferedProtocol):
         return f"{where[0]}:{where[1]}" if where else "nowhere"
 
     @property
-    def remote_host(self) -> str:
-        """The number of the machine at its other end; empty: there is none any more."""
-        where = self._transport.get_extra_info("peername") if self._transport else None
-        return str(where[0]) if where else ""
+    def host(self) -> str:
+        return self.remote.rpartition(":")[0]
 
     @property
     def descriptor(self) -> int:

@@ -20,6 +20,7 @@ from typing import Final, Protocol
 
 from thence.core.errors import UsageError
 from thence.runtime.address import Address
+from thence.runtime.door import reason_of
 from thence.runtime.frames import join
 from thence.runtime.groups import Founded, put_answer
 from thence.runtime.handshake import Acceptor, Judge, Opener
@@ -32,7 +33,7 @@ from thence.runtime.introductions import (
     draw_nonce,
 )
 from thence.runtime.link import Connection, End
-from thence.runtime.listening import Connections, Listener, Log, reason_of
+from thence.runtime.listening import Connections, Listener, Log
 from thence.runtime.pacing import Clock, LinkLimits, backoff_us, upper_half_us
 from thence.runtime.peer import LinkStatus, Peer
 from thence.runtime.settings import LinkSettings
@@ -118,7 +119,6 @@ class Links:
         await self._listener.stop()
         await asyncio.gather(*self._dials, return_exceptions=True)
         await self._connections.end_all("this node stops", self._limits.drain_us)
-        await self._listener.closed()
         self._tell_downs()
 
     def add_peer(self, name: str, address: Address) -> None:
@@ -339,7 +339,7 @@ class Links:
         self._log.info("group told", to=hello.identity.name)
         return put_answer(Founded(tuple(members)))
 
-    def _admit(self, theirs: Introduction) -> str | None:
+    def _admit(self, theirs: Introduction, host: str = "") -> str | None:  # noqa: ARG002
         if theirs.aim is Aim.ASK:
             return None
         peer = self._peers.get(theirs.identity.name)
@@ -384,7 +384,9 @@ class Links:
 
     def connection_packets(self, connection: Connection, packets: list[bytes], now: int) -> None:
         name = connection.peer_name
-        self._peers[name].frames_in += len(packets)
+        peer = self._peers[name]
+        peer.frames_in += len(packets)
+        peer.heard_us = now
         self._handler.link_packets(name, packets, now)
 
     def connection_down(self, connection: Connection, end: End, why: str) -> None:

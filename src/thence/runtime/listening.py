@@ -1,20 +1,16 @@
-"""The listening side: binding an address, and bounding what strangers can cost.
+"""The listening side: bounding what strangers can cost.
 
-Anybody can connect. Until a handshake is over, a connection costs a small buffer for a short time; their
-number is capped, the oldest giving way, and what is logged about them is limited too, with a count of what
-was left out.
+Anybody can connect. Until a handshake is over, a connection costs a descriptor and a small buffer for a short
+time; their number is capped, from one host and in all, the oldest giving way, and what is logged about them
+is limited too, with a count of what was left out.
 """
 
 import asyncio
-import errno
-import os
-import socket
-from collections.abc import Callable
-from contextlib import suppress
 from typing import Final, Protocol
 
-from thence.core.errors import UsageError
 from thence.runtime.address import Address
+from thence.runtime.descriptors import share
+from thence.runtime.door import Door
 from thence.runtime.handshake import Acceptor, Judge
 from thence.runtime.home import silence, watch
 from thence.runtime.introductions import Identity, draw_nonce
@@ -26,26 +22,11 @@ LINES: Final = 20
 WINDOW_US: Final = 10_000_000
 """So many lines about strangers in so much time: a wrong secret shows at once, a port scan fills no disk."""
 
-TURNS: Final = 5
-"""One for the task that makes the transport, one for `connection_made`, and some to be on the safe side."""
-
 
 class Log(Protocol):
     def info(self, event: str, **fields: object) -> None: ...
 
     def warn(self, event: str, **fields: object) -> None: ...
-
-
-def reason_of(error: Exception) -> str:
-    """What an operating system's error says, without its number."""
-    if isinstance(error, TimeoutError):
-        return "no answer in time"
-    if isinstance(error, socket.gaierror):
-        return "no such host"
-    if isinstance(error, OSError) and error.errno is not None:
-        # asyncio puts several failed attempts into one text of its own; the plain text is enough.
-        return os.strerror(error.errno).lower()
-    return str(error) or type(error).__name__
 
 
 class Connections:
@@ -99,8 +80,8 @@ class Listener:
     """Accepts connections and hands them to `owner` once their handshake is over."""
 
     __slots__ = (
-        "__weakref__", "_clock", "_instance", "_judge", "_left_out", "_limits", "_lines", "_log", "_me",
-        "_owner", "_secret", "_server", "_settings", "_strangers", "_window_us",
+        "_clock", "_door", "_instance", "_judge", "_left_out", "_limits", "_lines", "_log", "_me",
+        "_owner", "_secret", "_settings", "_strangers", "_window_us",
     )  # fmt: skip
 
     def __init__(
@@ -124,54 +105,36 @@ class Listener:
         self._limits: Final = limits
         self._clock: Final = clock
         self._log: Final = log
-        self._server: asyncio.Server | None = None
-        self._strangers: dict[Connection, None] = {}
-        """Whose handshake is not over, oldest first."""
+        self._door: Final = Door(self._accept, lambda why: log.warn("accepts nobody at present", why=why))
+        self._strangers: dict[Connection, str] = {}
+        """Whose handshake is not over, oldest first, and from where they come."""
         self._lines = 0
         self._left_out = 0
         self._window_us = 0
-        watch(self)
-
-    def forked(self) -> None:
-        if self._server is not None:
-            silence(sock.fileno() for sock in self._server.sockets)
 
     async def start(self, address: Address) -> Address:
         """Says where it listens: with the port that the system chose, if it was to choose."""
-        self._server = await bind(address, self._accept)
-        return Address(address.host, self._server.sockets[0].getsockname()[1])
+        return await self._door.open(address)
 
     async def stop(self) -> None:
         """Nobody comes in any more; those who are in stay."""
-        if self._server is None:
-            return
-        # Event loops take a few turns from accepting a socket to `connection_made`. Who is on this way must
-        # arrive before somebody closes all connections, or nobody would ever close it; and in some versions
-        # of asyncio such a socket is lost if the server closes meanwhile. So first nobody is accepted.
-        loop = asyncio.get_running_loop()
-        for sock in self._server.sockets:
-            with suppress(RuntimeError, NotImplementedError):  # loops that do not accept by a reader
-                loop.remove_reader(sock.fileno())
-        await _turns()
-        self._server.close()
-        await _turns()
+        await self._door.close()
 
-    async def closed(self) -> None:
-        """To be awaited when all connections are gone: some event loops wait for them here."""
-        if self._server is not None:
-            await self._server.wait_closed()
-
-    def _accept(self) -> Connection:
-        while len(self._strangers) >= self._limits.handshakes_most:
+    def _accept(self, host: str) -> Connection:
+        most = share(self._limits.handshakes_most)
+        near = [connection for connection, where in self._strangers.items() if where == host]
+        if len(near) >= min(most, self._limits.handshakes_per_host_most):
+            near[0].end(End.LOST, "too many others from there want to shake hands")
+        while len(self._strangers) >= most:
             next(iter(self._strangers)).end(End.LOST, "too many others want to shake hands")
-        acceptor = Acceptor(self._me, self._instance, draw_nonce(), self._secret, self._judge)
+        acceptor = Acceptor(self._me, self._instance, draw_nonce(), self._secret, self._judge, host)
         connection = Connection(self._owner, acceptor, self._settings, self._limits, self._clock)
-        self._strangers[connection] = None
+        self._strangers[connection] = host
         return connection
 
     def forget(self, connection: Connection) -> bool:
         """It is over or its handshake is. Says whether it was a stranger until now."""
-        return self._strangers.pop(connection, self) is None
+        return self._strangers.pop(connection, None) is not None
 
     def tell(self, connection: Connection, end: End, why: str) -> None:
         """A line about a stranger that did not get in, unless there were many or it was us who left."""
@@ -191,29 +154,3 @@ class Listener:
         hello = handshake.hello if isinstance(handshake, Acceptor) else None
         claims = {"claims": hello.identity.name} if hello else {}
         self._log.warn("connection not let in", remote=connection.remote, end=end.value, why=why, **claims)
-
-
-async def _turns() -> None:
-    for _ in range(TURNS):
-        await asyncio.sleep(0)
-
-
-async def bind(address: Address, accept: Callable[[], Connection]) -> asyncio.Server:
-    loop = asyncio.get_running_loop()
-    try:
-        return await loop.create_server(accept, address.host, address.port)
-    except (OSError, UnicodeError) as error:
-        raise UsageError(f"cannot listen on {address}: {_why_not(error)}") from None
-
-
-def _why_not(error: Exception) -> str:
-    code = error.errno if isinstance(error, OSError) else None
-    if code is None and "could not bind on any address" in str(error):
-        code = errno.EADDRNOTAVAIL  # asyncio's own words for it from Python 3.12 on, without a number
-    if code == errno.EADDRINUSE:
-        return "the address is in use by another process"
-    if code == errno.EADDRNOTAVAIL:
-        return "it is no address of this machine"
-    if code == errno.EACCES:
-        return "the port needs privileges that this process does not have"
-    return reason_of(error)

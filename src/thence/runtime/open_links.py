@@ -5,7 +5,10 @@ smaller name does it first; the other waits a while before it does, unless it is
 While the smaller one dials, it takes no call from the larger one: one of two attempts that meet must win.
 
 A *guest* is a peer whose address is not known here, or not needed any more: it is not dialled, and forgotten
-when its link goes down. Joiners begin as guests, leavers end as such.
+when its link goes down. Joiners begin as guests, leavers end as such. There is room for some, from one host
+and in all. Where it is full, the guest that has been silent for longest gives way if that is as long as a
+link may be silent; else the newcomer is refused, told why, and may come again. Members never count nor give
+way.
 """
 
 from collections.abc import Callable
@@ -13,6 +16,7 @@ from random import Random
 from typing import Final
 
 from thence.runtime.address import Address
+from thence.runtime.descriptors import share
 from thence.runtime.handshake import Acceptor
 from thence.runtime.introductions import Aim, Identity, Introduction, RefusalError
 from thence.runtime.link import Connection, End
@@ -77,7 +81,7 @@ class OpenLinks(Links):
     def host_of(self, name: str) -> str:
         """The machine that the link of a peer comes from."""
         peer = self._peers.get(name)
-        return peer.link.remote_host if peer is not None and peer.link is not None else ""
+        return peer.link.host if peer is not None and peer.link is not None else ""
 
     # Differences.
 
@@ -101,10 +105,25 @@ class OpenLinks(Links):
             return f"{self._me.name} dials {name} at this moment"
         return None
 
-    def _admit(self, theirs: Introduction) -> str | None:
+    def _admit(self, theirs: Introduction, host: str = "") -> str | None:
         if theirs.aim is Aim.LINK and theirs.identity.name not in self._peers:
-            return self._handler.admit(theirs.identity)
-        return super()._admit(theirs)
+            return self._make_room(host) or self._handler.admit(theirs.identity)
+        return super()._admit(theirs, host)
+
+    def _make_room(self, host: str) -> str | None:
+        """For a guest from this host; why there is none, if so."""
+        guests = [peer for peer in self._peers.values() if peer.link is not None and not peer.dials]
+        most = share(self._settings.guests_max)
+        near = [peer for peer in guests if peer.link is not None and peer.link.host == host]
+        crowd = near if len(near) >= min(most, self._settings.guests_per_host_max) else guests
+        if crowd is guests and len(guests) < most:
+            return None
+        idle = min(crowd, key=lambda peer: peer.heard_us)
+        if idle.link is not None and self._clock() - idle.heard_us >= self._settings.silence_us:
+            idle.link.end(End.CLOSED, "a guest that says nothing gives way", tell="gives way to others")
+            return None
+        where = f" from {host}" if crowd is near else ""
+        return f"{self._me.name} has no room for more than {len(crowd)} guests{where}: come again later"
 
     def _answer(self, hello: Introduction) -> bytes:
         return self._open_answer(hello)
@@ -115,6 +134,10 @@ class OpenLinks(Links):
             name = theirs.identity.name
             peer = self._peers.get(name)
             if peer is None:
+                full = self._make_room(connection.host)  # others came while they shook hands
+                if full is not None:
+                    connection.end(End.REFUSED, full, tell=full)
+                    return
                 self._peers[name] = Peer(name, NOWHERE, dials=False, now=now)
             elif connection is not peer.pending and not peer.cut:
                 peer.stop_dialling()

@@ -23,6 +23,8 @@ class LinkLimits:
     handshakes_most: int = 64
     """Unfinished ones that came in; beyond it the oldest gives way, so that a flood of strangers can delay a
     member (which needs a few milliseconds) but not keep it out."""
+    handshakes_per_host_most: int = 32
+    """Of them: half of the slots are out of reach of any one host."""
     steady_us: int = 5_000_000
     """A link that was up for so long was a good one: the next dial starts with the shortest wait again."""
     cut_off_us: int = 30_000_000

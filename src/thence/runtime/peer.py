@@ -35,7 +35,7 @@ class LinkStatus:
 class Peer:
     __slots__ = (
         "_bytes_in", "_ups", "address", "bytes_out", "cut", "cut_offs", "delay_us", "dialling", "dials",
-        "failures", "frames_in", "frames_out", "last", "link", "name", "pending", "refusals",
+        "failures", "frames_in", "frames_out", "heard_us", "last", "link", "name", "pending", "refusals",
         "shunned_until_us", "since_us", "timer", "trouble", "wanted",
     )  # fmt: skip
 
@@ -62,6 +62,8 @@ class Peer:
         self.trouble = ""
         self.cut_offs = 0
         self.refusals = 0
+        self.heard_us = now
+        """When its last packet came, or its link."""
         self.frames_in = 0
         self.frames_out = 0
         self.bytes_out = 0
@@ -79,7 +81,7 @@ class Peer:
         self.pending = None
         self.wanted = False
         self.last = theirs
-        self.since_us = now
+        self.since_us = self.heard_us = now
         self.trouble = ""
         self._ups += 1
 

@@ -34,8 +34,8 @@ class Premises:
         """Where people are answered, if the settings want that."""
         if self._settings.http is None:
             return None
-        self._control = ControlServer.of(node, self._settings, self._log)
-        return await self._control.start(self._settings.http)
+        self._control = ControlServer.of(node, self._settings, self._settings.http, self._log)
+        return await self._control.start()
 
     async def close_door(self) -> None:
         if self._control is not None:

@@ -107,7 +107,7 @@ class Control:
         """Ask, and take nothing but success for an answer."""
         code, answer = self._request(method, path, body)
         if code == 401:
-            raise self._stranger("whoever answers there does not know our token")
+            raise self._stranger("it does not take the token that stands there")
         if code >= 500:
             raise ThenceError(f"node {self.name}: {_words(answer)}")
         if code >= 400:
@@ -118,7 +118,8 @@ class Control:
         seen = self.file.process()
         if seen is None or seen.stopped:
             raise self._absent(TimeoutError())  # known without waiting for it
-        headers = {"Authorization": f"Bearer {self.file.token}"} if method == "POST" else {}
+        token = "" if path in control_file.FREE else self.file.token
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
         connection = http.client.HTTPConnection(self.file.host, self.file.port, timeout=self._timeout_s)
         try:
             connection.request(method, path, body if method == "POST" else None, headers)

@@ -50,6 +50,12 @@ class LinkSettings:
     """How long a peer that came back may go unnoticed; one connection attempt in that time costs nothing."""
     frame_bytes_max: int = 16 << 20
     """What one peer can make this node keep before it has seen a whole frame."""
+    guests_max: int = 128
+    """Links of processes that are no members of a changing group: joiners, who are soon members, leavers, and
+    whoever else knows the secret. Far more than join at once; members never count. Where the process may have
+    few descriptors, a quarter of those that are not kept for the disk."""
+    guests_per_host_max: int = 64
+    """Of them: one machine that goes wild leaves room for the others."""
 
     def __post_init__(self) -> None:
         _positive(self, "links")

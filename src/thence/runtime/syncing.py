@@ -10,7 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Final
 
-from thence.core.errors import StorageError
+from thence.core.errors import StorageError, ThenceError
 from thence.core.storage import Files
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
