@@ -101,15 +101,15 @@ def test_whatever_is_asked_for_before_the_loop_comes_round_is_one_write() -> Non
     run(test)
 
 
-@pytest.mark.parametrize("has", [(1 << 32) + 1, (1 << 43) - 1])
-def test_one_that_claims_to_have_what_was_never_sent_is_refused_and_the_node_goes_on(has: int) -> None:
+def test_one_that_claims_to_have_what_was_never_sent_is_refused_and_the_node_goes_on() -> None:
     """Whoever poses as a member must not stop a node with one packet."""
 
     async def test() -> None:
         bench = Bench()
-        with pytest.raises(PeerError, match="claims to have"):
-            bench.connect(1, has)
-        bench.driver.down(1)
+        for has in ((1 << 32) + 1, (1 << 43) - 1):
+            with pytest.raises(PeerError, match="claims to have"):
+                bench.connect(1, has)
+            bench.driver.down(1)
         assert not bench.driver.broken.done()
         bench.connect(1)
         await bench.publish(b"all the same")

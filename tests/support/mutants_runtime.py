@@ -30,6 +30,12 @@ HAPPENED = "thence.runtime.happened"
 HOME = "thence.runtime.home"
 FOLDER = "thence.runtime.folder"
 WAITING = "thence.runtime.waiting"
+HANDSHAKE = "thence.runtime.handshake"
+ROSTER = "thence.runtime.roster"
+SESSIONS = "thence.spread.sessions"
+USER_SECRET = "thence.runtime.user_secret"
+CONTROL = "thence.runtime.control"
+HTTP = "thence.runtime.http"
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,5 +410,60 @@ MACHINE = of(
      ("thence.runtime.folder", "blake2b(boot + apart.encode()", "blake2b(apart.encode()")),
 )  # fmt: skip
 
+DOORS = of(
+    "test_handshake.py",
+    ("an opener believes credentials that nobody has proven",
+     "nor_does_an_opener_believe_credentials_without_their_proof", "Failed",
+     (HANDSHAKE, '_check(reader, self._secret, b"ready", *self._said, frame[:-PROOF_BYTES])',
+      "reader.take_bytes(PROOF_BYTES)")),
+    ("an acceptor tells what it is known by to all who know the secret",
+     "an_acceptor_tells_none_to_one_that_it_does_not_let_in", "Failed",
+     (HANDSHAKE, "reason = self._judge.admit(peer, self._host)", "reason = None")),
+) + of(
+    "test_live_node.py",
+    ("a boot that was made up is believed",
+     "a_boot_that_was_made_up_does_not_keep_the_real_node_out", "AssertionError",
+     (ROSTER, "        if absurd is not None:\n            return absurd\n", "")),
+) + of(
+    "test_driver.py",
+    ("a counter that was made up is believed",
+     "one_that_claims_to_have_what_was_never_sent_is_refused_and_the_node_goes_on", "Failed",
+     (SESSIONS, "if count > self._top + MOST_FORGOTTEN:", "if False:")),
+    ("a sync that was not tried has failed",
+     "a_sync_that_could_not_be_tried_is_tried_again_and_nothing_leaves_before_it", "StorageError",
+     (SYNCING, "if self._ending or not untried(error):", "if True:")),
+    ("a sync that was not tried is done",
+     "a_sync_that_could_not_be_tried_is_tried_again_and_nothing_leaves_before_it", "AssertionError",
+     (SYNCING, "            return False\n", "            return True\n")),
+) + of(
+    "test_crowds.py",
+    ("guests that shake hands at once are not counted",
+     "guests_that_shake_hands_at_the_same_time_are_counted_too", "TimeoutError",
+     (LINKS, "full = self._make_room(connection.host)", "full = None")),
+    ("members count as guests", "members_do_not_count_and_come_in_however_many_guests_there_are",
+     "AssertionError", (LINKS, "if peer.link is not None and not peer.dials]", "if peer.link is not None]")),
+    ("a guest that speaks gives way",
+     "the_guest_that_has_been_silent_for_longest_gives_way_but_none_that_speaks", "Failed",
+     (LINKS, "self._clock() - idle.heard_us >= self._settings.silence_us", "True")),
+    ("the newest guest gives way",
+     "the_guest_that_has_been_silent_for_longest_gives_way_but_none_that_speaks", "TimeoutError",
+     (LINKS, "idle = min(crowd,", "idle = max(crowd,"),
+     (LINKS, "self._clock() - idle.heard_us >= self._settings.silence_us", "True")),
+) + of(
+    "test_user_secret.py",
+    ("a secret of another user is used", "one_of_another_user_is_refused", "Failed",
+     (USER_SECRET, " or found.st_uid != os.geteuid()", "")),
+) + of(
+    "test_control.py",
+    ("any name leads to a node", "a_node_answers_to_the_name_that_it_listens_at", "Failed",
+     (CONTROL, "if host is not None and not own(_host_of(host)):", "if False:")),
+    ("a token is good for all nodes", "a_token_follows_from_the_secret_and_is_good_for_one_node",
+     "AssertionError", (CONTROL, 'f"thence control {cluster} {name}"', 'f"thence control {cluster}"')),
+) + of(
+    "test_http.py",
+    ("bodies are read before the gate is asked", "nothing_is_read_of_a_body_that_the_gate_refuses",
+     "AssertionError", (HTTP, "                self._gate(head.request)\n", "")),
+)  # fmt: skip
+
 MUTANTS = STEPS + FULL + BUGS + MISTAKES + TRACES + DISK + LINKED + NEAR + ASKING + RETURNING
-MUTANTS += ENDING + MACHINE
+MUTANTS += ENDING + MACHINE + DOORS
