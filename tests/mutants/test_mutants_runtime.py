@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from support import driven_group, live_links, open_nodes
+from support import controlled, driven, driven_group, live_links, open_nodes
 from support.changing import Changing, EitherPair
 from support.mutants_groups import planted
 from support.mutants_runtime import MUTANTS, LiveMutant
@@ -17,6 +17,8 @@ from support.mutants_runtime import MUTANTS, LiveMutant
 from thence.core.errors import UsageError
 
 TESTS = Path(__file__).parents[1] / "runtime"
+
+assert controlled, "loaded before any bug is planted, or it would keep the first one"
 
 PATIENCE_S = 2.0
 """Where a bug makes a node wait for ever. All others may take as long as a test may."""
@@ -52,7 +54,7 @@ def run(mutant: LiveMutant, folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (driven_group, open_nodes, live_links):
+    for module in (driven, driven_group, open_nodes, live_links):
         monkeypatch.setattr(module, "PATIENCE_S", PATIENCE_S)
     timeout = asyncio.timeout
     monkeypatch.setattr(asyncio, "timeout", lambda delay: timeout(delay and min(delay, PATIENCE_S)))

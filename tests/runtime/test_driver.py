@@ -86,6 +86,28 @@ def test_a_node_that_ends_does_not_wait_for_a_sync_that_cannot_be_tried(
     run(test)
 
 
+def test_a_peer_with_more_than_was_sent_is_refused_and_so_are_broadcasts_until_it_says_otherwise() -> None:
+    """The data folder may be an old copy, or the peer may lie: neither stops a node."""
+
+    async def test() -> None:
+        bench = Bench()
+        bench.connect(2)
+        with pytest.raises(PeerError, match="member 1 has 1 messages of this node, its own log 0"):
+            bench.connect(1, has=1)
+        bench.driver.down(1)
+        assert not bench.driver.broken.done()
+        with pytest.raises(StorageError, match="is an old copy"):
+            await bench.publish(b"twice")
+        bench.receive(2, bench.message(2, b"goes on"))
+        await until(lambda: bench.taken == [b"goes on"])
+        bench.connect(1)
+        await bench.publish(b"once")
+        assert bench.messages_to(1) == bench.messages_to(2) == [b"once"]
+        await bench.driver.close()
+
+    run(test)
+
+
 def test_whatever_is_asked_for_before_the_loop_comes_round_is_one_write() -> None:
     async def test() -> None:
         bench = Bench()

@@ -64,7 +64,7 @@ def planted(edits: tuple[tuple[str, str, str], ...]) -> Iterator[None]:
             if getattr(value, "__module__", "") == mutated.__name__ and key in vars(original):
                 replaced[id(vars(original)[key])] = value
     undo: list[tuple[ModuleType, str, object]] = []
-    loaded = [module for name, module in sys.modules.items() if name.split(".")[0] == "thence"]
+    loaded = [module for name, module in sys.modules.items() if name.split(".")[0] in ("thence", "support")]
     for module in [*loaded, *modules.values()]:
         for key, value in list(vars(module).items()):
             if id(value) in replaced:

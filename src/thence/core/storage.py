@@ -42,6 +42,10 @@ class UnwrittenError(StorageError):
     """Something had to be written down in the middle of a step and could not be: the step never was."""
 
 
+class ForgottenError(StorageError):
+    """Somebody has messages of this node that its log lacks: it must not go on as if they had never been."""
+
+
 class Files(Protocol):
     """One folder of files. Names hold no separators."""
 

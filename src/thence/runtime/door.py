@@ -27,13 +27,14 @@ PAUSE_S: Final = 1.0
 
 
 class Door:
-    __slots__ = ("__weakref__", "_arrivals", "_arrived", "_paused", "_said", "_sockets", "_timer")
+    __slots__ = ("__weakref__", "_arrivals", "_arrived", "_paused", "_said", "_timer", "sockets")
 
     def __init__(self, arrived: Callable[[str], asyncio.BaseProtocol], paused: Callable[[str], None]) -> None:
         """`arrived`: who attends to a connection from this host. `paused` is told why nobody is accepted."""
         self._arrived: Final = arrived
         self._paused: Final = paused
-        self._sockets: list[socket.socket] = []
+        self.sockets: list[socket.socket] = []
+        """That listen."""
         self._arrivals: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._said = False
@@ -41,30 +42,30 @@ class Door:
         watch(self)
 
     def forked(self) -> None:
-        silence(listening.fileno() for listening in self._sockets)
+        silence(listening.fileno() for listening in self.sockets)
 
     async def open(self, address: Address) -> Address:
         """Says where it is: with the port that the system chose, if it was to choose."""
-        self._sockets = await bound(address)
+        self.sockets = await bound(address)
         self._attend()
-        return Address(address.host, self._sockets[0].getsockname()[1])
+        return Address(address.host, self.sockets[0].getsockname()[1])
 
     async def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
         self._leave()
-        for listening in self._sockets:
+        for listening in self.sockets:
             listening.close()
-        self._sockets = []
+        self.sockets = []
         await asyncio.gather(*self._arrivals)
 
     def _attend(self) -> None:
         self._timer = None
-        for listening in self._sockets:
+        for listening in self.sockets:
             asyncio.get_running_loop().add_reader(listening, self._accept, listening)
 
     def _leave(self) -> None:
-        for listening in self._sockets:
+        for listening in self.sockets:
             asyncio.get_running_loop().remove_reader(listening)
 
     def _accept(self, listening: socket.socket) -> None:

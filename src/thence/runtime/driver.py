@@ -21,7 +21,7 @@ from typing import Concatenate, Final, ParamSpec, Protocol
 from thence.core.errors import PeerError, StorageError, ThenceError, UsageError, stopper
 from thence.core.machine import Effect, LinkEffect, Wake
 from thence.core.message import Message
-from thence.core.storage import Files, UnwrittenError
+from thence.core.storage import Files, ForgottenError, UnwrittenError
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
 from thence.replica.live import Live
@@ -136,6 +136,8 @@ class Driver:
         self._syncing: Final = Syncing(syncer, clock, lambda _: True, self._synced, self._disk.last)
         self._came_up = False
         """Since the trouble began, a link did: its greeting was not answered."""
+        self._ahead: Final[dict[int, str]] = {}
+        """Peers that claim to have more of this node's messages than its log, in words."""
         self.arrivals: Final = Arrivals(log)
         self.sent = 0
         self.delivered = 0
@@ -184,8 +186,12 @@ class Driver:
                 if sample and type(packet) is Message:
                     sample = not self.arrivals.add(packet.dot, now)
                 effects += receive(peer, packet, now)
+            self._ahead.pop(peer, None)
         except PeerError as error:
             garbage = error
+        except ForgottenError as error:  # true or not, it is said over this link alone, and can be taken back
+            self._ahead[peer] = str(error)
+            garbage = PeerError(str(error))
         except UnwrittenError as error:
             self._in_trouble(error)
             return
@@ -201,8 +207,20 @@ class Driver:
             self._settling.soon()
         return self._asked.add(payloads, why)
 
+    @property
+    def behind(self) -> str | None:
+        """Why the log may be an old copy, if others say so."""
+        if not self._ahead:
+            return None
+        return (
+            f"{'; '.join(self._ahead.values())}: its data folder is an old copy, or the disk has lost what "
+            "was synced (then `thence repair --forgetful` gets it back)"
+        )
+
     def _recovering(self) -> StorageError | None:
         """Whether nothing can be sent because it is not known what was."""
+        if self.behind is not None:
+            return StorageError(self.behind)
         if not self.replica.regaining:
             return None
         missing = ", ".join(self._log.names[peer] for peer in self.mesh.waiting_for)

@@ -329,7 +329,7 @@ class Node:
     def health(self) -> str | None:
         if self._state != "running":
             return f"this node is {self._state}"
-        return unwell(self.driver.trouble, self.driver.broken.done())
+        return unwell(self.driver.trouble, self.driver.broken.done()) or self.driver.behind
 
     def status(self) -> Status:
         return status_of(self)

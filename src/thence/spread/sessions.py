@@ -26,10 +26,11 @@ from itertools import islice
 from typing import Final, Literal, NamedTuple
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
-from thence.core.errors import PeerError, StorageError, UsageError
+from thence.core.errors import PeerError, UsageError
 from thence.core.history import History
 from thence.core.machine import NEVER, Ack, Forget, Packet, Relay, SpreadEffect, Transmit, Wake
 from thence.core.message import Message
+from thence.core.storage import ForgottenError
 from thence.spread.relays import Relays
 
 LinkState = Literal["down", "greeting", "streaming"]
@@ -54,10 +55,6 @@ class SessionSettings:
             raise UsageError("session settings: need ack_every > 0, window >= 4, window_bytes >= 4096")
         if self.relay_after_us < 0 or self.relay_again_us < 1:
             raise UsageError("session settings: need relay_after >= 0, relay_again > 0")
-
-
-class ForgottenError(StorageError):
-    """Somebody has messages of this node that its log lacks: it must not go on as if they had never been."""
 
 
 class Progress(NamedTuple):
