@@ -1,18 +1,21 @@
 """Whom a node of a changing group lets in, what it tells strangers, and whom it remembers."""
 
 import asyncio
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from support.changing import Changing, Journal, agree
+from support.live_links import Stranger
 from support.open_nodes import run, until
 
 from thence.core.errors import StorageError, UsageError
 from thence.runtime.groups import Open, Waiting, take_answer
-from thence.runtime.introductions import Aim, Identity, Introduction
+from thence.runtime.introductions import MOST_BOOT, Aim, Identity, Introduction
 from thence.runtime.shelf import read_written
+from thence.runtime.user_secret import user_secret
 
 
 def who(name: str, log: bytes = b"log", boot: int = 1) -> Identity:
@@ -37,6 +40,24 @@ def test_copies_twins_and_anybody_while_nothing_can_be_written_are_not_let_in(tm
             near.driver = cast(Any, SimpleNamespace(trouble=StorageError("no space"), node=driver.node))
             assert near.admit(who("c")) == "a cannot write at present: no space"
             near.driver = driver
+
+    run(story)
+
+
+def test_boots_that_were_made_up_and_guests_that_have_gone_leave_nothing_behind(tmp_path: Path) -> None:
+    group = Changing(tmp_path, "a")
+
+    async def story() -> None:
+        async with group.open("a") as a:
+            near = a._host.neighbours
+            assert near is not None
+            assert "was started" in str(near.admit(who("b", boot=MOST_BOOT)))
+            assert near._met == {}
+            guest = Stranger(*await asyncio.open_connection(*near.address))
+            await guest.shake_hands("g", "a", secret=user_secret(os.environ), cluster="thence")
+            await until(lambda: "g" in near._met)
+            await guest.close()
+            await until(lambda: near._met == {})
 
     run(story)
 

@@ -105,6 +105,10 @@ class Neighbours:
 
     def link_down(self, peer: str, why: str, now: int) -> None:
         del why, now
+        if not self._links.knows(peer):
+            self._met.pop(
+                peer, None
+            )  # a guest that has gone: there is no end to the names that they can have
         if self.driver is not None:
             self.driver.down(peer)
 

@@ -74,6 +74,9 @@ class OpenLinks(Links):
         if peer.link is None:
             del self._peers[name]
 
+    def knows(self, name: str) -> bool:
+        return name in self._peers
+
     def linked(self, name: str) -> bool:
         peer = self._peers.get(name)
         return peer is not None and peer.link is not None
