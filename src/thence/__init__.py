@@ -63,6 +63,7 @@ def open(
     `join` asks these addresses for a group; without it the node founds one, or goes on with what is in
     `data`. `application` is the state that joiners begin from. `send_again` is asked about each operation
     that the group never had, when it has gone on without this node; if nothing is given, all are sent again.
+    `secret` is what all members know; on the loopback, that of the user unless one is given, `"none"`: none.
     `settings` takes anything else by its key (docs/SETTINGS.md)."""
     from thence.runtime.application import open_node  # only now, for the same reason
 
