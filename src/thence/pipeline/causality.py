@@ -13,7 +13,7 @@ import numpy as np
 
 from thence.pipeline.columns import Block, Columns
 from thence.pipeline.jit import inlined, kernel
-from thence.pipeline.program import Program, bring, weigh
+from thence.pipeline.program import Holdings, bring, weigh
 from thence.pipeline.resolve import Facts
 from thence.pipeline.rows import DELIVER, I32, I64, INSTALL, RESTART, SEND, STABLE, U8
 from thence.pipeline.schedule import grown
@@ -111,7 +111,7 @@ def _frontier(
 
 @inlined
 def _take_state(
-    facts: Facts, columns: Columns, block: Block, found: Pasts, program: Program, now: Knowledge, node: int,
+    facts: Facts, columns: Columns, block: Block, found: Pasts, program: Holdings, now: Knowledge, node: int,
     row: int,
 ) -> None:  # fmt: skip
     """An install adds the frontier's past to what the node holds; a restart leaves it nothing else."""
@@ -142,7 +142,7 @@ def _take_state(
 
 @kernel
 def causality(
-    facts: Facts, columns: Columns, block: Block, found: Pasts, program: Program, shared: bool,
+    facts: Facts, columns: Columns, block: Block, found: Pasts, program: Holdings, shared: bool,
     stretches: I64, flags: U8,
 ) -> tuple[I64, I64, I64]:  # fmt: skip
     """Fill in pasts, holdings and flags; rows out of order, with a missing message each, and what `weigh` has

@@ -28,7 +28,7 @@ class Judged(NamedTuple):
     """A block of a run after all passes."""
 
     run: Run
-    operations: program.Operations
+    operations: program.ProgramOrder
     columns: columns.Columns
     block: columns.Block
     found: Pasts
@@ -226,7 +226,7 @@ def _order(judged: Judged, duplicates: I64) -> Iterator[Finding]:
 
 
 def _program(judged: Judged) -> Iterator[Finding]:
-    """Operations as numbers after all messages, by their places."""
+    """ProgramOrder as numbers after all messages, by their places."""
     row, operation, top = judged.overtaken.T
     base = len(judged.run.facts.dot_seq)
     extra, held = base + judged.operations.place[operation].astype(np.int64), base + top

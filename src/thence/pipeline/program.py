@@ -1,4 +1,4 @@
-"""Program order: which operations a message brings, and where each stands in its process's program.
+"""Holdings order: which operations a message brings, and where each stands in its process's program.
 
 An operation is named by a message, so it has that message's number. Its *place* puts all operations of the
 run in order, process by process and each by incarnation and counter. A node has overtaken an operation if the
@@ -20,7 +20,7 @@ from thence.pipeline.schedule import grown
 from thence.pipeline.single import holds
 
 
-class Operations(NamedTuple):
+class ProgramOrder(NamedTuple):
     """Of the whole run."""
 
     process: I32
@@ -31,7 +31,7 @@ class Operations(NamedTuple):
     carry_dot: I32
 
 
-class Program(NamedTuple):
+class Holdings(NamedTuple):
     """What nodes hold while the pass is under way. `top`: the largest place by node and lane; `got`: a bit
     per node and operation, where a message may bring others than itself."""
 
@@ -44,7 +44,7 @@ class Program(NamedTuple):
     got: U8
 
 
-def number(run: Run) -> Operations:
+def number(run: Run) -> ProgramOrder:
     """Put the run's operations in order."""
     table, names, seq = run.table, run.facts.dot_name, run.facts.dot_seq
     carrier, start, carried = _carried(run)
@@ -53,7 +53,7 @@ def number(run: Run) -> Operations:
         own, life = names, np.ones(len(names), np.int64)
         if not len(carrier):
             place = np.arange(1, len(names) + 1, dtype=np.int32)
-            return Operations(own, place, np.arange(-1, len(names)), carrier, start, carried)
+            return ProgramOrder(own, place, np.arange(-1, len(names)), carrier, start, carried)
     else:
         own, life = table.process[names].astype(np.int32), table.incarnation[names]
     order = np.lexsort((seq, life, own))
@@ -64,7 +64,7 @@ def number(run: Run) -> Operations:
     place = np.empty(len(order), np.int32)
     place[order] = np.cumsum(fresh)
     at = np.concatenate([[-1], order[fresh]])
-    return Operations(own, place, at, carrier, start, carried)
+    return ProgramOrder(own, place, at, carrier, start, carried)
 
 
 def _carried(run: Run) -> tuple[U8, I64, I32]:
@@ -88,7 +88,7 @@ def _carried(run: Run) -> tuple[U8, I64, I32]:
     return carrier, starts(lengths), carried[known].astype(np.int32)
 
 
-def program(operations: Operations, owned: U8, nodes: int) -> Program:
+def program(operations: ProgramOrder, owned: U8, nodes: int) -> Holdings:
     """What a block keeps: the processes of which its own messages bring operations."""
     some = np.flatnonzero(owned)
     plain, carried = some, np.zeros(0, np.int64)
@@ -100,14 +100,14 @@ def program(operations: Operations, owned: U8, nodes: int) -> Program:
     lane = np.full(int(operations.process.max(initial=-1)) + 1, -1, np.int32)
     lane[mine] = np.arange(len(mine), dtype=np.int32)
     width = (len(operations.place) + 7) // 8 if len(operations.carrier) else 0
-    return Program(
+    return Holdings(
         operations.place, lane[operations.process], operations.carrier, operations.carry_start,
         operations.carry_dot, np.zeros((nodes, len(mine)), np.int32), np.zeros((nodes, width), np.uint8),
     )  # fmt: skip
 
 
 @inlined
-def _take(program: Program, node: int, operation: int) -> None:
+def _take(program: Holdings, node: int, operation: int) -> None:
     lane = program.lane[operation]
     if lane >= 0:
         program.top[node, lane] = max(program.top[node, lane], program.place[operation])
@@ -116,7 +116,7 @@ def _take(program: Program, node: int, operation: int) -> None:
 
 
 @inlined
-def bring(program: Program, node: int, dot: int) -> None:
+def bring(program: Holdings, node: int, dot: int) -> None:
     """The node holds the message, and thereby what it brings."""
     if len(program.carrier) == 0 or program.carrier[dot] == 0:
         _take(program, node, dot)
@@ -127,7 +127,7 @@ def bring(program: Program, node: int, dot: int) -> None:
 
 @inlined
 def _weigh(
-    program: Program, node: int, operation: int, held: bool, shared: bool, row: int, seen: I64, used: int
+    program: Holdings, node: int, operation: int, held: bool, shared: bool, row: int, seen: I64, used: int
 ) -> tuple[I64, int]:
     """Note an operation that comes too late, with the largest place held; or with 0 that it is held."""
     lane, top = program.lane[operation], 0
@@ -142,7 +142,7 @@ def _weigh(
 
 @inlined
 def weigh(
-    program: Program, node: int, dot: int, held: bool, shared: bool, row: int, seen: I64, used: int
+    program: Holdings, node: int, dot: int, held: bool, shared: bool, row: int, seen: I64, used: int
 ) -> tuple[I64, int]:
     """Judge a delivery: triples of row, operation and place go to `seen`. `shared`: with other blocks."""
     if len(program.carrier) == 0:
