@@ -42,7 +42,7 @@ def test_counts_rows_by_kind_and_nodes_with_a_counting_row() -> None:
     assert (verdict.nodes, verdict.sends, verdict.deliveries, verdict.stables) == (4, 1, 2, 1)
     assert tuple(verdict.violations) == VERDICTS
     assert verdict.violations == {
-        "order": 0, "duplicate": 1, "unsent": 0, "gap": 0, "lost": 2, "unstable": 0, "tag": 0,
+        "order": 0, "duplicate": 1, "unsent": 0, "gap": 0, "lost": 2, "program": 0, "unstable": 0, "tag": 0,
     }  # fmt: skip
 
 
@@ -94,7 +94,11 @@ def test_a_row_that_lacks_its_message_is_an_error() -> None:
 def test_a_message_before_its_cause_breaks_order_once_per_row() -> None:
     a = rows("a", "send a:1", "send a:2", "send a:3")
     b = rows("b", "deliver a:3", "deliver a:1", "deliver a:2")
-    assert flags(a, b) == {("order", "b", 0, "a:3")}
+    assert flags(a, b) == {
+        ("order", "b", 0, "a:3"),
+        ("program", "b", 1, "a:1"),
+        ("program", "b", 2, "a:2"),
+    }
 
 
 def test_causes_pass_through_other_nodes() -> None:
@@ -137,6 +141,7 @@ def test_knowing_a_cause_is_not_holding_it() -> None:
     assert flags(a, rows("b", "deliver a:2", "deliver a:3", "deliver a:1")) == {
         ("order", "b", 0, "a:2"),
         ("order", "b", 1, "a:3"),
+        ("program", "b", 2, "a:1"),
     }
 
 
@@ -175,6 +180,7 @@ def test_what_is_for_others_is_unsent_here_but_still_delivered() -> None:
     assert flags(a, b, c) == {
         ("unsent", "b", 0, "a:2"),
         ("unsent", "b", 1, "a:2"),
+        ("program", "b", 3, "a:1"),  # it has a:2 all the same
         ("order", "c", 0, "b:1"),
     }
 
@@ -264,9 +270,9 @@ def test_what_only_the_down_hold_is_not_lost_but_the_departed_still_count() -> N
 def test_eviction_on_either_side_parts_two_nodes() -> None:
     assert flags(rows("a", "send a:1", "evict b:0"), rows("b", "start")) == set()
     assert flags(rows("a", "send a:1"), rows("b", "evict a:0")) == set()
-    # A third node that holds the message and evicted nobody owes it to b, void or not.
-    c = rows("c", "deliver a:1")
-    assert flags(rows("a", "send a:1"), rows("b", "evict a:0"), c) == {("lost", "b", None, "a:1")}
+    # A third node that holds a message and evicted nobody owes b what is not void there.
+    a, c = rows("a", "send a:1", "send a:2"), rows("c", "deliver a:1", "deliver a:2")
+    assert flags(a, rows("b", "evict a:1"), c) == {("lost", "b", None, "a:1")}
 
 
 def test_what_a_restart_forgot_must_come_again() -> None:

@@ -16,8 +16,11 @@ def test_runs_of_a_correct_system_are_faultless(block: int) -> None:
     for seed in range(block * 1000, (block + 1) * 1000):
         events = random_run(Random(seed), "r")
         kinds.update({event.kind for event in events})
+        returned = {event.node for event in events if (event.incarnation or 1) > 1}
+        carried = [dot for event in events for dot in event.carries or [] if dot.seq]
+        kinds.update([*["returned"] * bool(returned), *["carried"] * bool(carried)])
         assert [verdict.flagged for verdict in judge(events)] == [()], f"seed {seed}"
-    assert all(kinds[kind] > 100 for kind in COUNTING_KINDS), kinds
+    assert all(kinds[kind] > 80 for kind in (*COUNTING_KINDS, "returned", "carried")), kinds
 
 
 def test_sabotage_reaches_every_verdict_and_leaves_a_trace_that_can_be_judged() -> None:

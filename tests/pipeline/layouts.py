@@ -12,8 +12,10 @@ import pyarrow.parquet as pq
 
 from thence.trace.schema import Event
 
-COLUMNS = ("run", "group", "node", "pos", "kind", "origin", "seq", "at_us", "deps", "dest")
-OPTIONAL = ("run", "group", "origin", "seq", "at_us", "deps", "dest")
+OPTIONAL = (
+    "run", "group", "origin", "seq", "at_us", "deps", "dest", "process", "incarnation", "carries",
+)  # fmt: skip
+COLUMNS = ("node", "pos", "kind", *OPTIONAL)
 
 
 def write_jsonl(path: Path, events: Sequence[Event]) -> None:
@@ -35,7 +37,7 @@ def write_csv(path: Path, events: Sequence[Event]) -> None:
 
 def _cell(event: Event, name: str) -> Any:
     value = getattr(event, name)
-    if name in ("deps", "dest") and value is not None:
+    if name in ("deps", "dest", "carries") and value is not None:
         return " ".join(str(item) for item in value)
     return "" if value is None else value
 
@@ -56,7 +58,7 @@ def table(events: Sequence[Event], rng: Random | None = None) -> pa.Table:
     dots = rng.choice([pa.list_, pa.large_list])(pa.struct([("origin", plain), ("seq", counter)]))
     types = dict.fromkeys(("run", "group", "node", "kind", "origin"), text)
     types |= {"pos": rng.choice([pa.int64(), pa.uint64()]), "seq": counter, "at_us": pa.int64()}
-    types |= {"deps": dots, "dest": pa.list_(plain)}
+    types |= {"deps": dots, "dest": pa.list_(plain), "carries": dots, "process": text, "incarnation": counter}
     columns = _used(events) if rng.random() < 0.5 else list(COLUMNS)
     rows = [msgspec.to_builtins(event) for event in events]
     return pa.table({name: pa.array([row.get(name) for row in rows], types[name]) for name in columns})

@@ -28,6 +28,14 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"node": ""}, "n"),
     ({"deps": [{"origin": "b", "seq": -1}]}, "counter"),
     ({"dest": ["a\tb"]}, "white space"),
+    ({"process": "a b"}, "white space"),
+    ({"process": ""}, "empty name"),
+    ({"incarnation": -1}, "negative incarnation"),
+    ({"carries": [{"origin": "b", "seq": -1}]}, "negative counter in carries"),
+    ({"carries": [{"origin": "b c", "seq": 1}]}, "white space"),
+    ({"channel": "news"}, "channels are not judged yet"),
+    ({"kind": "subscribe"}, "channels are not judged yet"),
+    ({"kind": "unsubscribe"}, "channels are not judged yet"),
 ]
 
 
@@ -69,6 +77,11 @@ def test_json_lines(tmp_path: Path, change: dict[str, Any], word: str) -> None:
         '{"node": "a", "pos": 1, "kind": "install", "deps": [["a", 1]]}',
         '{"node": "a", "pos": 1, "kind": "install", "deps": [{"origin": "a"}]}',
         '{"node": "a", "pos": 1, "kind": "link", "at_us": "noon"}',
+        '{"node": "a", "pos": 1, "kind": "link", "process": 7}',
+        '{"node": "a", "pos": 1, "kind": "link", "incarnation": "second"}',
+        '{"node": "a", "pos": 1, "kind": "link", "incarnation": 99999999999999999999}',
+        '{"node": "a", "pos": 1, "kind": "send", "origin": "a", "seq": 1, "carries": ["a:1"]}',
+        '{"node": "a", "pos": 1, "kind": "link", "channel": 7}',
         '{"node": "a", "pos": 1, "kind": "link"} {}',
     ],
 )
@@ -91,7 +104,8 @@ def test_parquet(tmp_path: Path, change: dict[str, Any], word: str) -> None:
     rows = [{**GOOD, "pos": 1}, {**GOOD, "pos": 2}, {**GOOD, "pos": 3, **change}, GOOD]
     kinds = {"node": pa.string(), "pos": pa.int64(), "kind": pa.string(), "origin": pa.string()}
     kinds |= {"seq": pa.int64(), "deps": pa.list_(pa.struct([("origin", pa.string()), ("seq", pa.int64())]))}
-    kinds |= {"dest": pa.list_(pa.string())}
+    kinds |= {"dest": pa.list_(pa.string()), "carries": kinds["deps"]}
+    kinds |= {"process": pa.string(), "incarnation": pa.int64(), "channel": pa.string()}
     table = pa.table({name: pa.array([row.get(name) for row in rows], kinds[name]) for name in kinds})
     pq.write_table(table, file, row_group_size=2)
     message = error_of(file, split_rows=1)
@@ -111,6 +125,9 @@ def test_parquet(tmp_path: Path, change: dict[str, Any], word: str) -> None:
         ({"node": ["a"], "pos": [1], "kind": ["link"], "at_us": ["1"]}, "'at_us' holds string"),
         ({"node": ["a"], "pos": [1], "kind": ["link"], "deps": ["a:1"]}, "'deps' holds string"),
         ({"node": ["a"], "pos": [1], "kind": ["link"], "dest": ["a"]}, "'dest' holds string"),
+        ({"node": ["a"], "pos": [1], "kind": ["link"], "carries": ["a:1"]}, "'carries' holds string"),
+        ({"node": ["a"], "pos": [1], "kind": ["link"], "process": [1]}, "'process' holds int64"),
+        ({"node": ["a"], "pos": [1], "kind": ["link"], "incarnation": ["1"]}, "'incarnation' holds string"),
         ({"node": ["a"], "pos": [1], "kind": ["link"], "dest": [[None]]}, "'dest'"),
     ],
 )
@@ -157,9 +174,38 @@ def test_a_damaged_parquet_file(tmp_path: Path) -> None:
     ],
 )
 def test_csv(tmp_path: Path, row: str, word: str) -> None:
+    _csv_error(tmp_path, "node,pos,kind,origin,seq,deps,dest", "a,0,start,,,,", row, word)
+
+
+@pytest.mark.parametrize(
+    ("row", "word"),
+    [
+        ("a,1,link,a b,,,", "white space in the name 'a b'"),
+        ("a,1,link,,x,,", "'x' as incarnation"),
+        ("a,1,link,,-1,,", "negative incarnation"),
+        ("a,1,link,,,a,", "'a' as carries"),
+        ("a,1,link,,,a:-1,", "negative counter in carries"),
+        ("a,1,link,,,,news", "channels are not judged yet"),
+    ],
+)
+def test_csv_of_processes(tmp_path: Path, row: str, word: str) -> None:
+    _csv_error(
+        tmp_path, "node,pos,kind,process,incarnation,carries,channel", "a,0,start,c,2,c:1 d:2,", row, word
+    )
+
+
+def test_columns_that_nothing_judges_may_be_there_and_empty(tmp_path: Path) -> None:
     file = tmp_path / "x.csv"
-    header = "node,pos,kind,origin,seq,deps,dest"
-    file.write_text("\n".join([header, "a,0,start,,,,", "", row]) + "\n")
+    file.write_text("node,pos,kind,channel\na,0,start,\n")
+    assert load(file) == 1
+    file = tmp_path / "x.jsonl"
+    file.write_text(lines([{**GOOD, "channel": None}]))
+    assert load(file) == 1
+
+
+def _csv_error(tmp_path: Path, header: str, fine: str, row: str, word: str) -> None:
+    file = tmp_path / "x.csv"
+    file.write_text("\n".join([header, fine, "", row]) + "\n")
     message = error_of(file)
     assert word in message
     assert message.startswith(f"{file}: line {5 if word == 'not CSV' else 4}: ")

@@ -27,7 +27,19 @@ BROKEN = [
     *rows("d", "deliver a:1", "send d:2 deps="),
     *rows("e", "deliver a:1", "deliver b:1", "deliver d:2", "crash"),
 ]
-COUNTS = {"order": 1, "duplicate": 1, "unsent": 1, "gap": 1, "lost": 4, "unstable": 1, "tag": 1}
+COUNTS = {
+    "order": 1, "duplicate": 1, "unsent": 1, "gap": 1, "lost": 4, "program": 0, "unstable": 1, "tag": 1
+}  # fmt: skip
+
+# c is evicted by everybody and comes back as c~2, which sends c:3 again, and c:2 only after something new.
+RETURNED = [
+    *rows("c", "send c:1 deps=", "send c:2 deps=", "send c:3 deps=", "crash"),
+    *rows("c~2", "install deps=c:1 process=c incarnation=2", "evict c:1", "send c~2:1 deps=c:1 carries=-:0"),
+    *rows("c~2", *["link"] * 4, "send c~2:2 deps= carries=c:3", "send c~2:3 deps=")[4:],
+    *rows("c~2", *["link"] * 6, "send c~2:4 deps= carries=c:2,c:3")[6:],
+    *rows("a", "deliver c:1", "evict c:1", *[f"deliver c~2:{k}" for k in (1, 2, 3, 4)]),
+    *rows("b", "install deps=c~2:3", "evict c:1", "deliver c~2:4"),
+]
 
 
 def check(report: Report) -> None:
@@ -73,6 +85,33 @@ def test_examples_say_what_a_person_needs(spark: SparkSession, tmp_path: Path) -
         },
         "tag": {"kind": "tag", "node": "d", "pos": 1, "message": "d:2", "missing": "a:1"},
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("form", list(FORMATS))
+@pytest.mark.parametrize("blocks", [1, 2, 3])
+def test_program_order_over_incarnations(spark: SparkSession, tmp_path: Path, form: str, blocks: int) -> None:
+    FORMATS[form](tmp_path / f"trace.{form}", RETURNED)
+    (run,) = verify(spark, tmp_path, blocks=blocks).runs
+    late = {"kind": "program", "message": "c~2:4", "operation": "c:2", "held": "c~2:3"}
+    assert run.examples == [{**late, "node": "a", "pos": 5}, {**late, "node": "b", "pos": 2}]
+    assert run.violations == dict.fromkeys(VERDICTS, 0) | {"program": 2}
+
+
+def test_a_node_that_is_two_is_an_error_that_names_both_rows(spark: SparkSession, tmp_path: Path) -> None:
+    one, other = tmp_path / "one.jsonl", tmp_path / "two.csv"
+    write_jsonl(one, rows("c", "start process=c", "link", "link"))
+    write_csv(other, rows("c", *["link"] * 3, "link process=d incarnation=2")[3:])
+    with pytest.raises(TraceError) as caught:
+        verify(spark, tmp_path)
+    expected = f"process c in {one} line 1; process d in {other} line 2"
+    assert (
+        str(caught.value)
+        == f"node c is not the same in all rows: incarnation 2 in {other} line 2; {expected}"
+    )
+    write_jsonl(one, rows("c", "start process=c", "link", "link process=d"))
+    other.unlink()
+    with pytest.raises(TraceError, match="node c is not the same in all rows"):
+        verify(spark, tmp_path)
 
 
 def test_runs_and_groups_are_told_apart(spark: SparkSession, tmp_path: Path) -> None:

@@ -54,6 +54,34 @@ def test_what_a_crash_cut_off_is_told_from_the_log_and_nothing_twice(tmp_path: P
     ]  # fmt: skip
 
 
+def test_the_first_row_of_each_file_says_which_process_and_incarnation_it_is(tmp_path: Path) -> None:
+    """Also where the first step was not committed, and of a file that only ends a life."""
+    diaries = Diaries(tmp_path, 3)
+    for _ in range(2):
+        diaries.take_back()
+        diaries("b%~12").row(START, None, None, 0)
+        diaries("b%~12").row(SEND, ("b%~12", 1), (), 0, (("-", 0),))
+        diaries("b%~12").row(SEND, ("b%~12", 2), (), 0, (("b%", 7), ("a", 1)))
+    diaries.end_others("b%", "b%~12", 0)
+    write(diaries)
+    diaries("b%~12").row(DELIVER, ("a", 2), None, 0)
+    write(diaries)
+    diaries.close()
+    ended = Diaries(tmp_path, 4)
+    ended.end_others("b%", "", 0)
+    write(ended)
+    ended.close()
+    told = [
+        (event.kind, event.process, event.incarnation, [str(dot) for dot in event.carries or []])
+        for file in sorted(tmp_path.iterdir())
+        for event in msgspec.json.Decoder(Event).decode_lines(file.read_bytes())
+    ]
+    assert told == [
+        ("start", "b%", 12, []), ("send", None, None, ["-:0"]), ("send", None, None, ["b%:7", "a:1"]),
+        ("deliver", None, None, []), ("crash", "b%", 12, []),
+    ]  # fmt: skip
+
+
 def test_a_step_that_was_not_committed_leaves_no_row_and_may_be_told_again(tmp_path: Path) -> None:
     diaries = Diaries(tmp_path, 1)
     story(diaries, 3)

@@ -2,19 +2,24 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pyarrow.parquet as pq
 import pytest
 from support.groups import glass, judged, trouble, trouble_in_a_glass, trouble_with_declining
 from support.schedules_groups import Play
 
 from thence.core.errors import UsageError
+from thence.core.groups import Place
 from thence.order.roster import Roster
 from thence.replica.group_settings import GroupSettings
 from thence.sim.groups import Air
+from thence.sim.groups_parts import SimDiary
 from thence.sim.groups_run import SHARE, is_changing, simulate_group
 from thence.sim.groups_storm import Storm, draw_all
 from thence.sim.run import TRACE_FILE
+from thence.trace.recorder import SEND
 
 GLASS = {
     140: "an orphan was carried before what it follows from",
@@ -63,9 +68,42 @@ def test_what_the_command_line_runs_is_the_storm_of_the_seed(tmp_path: Path) -> 
     assert storm.weather.disks
     assert storm() == outcome.why == ""
     rows = pq.read_table(tmp_path / TRACE_FILE).to_pylist()
-    written = {(row["node"], row["pos"], row["kind"], row["origin"], row["seq"]) for row in rows}
-    assert written == {(row.node, row.pos, row.kind, row.origin, row.seq) for row in storm.events()}
+    told = [msgspec.to_builtins(row) for row in storm.events()]
+    columns = ("node", "pos", "kind", "origin", "seq", "at_us", "deps", "process", "incarnation", "carries")
+    for row in told:
+        row.setdefault("incarnation", 1)
+    assert [[row.get(name) for name in columns] for row in told] == [
+        [row[name] for name in columns] for row in rows
+    ]
     assert outcome.sends == sum(row["kind"] == "send" for row in rows)
+
+
+def test_what_a_message_carries_is_told_the_same_from_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And of everything that is no operation, that it is none."""
+    told: dict[tuple[int, Place], tuple[Place, ...]] = {}
+    again: list[Place] = []
+    plain = SimDiary.row
+
+    def row(diary: SimDiary, kind: int, about: Place | None, *rest: Any) -> None:
+        if kind == SEND and about is not None:
+            carries = rest[2]
+            again.extend([about] if carries and (id(diary), about) in told else [])
+            assert told.setdefault((id(diary), about), carries) == carries
+        plain(diary, kind, about, *rest)
+
+    monkeypatch.setattr(SimDiary, "row", row)
+    carried = 0
+    for seed in range(12):
+        told.clear()
+        storm = Storm(seed, glass(seed))
+        assert storm() == ""
+        events = storm.events()
+        carried += sum(dot.seq > 0 for event in events for dot in event.carries or [])
+        sends = [event for event in events if event.kind == "send" and not event.carries]
+        applied = {place for process in storm.world.processes.values() for place in process.application.ever}
+        assert {(event.origin, event.seq) for event in sends} >= applied
+    assert again
+    assert carried
 
 
 @pytest.mark.parametrize("given", [{"order": "vector"}, {"durable": True}, {"loss": 1.0}, {"nodes": 0}])

@@ -8,15 +8,15 @@ from thence.oplog.policy import Policy
 from thence.sim.groups_disks import BadDisk, draw_disks
 from thence.sim.groups_lies import Traitor
 from thence.sim.groups_storm import SECOND, Storm, Weather, draw
-from thence.trace.schema import Event
+from thence.trace.schema import JUDGED, Event
 
 
 def judged(why: str, events: list[Event]) -> str:
     """What is wrong with a run that says `why` of itself; if nothing, the trace has the last word."""
     for verdict in judge(events) if not why else ():
-        if not verdict.ok:
-            kinds = [kind for kind, count in verdict.violations.items() if count]
-            why = why or f"{', '.join(kinds)}: {verdict.flagged[:3]}"
+        flagged = [flag for flag in verdict.flagged if flag.verdict in JUDGED]
+        if flagged:
+            why = why or f"{', '.join(sorted({flag.verdict for flag in flagged}))}: {flagged[:3]}"
     return why
 
 

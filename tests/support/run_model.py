@@ -3,13 +3,17 @@
 The network of the model never loses a message unless the model says so, and a node may do whatever
 keeps the run correct. That makes it a source of runs far more varied than any one protocol gives,
 all of which must be judged faultless.
+
+A process that was evicted and is down may come back as a new member, which sends again what its former
+one had and the others do not. Whatever happens, no member may be left to get an operation after a later
+one of the same process: what would lead there is not done.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from random import Random
 
-from thence.trace.schema import Dot, Event
+from thence.trace.schema import NO_OPERATION, Dot, Event
 
 
 @dataclass
@@ -17,6 +21,8 @@ class Member:
     """A node and what it has. `ever` also remembers what a restart forgot."""
 
     name: str
+    process: str
+    number: int = 1
     held: set[Dot] = field(default_factory=set)
     known: set[Dot] = field(default_factory=set)
     ever: set[Dot] = field(default_factory=set)
@@ -26,6 +32,7 @@ class Member:
     island: bool = False  # evicted by the others, and still going
     cuts: list[Dot] = field(default_factory=list)
     owes: list[Dot] = field(default_factory=list)  # cuts whose evict row is still to be written
+    orphans: list[Dot] = field(default_factory=list)  # operations of its former life that it may send again
 
     def here(self) -> bool:
         return not self.gone
@@ -50,6 +57,7 @@ class Record:
 class Message:
     past: frozenset[Dot]
     dest: list[str] | None
+    carries: list[Dot] | None = None
 
 
 class World:
@@ -63,14 +71,17 @@ class World:
         self.names = [f"n{k}" for k in range(rng.randint(2, 6))]
         rng.shuffle(self.names)
         for name in self.names[: rng.randint(2, len(self.names))]:
-            self.members[name] = Member(name)
+            self.members[name] = Member(name, name)
             if rng.random() < 0.7:
                 self.write(self.members[name], "start")
 
     def write(self, member: Member, kind: str, dot: Dot | None = None, deps: list[Dot] | None = None) -> None:
         origin, seq = (dot.origin, dot.seq) if dot else (None, None)
         dest = self.messages[dot].dest if dot and kind == "send" else None
-        event = Event(node=member.name, pos=0, kind=kind, origin=origin, seq=seq, deps=deps, dest=dest)
+        carries = self.messages[dot].carries if dot and kind == "send" else None
+        event = Event(
+            node=member.name, pos=0, kind=kind, origin=origin, seq=seq, deps=deps, dest=dest, carries=carries
+        )
         member.ever |= member.known
         self.log.append(Record(event, frozenset(member.held), frozenset(member.known)))
 
@@ -104,6 +115,24 @@ class World:
         self.rng.shuffle(listed)
         return listed
 
+    def operations(self, dots: Iterable[Dot]) -> set[Dot]:
+        """What these messages bring."""
+        brought = [self.messages[dot].carries or [dot] for dot in sorted(dots, key=str)]
+        return {operation for some in brought for operation in some if operation.seq}
+
+    def place(self, operation: Dot) -> tuple[str, int, int]:
+        member = self.members[operation.origin]
+        return member.process, member.number, operation.seq
+
+    def overtakes(self, member: Member, held: set[Dot], more: Iterable[Dot] = ()) -> bool:
+        """With this in hand, would it get an operation after a later one of the same process?"""
+        has = self.operations(held)
+        latest: dict[str, tuple[str, int, int]] = {}
+        for place in map(self.place, has):
+            latest[place[0]] = max(place, latest.get(place[0], place))
+        to_come = self.operations(dot for dot in self.open_for(member) if dot not in held) | set(more)
+        return any(self.place(o) < latest.get(self.place(o)[0], self.place(o)) for o in to_come - has)
+
     def open_for(self, member: Member) -> list[Dot]:
         """What the member has still to get."""
         return [
@@ -127,16 +156,25 @@ class World:
 
     # What may happen.
 
-    def send(self, member: Member) -> None:
+    def say_nothing(self, member: Member) -> None:
+        """A message that brings no operation."""
+        self.send(member, [Dot(*NO_OPERATION)])
+
+    def send(self, member: Member, carries: list[Dot] | None = None) -> None:
+        dot = Dot(member.name, member.seq + 1)
+        self.messages[dot] = Message(frozenset(member.known), None, carries)
+        harmful = self.overtakes(member, member.held | {dot})
+        del self.messages[dot]
+        if harmful:
+            return
         member.seq += 1
-        dot = Dot(member.name, member.seq)
         dest = None
         if self.rng.random() < 0.25:
             dest = self.rng.sample(self.names, self.rng.randint(0, len(self.names)))
         deps = None
         if self.rng.random() < 0.85:
             deps = self.spelling(member.known, [member.previous] if member.previous else [])
-        self.messages[dot] = Message(frozenset(member.known), dest)
+        self.messages[dot] = Message(frozenset(member.known), dest, carries)
         member.held.add(dot)
         member.known.add(dot)
         member.previous = dot
@@ -144,13 +182,13 @@ class World:
 
     def deliver(self, member: Member) -> bool:
         choices = self.deliverable(member)
-        if not choices:
-            return False
-        dot = self.rng.choice(choices)
-        member.held.add(dot)
-        member.known |= {dot} | self.messages[dot].past
-        self.write(member, "deliver", dot)
-        return True
+        for dot in self.rng.sample(choices, len(choices)):
+            if not self.overtakes(member, member.held | {dot}):
+                member.held.add(dot)
+                member.known |= {dot} | self.messages[dot].past
+                self.write(member, "deliver", dot)
+                return True
+        return False
 
     def install(self, member: Member) -> None:
         """A state of another member, which a joiner begins with and others may get at any time."""
@@ -158,6 +196,8 @@ class World:
         if not sources or member.island:
             return
         state = self.rng.choice(sources).known
+        if self.overtakes(member, member.held | state):
+            return
         member.held |= state
         member.known |= state
         self.write(member, "install", deps=self.spelling(state))
@@ -166,24 +206,56 @@ class World:
         names = [name for name in self.names if name not in self.members]
         if not names or not any(member.inside() for member in self.members.values()):
             return
-        member = Member(names[0], cuts=list(self.decided), owes=list(self.decided))
+        self._enter(Member(names[0], names[0]))
+
+    def _enter(self, member: Member) -> None:
+        member.cuts, member.owes = list(self.decided), list(self.decided)
         if self.rng.random() < 0.7:
             self.write(member, "start")
-        self.install(member)
         self.members[member.name] = member
+        self.install(member)
         self.write_evictions(member)
 
+    def come_back(self, former: Member) -> None:
+        """An evicted process becomes a member again, under a new name."""
+        lives = [member for member in self.members.values() if member.process == former.process]
+        inside = [member for member in self.members.values() if member.inside()]
+        if not former.island or former.gone == "left" or former is not lives[-1] or not inside:
+            return
+        if former.here():
+            self.crash(former)
+        number = former.number + self.rng.randint(1, 2)
+        member = Member(f"{former.process}~{number}", former.process, number)
+        self.names.append(member.name)
+        self._enter(member)
+        coming = self.operations([*member.held, *self.open_for(member)])
+        orphans = self.operations(former.held) - coming
+        member.orphans = sorted([*orphans, *former.orphans], key=lambda o: (*self.place(o)[1:], str(o)))
+
+    def carry(self, member: Member) -> None:
+        """Send some of the orphans again, now and then with something that everyone has."""
+        count = self.rng.randint(0, len(member.orphans))
+        chosen, member.orphans = member.orphans[:count], member.orphans[count:]
+        if self.rng.random() < 0.2:
+            chosen += sorted(self.operations(member.held), key=str)[:1]
+        present = [other for other in self.members.values() if other.gone != "down"]
+        if chosen and not any(self.overtakes(other, other.held, chosen) for other in present):
+            self.send(member, list(dict.fromkeys(chosen)))
+
     def restart(self, member: Member) -> None:
-        if self.rng.random() < 0.7:
-            self.write(member, "crash")
-        if self.rng.random() < 0.5:
-            self.write(member, "start")
         kept = set(member.known)
         if self.rng.random() < 0.6:
             kept = {dot for dot in sorted(member.held, key=str) if self.rng.random() < 0.6}
             if self.rng.random() < 0.7:
                 kept |= {dot for dot in member.held if dot.origin == member.name}
-        member.known = self.closure(kept)
+        kept = self.closure(kept)
+        if self.overtakes(Member(member.name, member.process, cuts=member.cuts), kept):
+            return
+        if self.rng.random() < 0.7:
+            self.write(member, "crash")
+        if self.rng.random() < 0.5:
+            self.write(member, "start")
+        member.known = kept
         member.held = set(member.known)
         frontier = self.spelling(member.known)
         own = [dot for dot in frontier if dot.origin == member.name and dot.seq]
@@ -244,3 +316,7 @@ class World:
             member = self.rng.choice(waiting)
             if not self.deliver(member):
                 waiting.remove(member)
+
+    def stuck(self) -> bool:
+        """Somebody waits for ever: messages bring operations of several processes crosswise."""
+        return any(self.open_for(member) for member in self.members.values() if member.inside())

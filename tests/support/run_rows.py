@@ -81,6 +81,20 @@ def with_metrics(rng: Random, world: World, events: list[Event]) -> list[Event]:
     return events
 
 
+def with_lives(rng: Random, world: World, events: list[Event]) -> list[Event]:
+    """Say of each node, in one row at least, which process it is if that is not what its name says."""
+    rows = list(events)
+    for name, member in world.members.items():
+        mine = [index for index, event in enumerate(rows) if event.node == name]
+        usual = member.number == 1
+        if not mine or (usual and rng.random() < 0.5):
+            continue
+        for column, value in (("process", member.process), ("incarnation", member.number)):
+            for index in rng.sample(mine, rng.choice((1, 1, rng.randint(1, len(mine)), len(mine)))):
+                rows[index] = msgspec.structs.replace(rows[index], **{column: value})
+    return rows
+
+
 def placed(rng: Random, events: list[Event], run: str, group: str) -> list[Event]:
     """Give every row its place in its node's order, with gaps, and mix up the rows."""
     gap = rng.choice((1, 1, 3, 2**40))

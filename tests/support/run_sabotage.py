@@ -161,7 +161,28 @@ def copy_send(w: Wreck) -> bool:
         return False
     row = w.at(w.rng.choice(places))
     node, index = w.anywhere()
-    w.rows[node].insert(index, replace(row, node=node, deps=w.rng.choice((None, row.deps))))
+    copy = replace(row, node=node, deps=w.rng.choice((None, row.deps)), process=None, incarnation=None)
+    w.rows[node].insert(index, copy)
+    return True
+
+
+def change_life(w: Wreck) -> bool:
+    """A node is another process, or another incarnation of it, than the one that it was."""
+    node = w.rng.choice(sorted(w.rows))
+    process = w.rng.choice((None, *sorted(w.rows)))
+    number = w.rng.choice((None, 0, 1, 2, 3))
+    for index in range(len(w.rows[node])):
+        w.change((node, index), process=process, incarnation=number)
+    return True
+
+
+def bend_carries(w: Wreck) -> bool:
+    """A message brings other operations than it did: more, fewer, none, or no longer just its own."""
+    places = w.places("send")
+    if not places:
+        return False
+    for place in w.rng.sample(places, w.rng.randint(1, min(3, len(places)))):
+        w.change(place, carries=_bent(w, w.at(place).carries or []))
     return True
 
 
@@ -248,7 +269,7 @@ def circle(w: Wreck) -> bool:
 WAYS: tuple[Callable[[Wreck], bool], ...] = (
     drop_row, drop_delivery, drop_end, double_row, swap_rows, hasten_delivery, forge_delivery, misaddress,
     lower_cut, add_eviction, bend_counter, change_origin, copy_send, bend_tag, bend_frontier, false_stable,
-    add_restart, add_install, add_end, reuse_dot, circle,
+    add_restart, add_install, add_end, reuse_dot, circle, change_life, bend_carries,
 )  # fmt: skip
 
 

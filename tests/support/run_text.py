@@ -12,7 +12,7 @@ def rows(node: str, *lines: str, run: str = "", group: str = "") -> list[Event]:
     """The rows of one node, at positions 0, 1, 2…
 
     A line is a kind, then if needed the message as `a:1`, `deps=a:1,b:2` (`deps=` for an empty
-    list) and `dest=a,b`.
+    list), `carries=a:1,b:2`, `dest=a,b`, `process=a` and `incarnation=2`.
     """
     events = []
     for pos, line in enumerate(lines):
@@ -31,6 +31,9 @@ def rows(node: str, *lines: str, run: str = "", group: str = "") -> list[Event]:
                 seq=message.seq if message else None,
                 deps=[dot(word) for word in lists["deps"].split(",") if word] if "deps" in lists else None,
                 dest=lists["dest"].split(",") if "dest" in lists else None,
+                process=lists.get("process"),
+                incarnation=int(lists["incarnation"]) if "incarnation" in lists else None,
+                carries=[dot(word) for word in lists["carries"].split(",")] if "carries" in lists else None,
             )
         )
     return events

@@ -8,13 +8,16 @@ known answer, but they must agree on it row by row.
 from random import Random
 
 from support.run_model import Member, World
-from support.run_rows import placed, with_metrics, with_stables, without_beginning
+from support.run_rows import placed, with_lives, with_metrics, with_stables, without_beginning
 from support.run_sabotage import sabotage
 from thence.trace.schema import Event
 
 __all__ = ["random_run", "sabotage"]
 
-RARE = ("install", "join", "restart", "leave", "crash", "evict", "write_evictions")
+RARE = (
+    "install", "join", "restart", "leave", "crash", "evict", "evict", "write_evictions",
+    "come_back", "come_back", "carry", "say_nothing",
+)  # fmt: skip
 
 
 def random_run(rng: Random, run: str, group: str = "") -> list[Event]:
@@ -36,15 +39,19 @@ def _any_run(rng: Random, run: str, group: str) -> list[Event]:
             break
         _act(world, rng.choice(here), rare)
     world.finish()
+    if world.stuck():
+        return []
     log = with_stables(world)
     midway = log and rng.random() < 0.3
     events = without_beginning(world, log) if midway else [record.event for record in log]
-    return placed(rng, with_metrics(rng, world, events), run, group)
+    return placed(rng, with_lives(rng, world, with_metrics(rng, world, events)), run, group)
 
 
 def _act(world: World, member: Member, rare: list[str]) -> None:
     dice = world.rng.random()
-    if dice < 0.3:
+    if member.orphans and dice < 0.6:
+        world.carry(member)
+    elif dice < 0.3:
         world.send(member)
     elif dice < 0.8 or not rare:
         world.deliver(member)
@@ -54,8 +61,8 @@ def _act(world: World, member: Member, rare: list[str]) -> None:
         anyone = world.rng.choice(sorted(world.members.values(), key=lambda member: member.name))
         if kind == "join":
             world.join()
-        elif kind == "evict":
-            world.evict(anyone)
+        elif kind in ("evict", "come_back"):
+            getattr(world, kind)(anyone)
         elif kind in ("crash", "leave") and sum(other.here() for other in world.members.values()) < 2:
             return
         else:

@@ -1,14 +1,15 @@
 """What the rows of one run and group say by themselves, before anything is put in order.
 
 Everything here can be read off a trace without happens-before: which messages were sent and to
-whom, which lie before the trace, which are void for whom, and what a frontier stands for. The
-replay and the verdicts ask these questions often; answering them in one place keeps both plain.
+whom, which lie before the trace, which are void for whom, what a frontier stands for, and which
+operations a message brings. The replay and the verdicts ask these questions often; answering them
+in one place keeps both plain.
 """
 
 from collections.abc import Iterable
 
 from thence.core.errors import TraceError
-from thence.trace.schema import COUNTING_KINDS, Dot, Event
+from thence.trace.schema import CHANNEL_KINDS, COUNTING_KINDS, Dot, Event
 
 STATE_KINDS = ("install", "restart")
 
@@ -20,9 +21,12 @@ def dot_key(dot: Dot) -> tuple[str, int]:
 def dot_of(row: Event) -> Dot:
     """The message that a row is about; a row that needs one and has none cannot be judged."""
     if row.origin is None or row.seq is None or row.seq < 0:
-        place = f"run {row.run!r} group {row.group!r} node {row.node!r} pos {row.pos}"
-        raise TraceError(f"{place}: a {row.kind} row that names no message")
+        raise TraceError(f"{_place(row)}: a {row.kind} row that names no message")
     return Dot(row.origin, row.seq)
+
+
+def _place(row: Event) -> str:
+    return f"run {row.run!r} group {row.group!r} node {row.node!r} pos {row.pos}"
 
 
 def entries_of(row: Event) -> list[Dot]:
@@ -45,13 +49,26 @@ class Facts:
 
     def __init__(self, rows: Iterable[Event]) -> None:
         self.rows: dict[str, list[Event]] = {}
+        self._process: dict[str, str] = {}
+        self._incarnation: dict[str, int] = {}
         for row in sorted(rows, key=lambda row: (row.node, row.pos)):
+            self._who_is(row)
             if row.kind in COUNTING_KINDS:
                 self.rows.setdefault(row.node, []).append(row)
+            elif row.kind in CHANNEL_KINDS:
+                raise TraceError(f"{_place(row)}: channels are not judged yet")
         every_row = [row for rows_of_node in self.rows.values() for row in rows_of_node]
         self.first_send = self._first_sends(every_row)
         self._before_up_to = self._reach_before_the_trace()
         self.evictions = {(row.node, dot_of(row)) for row in every_row if row.kind == "evict"}
+
+    def _who_is(self, row: Event) -> None:
+        """One row that says so is enough; two that differ are an error."""
+        if row.process is not None and self._process.setdefault(row.node, row.process) != row.process:
+            raise TraceError(f"{_place(row)}: another process than in an earlier row")
+        number = row.incarnation
+        if number is not None and self._incarnation.setdefault(row.node, number) != number:
+            raise TraceError(f"{_place(row)}: another incarnation than in an earlier row")
 
     @staticmethod
     def _first_sends(every_row: list[Event]) -> dict[Dot, Event]:
@@ -111,6 +128,20 @@ class Facts:
             elif not self.before_trace(entry):
                 named |= {d for d in self.first_send if d.origin == entry.origin and d.seq <= entry.seq}
         return named
+
+    def brings(self, dot: Dot) -> set[Dot]:
+        """The operations that come with a sent message; those from before the trace come to nobody."""
+        carried = self.first_send[dot].carries
+        if not carried:
+            return {dot}
+        return {entry for entry in carried if entry.seq != 0 and not self.before_trace(entry)}
+
+    def process(self, operation: Dot) -> str:
+        return self._process.get(operation.origin, operation.origin)
+
+    def program_key(self, operation: Dot) -> tuple[int, int]:
+        """Where an operation stands in its process's program."""
+        return (self._incarnation.get(operation.origin, 1), operation.seq)
 
     def left(self, node: str) -> bool:
         return any(row.kind == "leave" for row in self.rows[node])

@@ -19,8 +19,14 @@ Readings, where the definitions leave room:
   an entry without a send row has in the first state row of some node. It takes part in nothing.
 - A frontier that lists the same unsent entry twice counts it twice. An unsent entry stands for, and
   waits for, every send of its origin up to its counter.
-- A node that left counts as a holder until its last row is a crash. Void messages can be lost and
+- A node that left counts as a holder until its last row is a crash. Void messages cannot be lost but
   can be missed.
+- A message brings its operations all at once, and those of its first send: in which order it lists them
+  says nothing. One that the node holds already, by whatever message, is not got again. An operation needs
+  no send row; if its origin has no rows, its process is that name and its incarnation 1. An entry with the
+  counter 0 is no operation, one from before the trace is neither got nor held, and a message that carries
+  only such ones brings nothing. Of two operations in the same place of a program neither is the later.
+- Any row of a node, also one for metrics, says which process and incarnation it is, and one is enough.
 - A delivery taken out of a circle has nothing in its past, also where `unstable` asks; other
   deliveries of the same message have the past that its send turns out to have.
 - A tag is judged against the past of the message, hence for a repeated dot against the first send's.
@@ -111,7 +117,7 @@ def _flag(verdict: str, row: Event, dot: Dot | None = None) -> Flag:
 
 
 def _deliveries(facts: Facts, replay: Replay) -> Iterator[Flag]:
-    """`order`, `duplicate`, and the deliver rows of `unsent`: at most one of them per row."""
+    """`order`, `duplicate`, and the deliver rows of `unsent`: at most one of them per row. `program`."""
     for node, rows in facts.rows.items():
         for row in rows:
             if row.kind == "deliver" and not facts.before_trace(dot_of(row)) and facts.unsent(row):
@@ -124,6 +130,8 @@ def _deliveries(facts: Facts, replay: Replay) -> Iterator[Flag]:
                 yield _flag("duplicate", step.row)
             elif missed or step.circular:
                 yield _flag("order", step.row)
+            if step.overtaken:
+                yield _flag("program", step.row)
 
 
 def _stables(facts: Facts, replay: Replay) -> Iterator[Flag]:
@@ -175,7 +183,7 @@ def _lost(facts: Facts, replay: Replay) -> Iterator[Flag]:
         sources = [other for other in holders if not facts.parted(node, other)]
         within_reach = set().union(*(replay.held_at_end(other) for other in sources))
         for dot in within_reach - replay.held_at_end(node):
-            if facts.addressed(dot, node):
+            if facts.addressed(dot, node) and not facts.void(dot, node):
                 yield Flag("lost", node, None, str(dot))
 
 

@@ -2,7 +2,8 @@
 
 Every node keeps two sets. `known` is what happened before its next row: it gives a message its
 past when the node sends it. `held` is what the node has: it sent it, delivered it or got it with a
-state. They differ, since knowing a message brings its whole past but holding it does not.
+state. They differ, since knowing a message brings its whole past but holding it does not. Of the
+operations that came with what it holds it keeps the set, and the latest one of each process.
 
 A row that names messages (deliver, install, restart) waits for their sends. If no node can move,
 the waiting nodes form circles with trees of others hanging on them. Only the rows on a circle are
@@ -28,6 +29,8 @@ class Step(NamedTuple):
     lacking: frozenset[Dot]
     """The part of `past` that the node did not hold."""
     circular: bool
+    overtaken: bool
+    """Of a deliver row: it brings an operation although the node has a later one of that process."""
 
 
 class _Node:
@@ -36,6 +39,8 @@ class _Node:
         self.next = 0
         self.held: set[Dot] = set()
         self.known: set[Dot] = set()
+        self.operations: set[Dot] = set()
+        self.latest: dict[str, tuple[int, int]] = {}
         self.unclear = False  # took a row out of a circle since its last restart
 
     def done(self) -> bool:
@@ -93,6 +98,8 @@ class Replay:
         if row.kind == "restart":
             node.held.clear()
             node.known.clear()
+            node.operations.clear()
+            node.latest.clear()
             node.unclear = False
         node.unclear = node.unclear or circular
         if row.kind == "send":
@@ -104,7 +111,7 @@ class Replay:
         elif row.kind in ("install", "restart"):
             for dot in self._facts.names(row):
                 past = self.pasts.get(dot, NOTHING)
-                node.held |= {dot} | past
+                self._hold(node, {dot} | past)
                 node.known |= {dot} | past
 
     def _send(self, node: _Node, row: Event) -> None:
@@ -113,7 +120,7 @@ class Replay:
             self.pasts[dot] = frozenset(node.known - {dot})
             if node.unclear:
                 self.unclear.add(dot)
-        node.held.add(dot)
+        self._hold(node, {dot})
         node.known.add(dot)
 
     def _deliver(self, node: _Node, row: Event, circular: bool) -> None:
@@ -122,9 +129,27 @@ class Replay:
             return
         past = self.pasts.get(dot, NOTHING)
         self._note(node, row, past, circular)
-        node.held.add(dot)
+        self._hold(node, {dot})
         node.known |= {dot} | past
+
+    def _hold(self, node: _Node, dots: set[Dot]) -> None:
+        facts = self._facts
+        for dot in dots - node.held:
+            for operation in facts.brings(dot):
+                process, key = facts.process(operation), facts.program_key(operation)
+                node.operations.add(operation)
+                node.latest[process] = max(key, node.latest.get(process, key))
+        node.held |= dots
 
     def _note(self, node: _Node, row: Event, past: frozenset[Dot], circular: bool) -> None:
         held = dot_of(row) in node.held
-        self.steps[row.node].append(Step(row, held, past, past - node.held, circular))
+        overtaken = row.kind == "deliver" and not held and self._overtaken(node, dot_of(row))
+        self.steps[row.node].append(Step(row, held, past, past - node.held, circular, overtaken))
+
+    def _overtaken(self, node: _Node, dot: Dot) -> bool:
+        facts = self._facts
+        for operation in facts.brings(dot) - node.operations:
+            key = facts.program_key(operation)
+            if key < node.latest.get(facts.process(operation), key):
+                return True
+        return False

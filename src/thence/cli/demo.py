@@ -21,7 +21,7 @@ from thence.cli.tour.claims import Claims
 from thence.cli.tour.live import FLAGS, Live, Story
 from thence.cli.tour.pace import Pace
 from thence.core.errors import UsageError
-from thence.trace.schema import VERDICTS
+from thence.trace.schema import JUDGED, VERDICTS
 
 if TYPE_CHECKING:
     from thence.pipeline.report import RunReport
@@ -77,7 +77,7 @@ class Tour:
         self.claims.claim(
             f"{run.sends:,} messages, {run.deliveries:,} deliveries: "
             f"{_list(counts) or 'no violation of any kind'}",
-            not any(counts.values()) and run.sends > 0,
+            not any(counts[verdict] for verdict in JUDGED) and run.sends > 0,
         )
         self.claims.claim(
             f"nothing was lost on the way of any member, and messages were told stable {run.stables:,} times",
@@ -100,8 +100,9 @@ class Tour:
         )
         counts = self._judge("simulated, no order", self.folder / "none").violations
         self.claims.claim(
-            f"without order, {counts['order']:,} effects came before their causes",
-            counts["order"] > 0 and sum(counts.values()) == counts["order"],
+            f"without order, {counts['order']:,} effects came before their causes, and {counts['program']:,} "
+            "operations after later ones of the same process",
+            counts["order"] > 0 and sum(counts.values()) == counts["order"] + counts["program"],
         )
 
     def sabotage(self) -> None:

@@ -123,12 +123,31 @@ def forget(rows: Rows) -> str:
     raise AssertionError("no tag names two messages")
 
 
+def overtake(rows: Rows) -> str:
+    """A process that comes back in the end sends something new, and then again what was new long ago."""
+    sent = {str(row["origin"]): row["seq"] for row in sorted(rows, key=_pos) if row["kind"] == "send"}
+    frontier = [{"origin": origin, "seq": seq} for origin, seq in sorted(sent.items())]
+    back: Row = {"run": rows[0]["run"], "node": "n8~2", "process": "n8", "incarnation": 2}
+    send: Row = {**back, "kind": "send", "origin": "n8~2", "dest": ["n9"]}
+    got: Row = {"run": rows[0]["run"], "node": "n9", "kind": "deliver", "origin": "n8~2", "deps": None}
+    last = max(_pos(row) for row in rows if row["node"] == "n9")
+    rows += [
+        {**back, "pos": 0, "kind": "install", "origin": None, "seq": None, "deps": frontier},
+        {**send, "pos": 1, "seq": 1, "deps": frontier},
+        {**send, "pos": 2, "seq": 2, "deps": [], "carries": [{"origin": "n8", "seq": 10**6}]},
+        {**got, "pos": last + 1, "seq": 1},
+        {**got, "pos": last + 2, "seq": 2},
+    ]
+    return "n8~2 brings n8:1000000 of its former life to n9, after n8~2:1"
+
+
 PLANTS: dict[str, Callable[[Rows], str]] = {
     "order": swap,
     "duplicate": repeat,
     "unsent": forge,
     "gap": skip,
     "lost": lose,
+    "program": overtake,
     "unstable": rush,
     "tag": forget,
 }

@@ -9,13 +9,13 @@ from rich.console import Console
 from rich.table import Table
 
 from thence.cli.console import working
-from thence.core.errors import UsageError
+from thence.core.errors import TraceError, UsageError
 from thence.trace.schema import VERDICTS
 
 if TYPE_CHECKING:
     from thence.pipeline.report import Report
 
-OK, VIOLATIONS = 0, 1
+OK, VIOLATIONS, FAILED = 0, 1, 3
 WIDTH_PIPED = 160  # where nobody says how wide the screen is
 
 
@@ -23,6 +23,11 @@ def verify(trace: Path, open_: bool, as_json: bool, master: str | None) -> int:
     """Verify a trace, print what was found, and return the exit code."""
     with working("verifying"):
         report = _run(trace, open_, master)
+    if isinstance(report, str):
+        print(f"thence: {report}", file=sys.stderr)
+        return FAILED
+    if not report.runs:
+        raise TraceError(f"{trace}: holds nothing to judge (no row of a kind that counts)")
     if as_json:
         print(report.to_json())
     else:
@@ -30,16 +35,24 @@ def verify(trace: Path, open_: bool, as_json: bool, master: str | None) -> int:
     return OK if report.ok else VIOLATIONS
 
 
-def _run(trace: Path, open_: bool, master: str | None) -> "Report":
+def _run(trace: Path, open_: bool, master: str | None) -> "Report | str":
+    """The report, or why Spark or the machine could not make one."""
     try:
         # Spark is an extra; everything else works without it.
         from thence.pipeline.files import trace_files
-        from thence.pipeline.session import session
+        from thence.pipeline.session import FAILURES, reason, session
         from thence.pipeline.verify import verify as verify_on_spark
     except ImportError as error:
-        raise UsageError(f"verification needs Spark: pip install 'thence[lab]' ({error})") from error
+        return f"verification needs Spark: pip install 'thence[lab]' ({error})"
     trace_files(trace)  # a wrong path is told before Spark takes its seconds to start
-    return verify_on_spark(session(master), trace, still_open=open_)
+    try:
+        spark = session(master)
+    except UsageError as error:
+        return str(error)
+    try:
+        return verify_on_spark(spark, trace, still_open=open_)
+    except FAILURES as error:
+        return f"Spark or the machine failed: {reason(error)}"
 
 
 def _print(report: "Report", open_: bool) -> None:

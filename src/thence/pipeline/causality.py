@@ -4,7 +4,7 @@ Per node the pass keeps what it *knows* (pasts of all it sent, delivered or got 
 the columns), what it *holds* (a bit per message), and for each column how long a prefix is *complete*:
 every message in it that concerns the node is held. A delivery is out of order exactly if the message's
 past reaches beyond a complete prefix. Complete prefixes are extended only when a comparison fails, so the
-usual delivery costs one sweep over three vectors.
+usual delivery costs one sweep over three vectors. What it holds of which programs is `program`'s to know.
 """
 
 from typing import Final, NamedTuple
@@ -13,6 +13,7 @@ import numpy as np
 
 from thence.pipeline.columns import Block, Columns
 from thence.pipeline.jit import inlined, kernel
+from thence.pipeline.program import Holdings, bring, weigh
 from thence.pipeline.resolve import Facts
 from thence.pipeline.rows import DELIVER, I32, I64, INSTALL, RESTART, SEND, STABLE, U8
 from thence.pipeline.schedule import grown
@@ -110,8 +111,9 @@ def _frontier(
 
 @inlined
 def _take_state(
-    facts: Facts, columns: Columns, block: Block, found: Pasts, now: Knowledge, node: int, row: int
-) -> None:
+    facts: Facts, columns: Columns, block: Block, found: Pasts, program: Holdings, now: Knowledge, node: int,
+    row: int,
+) -> None:  # fmt: skip
     """An install adds the frontier's past to what the node holds; a restart leaves it nothing else."""
     found.stateful[node] = min(found.stateful[node], row)
     first = int(np.searchsorted(found.broken_row, row))
@@ -119,6 +121,8 @@ def _take_state(
     _frontier(facts, columns, block, found, now.reach, facts.dot[row], first, end)
     if facts.kind[row] == RESTART:
         found.held[node] = 0
+        program.top[node] = 0
+        program.got[node] = 0
         now.knows[node] = 0
         now.complete[node] = 0
         now.epoch[node] += 1
@@ -129,24 +133,30 @@ def _take_state(
         begin = columns.entry_start[block.columns[c]]
         for k in range(begin, begin + now.reach[c]):
             _hold(held, node, entry_dot[k])
+            bring(program, node, entry_dot[k])
     for b in range(first, end):
         _hold(held, node, found.broken_dot[b])
+        bring(program, node, found.broken_dot[b])
         _add_entry(columns, block, now, node)
 
 
 @kernel
 def causality(
-    facts: Facts, columns: Columns, block: Block, found: Pasts, stretches: I64, flags: U8
-) -> tuple[I64, I64]:
-    """Fill in pasts, holdings and flags; rows out of order, with a missing message each."""
+    facts: Facts, columns: Columns, block: Block, found: Pasts, program: Holdings, shared: bool,
+    stretches: I64, flags: U8,
+) -> tuple[I64, I64, I64]:  # fmt: skip
+    """Fill in pasts, holdings and flags; rows out of order, with a missing message each, and what `weigh` has
+    to say. `shared`: there are other blocks."""
     nodes, width = len(facts.node_start) - 1, len(block.columns)
     knows, complete = np.zeros((nodes, width), np.int32), np.zeros((nodes, width), np.int32)
     epoch, size = columns.epoch_start[:-1].copy(), np.zeros(nodes, np.int32)
     now = Knowledge(knows, complete, epoch, size, np.zeros(width, np.int32))
     late_row, late_dot, late = np.empty(16, np.int64), np.empty(16, np.int64), 0
+    seen, used = np.empty(16, np.int64), 0
     # Taken out of the tuples once: each access to them counts references, which the usual row must not.
     kinds, dots, sent, past, held = facts.kind, facts.dot, facts.sent, found.past, found.held
     owned, local, dot_column, dot_index = block.owned, block.local, columns.dot_column, columns.dot_index
+    plain, lanes, places, top = len(program.carrier) == 0, program.lane, program.place, program.top
     for s in range(0, len(stretches), 3):
         node = stretches[s]
         for row in range(stretches[s + 1], stretches[s + 2]):
@@ -174,16 +184,26 @@ def causality(
                     late_row, late_dot = grown(late_row, late), grown(late_dot, late)
                     late_row[late], late_dot[late] = row, missing
                     late += 1
+                lane = lanes[dot]
+                if plain and lane >= 0 and top[node, lane] < places[dot]:
+                    top[node, lane] = places[
+                        dot
+                    ]  # the usual row: nothing that it holds of the process is later
+                elif not plain or lane >= 0 or not fresh:
+                    if counts:
+                        seen, used = weigh(program, node, dot, not fresh, shared, row, seen, used)
+                    bring(program, node, dot)
                 _hold(held, node, dot)
             elif what == SEND:
                 if facts.def_row[dot] == row:
                     past[dot] = knows[node]
                 _add_entry(columns, block, now, node)
+                bring(program, node, dot)
                 _hold(held, node, dot)
             elif what == STABLE:
                 counts = dot < sent and flags[row] & UNSENT == 0
                 if counts and owned[dot] and not holds(held, node, dot):
                     flags[row] |= NOT_HELD
             elif what in (INSTALL, RESTART):
-                _take_state(facts, columns, block, found, now, node, row)
-    return late_row[:late], late_dot[:late]
+                _take_state(facts, columns, block, found, program, now, node, row)
+    return late_row[:late], late_dot[:late], seen[:used]

@@ -2,6 +2,7 @@
 
 `run`: how much there was. `count`: how many rows or pairs a verdict flags, with up to ten `example`s.
 `marks`: rows that the blocks of a run must settle between them. `twice`: a place that two rows claim.
+`lives`: a node that is two, as its rows have it.
 """
 
 from typing import Any, Final, NamedTuple

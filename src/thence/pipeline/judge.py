@@ -1,7 +1,7 @@
 """One run, or one block of its columns, from packed pieces to findings.
 
-A run judged in several blocks cannot count `order` and `tag` in one place: a row may be flagged by several
-blocks; whether a delivery is a duplicate is known only to the block of its message once a state was
+A run judged in several blocks cannot count `order`, `program` and `tag` in one place: a row may be flagged by
+several blocks; whether a delivery is a duplicate is known only to the block of its message once a state was
 installed; and whether a past can be worked out, only to all blocks together. There flagged rows become
 marks, and rows that another block must not flag become marks that take back.
 """
@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from thence.pipeline import causality, columns, marks, pasts, single
-from thence.pipeline.assemble import Twice, assemble
+from thence.pipeline import causality, columns, marks, pasts, program, single
+from thence.pipeline.assemble import Twice, TwoLives, assemble
 from thence.pipeline.causality import BROKEN, DUPLICATE, NOT_HELD, Pasts
 from thence.pipeline.findings import EXAMPLES, Finding, Totals, detail
 from thence.pipeline.pack import unpack
@@ -28,11 +28,13 @@ class Judged(NamedTuple):
     """A block of a run after all passes."""
 
     run: Run
+    operations: program.ProgramOrder
     columns: columns.Columns
     block: columns.Block
     found: Pasts
     flags: U8
     late: tuple[I64, I64]
+    overtaken: I64  # row, operation, place of the last one held (0: it is held itself)
     tags: tuple[I64, I64, I64]
     number: int
     blocks: int
@@ -45,6 +47,8 @@ def judge(payloads: Sequence[Any], number: int = 0, blocks: int = 1) -> list[Fin
         return []
     if isinstance(table, Twice):
         return [Finding("twice", node=table.node, pos=table.pos)]
+    if isinstance(table, TwoLives):
+        return [Finding("lives", node=table.node)]
     return list(_findings(_passes(resolve(table), number, blocks)))
 
 
@@ -65,11 +69,25 @@ def _passes(run: Run, number: int, blocks: int) -> Judged:
         broken_row=broken_row,
         broken_dot=broken_dot,
     )
-    late = causality.causality(facts, chains, block, found, stretches, flags)
+    operations = program.number(run)
+    kept = program.program(operations, block.owned, nodes)
+    *late, seen = causality.causality(facts, chains, block, found, kept, blocks > 1, stretches, flags)
     if (run.table.kind == STABLE).any():
         pasts.judge_stables(facts, chains, block, found, flags)
     tags = pasts.judge_tags(facts, chains, block, found, previous)
-    return Judged(run, chains, block, found, flags, late, tags, number, blocks)
+    return Judged(
+        run,
+        operations,
+        chains,
+        block,
+        found,
+        flags,
+        (late[0], late[1]),
+        seen.reshape(-1, 3),
+        tags,
+        number,
+        blocks,
+    )
 
 
 def _findings(judged: Judged) -> Iterator[Finding]:
@@ -87,6 +105,7 @@ def _findings(judged: Judged) -> Iterator[Finding]:
     yield from _rows(judged, "unstable", unstable, _why_unstable)
     yield from _lost(judged)
     yield from _order(judged, duplicates)
+    yield from _program(judged)
     yield from _tag(judged)
 
 
@@ -206,6 +225,21 @@ def _order(judged: Judged, duplicates: I64) -> Iterator[Finding]:
         yield from _taken_back(judged, "order", duplicates[duplicates > judged.found.stateful[owner]])
 
 
+def _program(judged: Judged) -> Iterator[Finding]:
+    """ProgramOrder as numbers after all messages, by their places."""
+    row, operation, top = judged.overtaken.T
+    base = len(judged.run.facts.dot_seq)
+    extra, held = base + judged.operations.place[operation].astype(np.int64), base + top
+    late = top > 0
+    if judged.blocks > 1:
+        yield from _flagged(judged, "program", row[late], extra[late], held[late])
+        yield from _taken_back(judged, "program", row[~late], extra[~late])
+        return
+    order = np.lexsort((extra, row))
+    first = order[np.unique(row[order], return_index=True)[1]]
+    yield from _flagged(judged, "program", row[first], extra[first], held[first])
+
+
 def _tag(judged: Judged) -> Iterator[Finding]:
     rows, extra, lacking = judged.tags
     unclear = (extra < 0) & (lacking < 0)
@@ -217,25 +251,27 @@ def _tag(judged: Judged) -> Iterator[Finding]:
 def _flagged(judged: Judged, verdict: str, rows: I64, extra: I64, lacking: I64) -> Iterator[Finding]:
     """Counted here if this block sees the whole run, else left to be settled between the blocks."""
     if judged.blocks > 1 and len(rows):
-        yield marks.mark(judged.run, verdict, rows, extra, lacking)
+        yield marks.mark(judged.run, judged.operations.at, verdict, rows, extra, lacking)
     elif len(rows):
         yield Finding("count", verdict, number=len(rows))
-        label = _Label(judged.run)
+        label = _Label(judged)
         for row, too_much, too_little in zip(rows[:EXAMPLES].tolist(), extra, lacking, strict=False):
             yield _row(judged, verdict, row, marks.explain(verdict, too_much, too_little, label))
 
 
-def _taken_back(judged: Judged, verdict: str, rows: I64) -> Iterator[Finding]:
+def _taken_back(judged: Judged, verdict: str, rows: I64, extra: I64 | None = None) -> Iterator[Finding]:
     if len(rows):
         none = np.full(len(rows), -1, np.int64)
-        yield marks.mark(judged.run, verdict, rows, none, none, cancel=True)
+        extra = none if extra is None else extra
+        yield marks.mark(judged.run, judged.operations.at, verdict, rows, extra, none, cancel=True)
 
 
 class _Label:
-    """Messages' names by number, made when asked for."""
+    """Names of messages, and of the operations numbered after them, made when asked for."""
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(self, judged: Judged) -> None:
+        self._run, self._at = judged.run, judged.operations.at
 
-    def __getitem__(self, dot: int) -> str:
-        return self._run.label(dot)
+    def __getitem__(self, number: int) -> str:
+        place = number - len(self._run.facts.dot_seq)
+        return self._run.label(number if place < 0 else int(self._at[place]))

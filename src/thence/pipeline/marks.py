@@ -2,7 +2,9 @@
 
 A row may be marked by several blocks, and a block may take back what another one marked (`cancel`). Rows
 and messages have the same numbers in every block, so settling is set arithmetic on row numbers. A mark
-carries what its example would say: a message too much, one that is lacking, -1 for neither.
+carries what its example would say: a message too much, one that is lacking, -1 for neither. A mark for
+`program` is about one operation of a row, and taken back only for that: it carries the operation's place and
+that of the later one which the node holds, as numbers after all messages.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,7 +22,7 @@ Packed = tuple[str, memoryview]
 
 
 class _Sheet(msgspec.Struct, array_like=True, frozen=True):
-    """Marks of one verdict from one block. `dots` are the messages spoken of, by number, name and counter."""
+    """Marks of one verdict from one block. `dots` are what it speaks of, by number, name and counter."""
 
     verdict: str
     cancel: bool
@@ -45,18 +47,21 @@ class _Marks(NamedTuple):
     lacking: I64
 
 
-def mark(run: Run, verdict: str, rows: I64, extra: I64, lacking: I64, *, cancel: bool = False) -> Finding:
-    """A finding that carries these marks."""
+def mark(
+    run: Run, at: I64, verdict: str, rows: I64, extra: I64, lacking: I64, *, cancel: bool = False
+) -> Finding:
+    """A finding that carries these marks. `at`: the operations by place."""
     table, facts = run.table, run.facts
     dot = widen(facts.dot[rows])
-    spoken = np.zeros(len(facts.dot_seq) + 1, bool)  # the last place stands for -1: none
+    spoken = np.zeros(len(facts.dot_seq) + len(at) + 1, bool)  # the last place stands for -1: none
     for numbers in (dot, extra, lacking):
         spoken[numbers] = True
-    dots = np.flatnonzero(spoken[:-1])
+    spoken_of = np.flatnonzero(spoken[:-1])
+    dots = np.concatenate([np.arange(len(facts.dot_seq)), at])[spoken_of]
     owner = table.nodes[np.searchsorted(table.node_start, rows, side="right") - 1]
     sheet = _Sheet(
         verdict, cancel, table.names,
-        narrow(dots), narrow(facts.dot_name[dots]), narrow(facts.dot_seq[dots]),
+        narrow(spoken_of), narrow(facts.dot_name[dots]), narrow(facts.dot_seq[dots]),
         narrow(rows), narrow(owner), narrow(table.pos[rows]), narrow(dot),
         narrow(extra + 1), narrow(lacking + 1),
     )  # fmt: skip
@@ -70,11 +75,10 @@ def settle(payloads: Iterable[Any]) -> Iterator[Finding]:
     for verdict in sorted({sheet.verdict for sheet in sheets}):
         mine = [sheet for sheet in sheets if sheet.verdict == verdict]
         marks = _joined([sheet for sheet in mine if not sheet.cancel])
-        gone = _joined([sheet for sheet in mine if sheet.cancel]).row
-        flagged = np.zeros(int(max(marks.row.max(initial=0), gone.max(initial=0))) + 1, bool)
-        flagged[marks.row] = True
-        flagged[gone] = False
-        rows = np.flatnonzero(flagged)
+        gone = _joined([sheet for sheet in mine if sheet.cancel])
+        keep = ~np.isin(_about(verdict, marks), _about(verdict, gone))
+        marks = _Marks(*(column[keep] for column in marks))
+        rows = np.unique(marks.row)
         if not len(rows):
             continue
         yield Finding("count", verdict, number=len(rows))
@@ -82,6 +86,11 @@ def settle(payloads: Iterable[Any]) -> Iterator[Finding]:
             label |= _labels(sheet)
         for row in rows[:EXAMPLES]:
             yield _example(mine[0].names, verdict, marks, np.flatnonzero(marks.row == row), label)
+
+
+def _about(verdict: str, marks: _Marks) -> I64:
+    """What a mark is about and may be taken back for: a row, or one operation of it."""
+    return (marks.row << 32) + marks.extra if verdict == "program" else marks.row
 
 
 def _joined(sheets: list[_Sheet]) -> _Marks:
@@ -98,22 +107,30 @@ def _labels(sheet: _Sheet) -> dict[int, str]:
 
 
 def _example(names: list[str], verdict: str, marks: _Marks, at: I64, label: dict[int, str]) -> Finding:
-    """One row's example; blocks may lack different messages, the smallest is shown."""
+    """One row's example; blocks may lack different messages, the smallest is shown. Of operations it is the
+    first that comes too late, with the last that the node holds."""
     first = int(at[0])
-    smallest = {}
-    for name in ("extra", "lacking"):
-        told = getattr(marks, name)[at]
-        told = told[told > 0]
-        smallest[name] = int(told.min()) - 1 if len(told) else -1
-    why = explain(verdict, smallest["extra"], smallest["lacking"], label)
+    if verdict == "program":
+        at = at[marks.extra[at] == marks.extra[at].min()]
+        extra, lacking = int(marks.extra[at[0]]) - 1, int(marks.lacking[at].max()) - 1
+    else:
+        extra, lacking = _smallest(marks.extra[at]), _smallest(marks.lacking[at])
+    why = explain(verdict, extra, lacking, label)
     message = label[int(marks.dot[first])]
     node = names[int(marks.node[first])]
     return Finding("example", verdict, node, int(marks.pos[first]), message, detail=why)
 
 
+def _smallest(told: I64) -> int:
+    told = told[told > 0]
+    return int(told.min()) - 1 if len(told) else -1
+
+
 def explain(verdict: str, extra: int, lacking: int, label: Any) -> str:
-    """What is wrong with an order or a tag; `label` tells a message's name from its number."""
+    """What is wrong with an order, a program or a tag; `label` tells a message's name from its number."""
     if verdict == "order" and lacking < 0:
         return detail(reason="waits in a circle")
+    if verdict == "program":
+        return detail(operation=label[extra], held=label[lacking])
     told = {"extra": extra, "missing": lacking}
     return detail(**{name: label[dot] for name, dot in told.items() if dot >= 0})

@@ -42,6 +42,8 @@ class Packed(msgspec.Struct, array_like=True, frozen=True):
     seq: tuple[str, memoryview]
     deps: tuple[tuple[str, memoryview], ...]
     dest: tuple[tuple[str, memoryview], ...]
+    carries: tuple[tuple[str, memoryview], ...] = ()
+    lives: tuple[tuple[str, memoryview], ...] = ()
 
 
 class Piece(NamedTuple):
@@ -59,7 +61,8 @@ class Piece(NamedTuple):
 class Chunk(NamedTuple):
     """An unpacked piece. Node `nodes[i]` owns the next `counts[i]` rows; codes index `names`.
 
-    Columns stay as narrow as they came: whoever computes with one widens it, one chunk at a time.
+    Columns stay as narrow as they came: whoever computes with one widens it, one chunk at a time. `lives` is
+    what rows say of their nodes, without repetition: a node, its process and its incarnation, -1 for unsaid.
     """
 
     names: list[str]
@@ -72,6 +75,8 @@ class Chunk(NamedTuple):
     seq: Ints
     deps: Lists
     dest: Lists
+    carries: Lists
+    lives: tuple[I64, I64, I64]
 
     @property
     def begins(self) -> I64:
@@ -144,6 +149,9 @@ def _take(rows: Rows, order: I64) -> Rows:
         rows.seq[order],
         _move(rows.deps, place),
         _move(rows.dest, place),
+        _move(rows.carries, place),
+        None if rows.process is None else rows.process[order],
+        None if rows.incarnation is None else rows.incarnation[order],
     )
 
 
@@ -178,13 +186,27 @@ def _pack_one(rows: Rows, scope: int, start: int, end: int, *, keep_names: bool)
     seq = np.where(known, rows.seq[start:end], 0)
     deps = _within(rows.deps, start, end, np.isin(kind, NEEDS_DEPS))
     dest = _within(rows.dest, start, end, kind == SEND)
+    carries = _within(rows.carries, start, end, kind == SEND)
+    lives = _lives(rows, start, end)
     names = rows.names
     if not keep_names:
-        used = np.unique(np.concatenate([node, origin, deps.name, dest.name]))
+        spoken = [
+            node,
+            origin,
+            deps.name,
+            dest.name,
+            carries.name,
+            *lives[:1],
+            *[p[p >= 0] for p in lives[1:2]],
+        ]
+        used = np.unique(np.concatenate(spoken))
         names = [rows.names[code] for code in used.tolist()]
         node, origin = np.searchsorted(used, node), np.searchsorted(used, origin)
-        deps.name = np.searchsorted(used, deps.name).astype(np.int32)
-        dest.name = np.searchsorted(used, dest.name).astype(np.int32)
+        for lists in (deps, dest, carries):
+            lists.name = np.searchsorted(used, lists.name).astype(np.int32)
+        if lives:
+            process = np.where(lives[1] < 0, -1, np.searchsorted(used, lives[1]))
+            lives = (np.searchsorted(used, lives[0]), process, lives[2])
     begins = np.concatenate([np.zeros(1, np.int64), np.flatnonzero(np.diff(node)) + 1])
     counts = np.diff(begins, append=len(node))
     step = np.zeros(len(pos), np.int64)
@@ -202,6 +224,10 @@ def _pack_one(rows: Rows, scope: int, start: int, end: int, *, keep_names: bool)
         narrow(seq),
         tuple(narrow(part) for part in (deps.row, deps.length, deps.name, deps.seq)),
         tuple(narrow(part) for part in (dest.row, dest.length, dest.name)),
+        tuple(narrow(part) for part in (carries.row, carries.length, carries.name, carries.seq))
+        if len(carries.row)
+        else (),
+        tuple(narrow(part + 1) for part in lives),
     )
     counted = np.bincount(kind, minlength=OTHER + 1)
     return Piece(
@@ -212,6 +238,21 @@ def _pack_one(rows: Rows, scope: int, start: int, end: int, *, keep_names: bool)
         nodes=[names[code] for code in nodes.tolist()],
         payload=msgspec.msgpack.encode(packed),
     )
+
+
+def _lives(rows: Rows, start: int, end: int) -> tuple[I64, ...]:
+    """What the rows say of their nodes: few say anything, and most of them the same as the one before."""
+    if rows.process is None and rows.incarnation is None:
+        return ()
+    unsaid = np.full(end - start, -1, np.int64)
+    node = rows.node[start:end].astype(np.int64)
+    process = unsaid if rows.process is None else rows.process[start:end].astype(np.int64)
+    number = unsaid if rows.incarnation is None else rows.incarnation[start:end]
+    said = (process >= 0) | (number >= 0)
+    triples = np.stack([column[said] for column in (node, process, number)])
+    fresh = np.ones(triples.shape[1], bool)
+    fresh[1:] = (triples[:, 1:] != triples[:, :-1]).any(axis=0)
+    return tuple(np.unique(triples[:, fresh], axis=1)) if said.any() else ()
 
 
 def _within(lists: Lists, start: int, end: int, wanted: npt.NDArray[np.bool_]) -> Lists:
@@ -228,6 +269,9 @@ def unpack(payload: Any) -> Chunk:
     packed = msgspec.msgpack.decode(payload, type=Packed)
     deps_row, deps_length, deps_name, deps_seq = (widen(view(part)) for part in packed.deps)
     dest_row, dest_length, dest_name = (widen(view(part)) for part in packed.dest)
+    none = np.zeros(0, np.int64)
+    carries = [widen(view(part)) for part in packed.carries] or [none] * 4
+    node, process, number = [widen(view(part)) - 1 for part in packed.lives] or [none] * 3
     return Chunk(
         packed.names,
         widen(view(packed.nodes)),
@@ -238,5 +282,7 @@ def unpack(payload: Any) -> Chunk:
         view(packed.origin),
         view(packed.seq),
         Lists(deps_row, deps_length, deps_name, deps_seq),
-        Lists(dest_row, dest_length, dest_name, np.zeros(0, np.int64)),
+        Lists(dest_row, dest_length, dest_name, none),
+        Lists(*carries),
+        (node, process, number),
     )

@@ -7,6 +7,7 @@ A row's number in its file is worked out only when something is wrong with it.
 
 import csv
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -16,7 +17,7 @@ import pyarrow.parquet as pq
 
 from thence.core.errors import TraceError
 from thence.pipeline.files import Split
-from thence.pipeline.rows import NUMBERS, TEXT, USED, RowError, Rows, check_columns, decode
+from thence.pipeline.rows import DOTS, NUMBERS, REQUIRED, TEXT, USED, RowError, Rows, check_columns, decode
 from thence.trace.schema import Dot
 
 BATCH_ROWS: Final = 1 << 20
@@ -52,17 +53,24 @@ class Line(msgspec.Struct, frozen=True):
     at_us: int | None = None
     deps: list[Dot] | None = None
     dest: list[str] | None = None
+    process: str | None = None
+    incarnation: int | None = None
+    carries: list[Dot] | None = None
+    channel: str | None = None
 
 
 def read(split: Split) -> Iterator[Piece]:
     """The split's rows, checked; raises TraceError naming file and row."""
     reader = {".parquet": _parquet, ".jsonl": _json_lines, ".csv": _csv}[split.suffix]
-    for table, number, torn in reader(split):
-        try:
-            rows = decode(table)
-        except RowError as problem:
-            raise unreadable(split.path, number(problem.index), problem.what) from None
-        yield Piece(rows, number, torn)
+    try:
+        for table, number, torn in reader(split):
+            try:
+                rows = decode(table)
+            except RowError as problem:
+                raise unreadable(split.path, number(problem.index), problem.what) from None
+            yield Piece(rows, number, torn)
+    except OSError as error:
+        raise TraceError(f"{split.path}: cannot be read: {error.strerror}") from error
 
 
 Tables = Iterator[tuple[pa.Table, Callable[[int], int], int]]
@@ -163,16 +171,27 @@ def _first_bad_line(data: bytes) -> tuple[int, str]:
 
 
 def _event_table(events: list[Line]) -> pa.Table:
-    columns: dict[str, Any] = {
-        name: pa.array([getattr(event, name) for event in events], pa.string()).dictionary_encode()
-        for name in TEXT
-    }
-    for name in NUMBERS:
-        columns[name] = pa.array([getattr(event, name) for event in events], pa.int64())
-    dots = [None if e.deps is None else [(dot.origin, dot.seq) for dot in e.deps] for e in events]
-    columns["deps"] = _dot_lists(dots)
-    columns["dest"] = pa.array([event.dest for event in events], pa.list_(pa.string()))
+    """What no line has is left out: most traces have few of the columns, and need not pay for the others."""
+    columns: dict[str, Any] = {}
+    for name in (*TEXT, *NUMBERS, *DOTS, "dest"):
+        values = list(map(attrgetter(name), events))
+        if name in REQUIRED or _any(values):
+            columns[name] = _event_column(name, values)
     return pa.table(columns)
+
+
+def _any(values: list[Any]) -> bool:
+    return bool(values) and (values[0] is not None or values.count(None) < len(values))
+
+
+def _event_column(name: str, values: list[Any]) -> pa.Array:
+    if name in TEXT:
+        return pa.array(values, pa.string()).dictionary_encode()
+    if name in NUMBERS:
+        return pa.array(values, pa.int64())
+    if name == "dest":
+        return pa.array(values, pa.list_(pa.string()))
+    return _dot_lists([None if dots is None else [(dot.origin, dot.seq) for dot in dots] for dots in values])
 
 
 def _dot_lists(lists: list[list[tuple[str, int]] | None]) -> pa.Array:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from thence.trace.schema import COUNTING_KINDS
+from thence.trace.schema import CHANNEL_KINDS, COUNTING_KINDS
 
 # Names for readers: what arithmetic makes of element types is beyond a type checker.
 I32 = npt.NDArray[Any]
@@ -26,10 +26,14 @@ KIND_CODE: Final = {name: code for code, name in enumerate(COUNTING_KINDS)}
 NEEDS_DOT: Final = (SEND, DELIVER, STABLE, EVICT)
 NEEDS_DEPS: Final = (SEND, INSTALL, RESTART)
 
-TEXT: Final = ("run", "group", "node", "kind", "origin")
-NUMBERS: Final = ("pos", "seq", "at_us")
+TEXT: Final = ("run", "group", "node", "kind", "origin", "process", "channel")
+NUMBERS: Final = ("pos", "seq", "at_us", "incarnation")
+DOTS: Final = ("deps", "carries")
 REQUIRED: Final = ("node", "pos", "kind")
-USED: Final = ("run", "group", "node", "pos", "kind", "origin", "seq", "deps", "dest")
+USED: Final = (
+    "run", "group", "node", "pos", "kind", "origin", "seq", "deps", "dest",
+    "process", "incarnation", "carries", "channel",
+)  # fmt: skip
 
 
 class RowError(Exception):
@@ -93,6 +97,9 @@ class Rows:
     seq: I64
     deps: Lists
     dest: Lists
+    carries: Lists
+    process: I32 | None  # None: no row says anything; -1: this one does not
+    incarnation: I64 | None
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -136,10 +143,10 @@ def check_columns(schema: pa.Schema) -> None:
             raise RowError(0, f"column {column.name!r} holds {kind}, not text")
         if column.name in NUMBERS and not is_whole(kind):
             raise RowError(0, f"column {column.name!r} holds {kind}, not whole numbers")
-        if column.name == "deps" and not pa.types.is_null(kind):
+        if column.name in DOTS and not pa.types.is_null(kind):
             inner = kind.value_type if is_list(kind) else None
             if inner is None or not pa.types.is_struct(inner) or not _is_dot(inner):
-                raise RowError(0, f"column 'deps' holds {kind}, not lists of (origin, seq)")
+                raise RowError(0, f"column {column.name!r} holds {kind}, not lists of (origin, seq)")
         texts = pa.types.is_null(kind) or (is_list(kind) and is_text(kind.value_type))
         if column.name == "dest" and not texts:
             raise RowError(0, f"column 'dest' holds {kind}, not lists of text")
@@ -228,12 +235,12 @@ def _lists(column: Any, names: Names, column_name: str) -> Lists:
         return Lists(row, length, _text(values, names), np.zeros(0, np.int64))
     code = _text(pc.struct_field(values, "origin"), names)
     try:
-        seq = _whole(pc.struct_field(values, "seq"), "counter in deps")
+        seq = _whole(pc.struct_field(values, "seq"), f"counter in {column_name}")
     except RowError as problem:
         raise RowError(owner(problem.index), problem.what) from None
     missing = (code < 0) | (seq < 0)
     if missing.any():
-        raise RowError(owner(int(np.argmax(missing))), "null in deps")
+        raise RowError(owner(int(np.argmax(missing))), f"null in {column_name}")
     return Lists(row, length, code, seq)
 
 
@@ -258,11 +265,23 @@ def decode(table: pa.Table) -> Rows:
     seq = _whole(column("seq"), "counter")
     deps = _lists(column("deps"), names, "deps")
     dest = _lists(column("dest"), names, "dest")
+    carries = _lists(column("carries"), names, "carries")
+    process = _text(column("process"), names) if "process" in present else None
+    incarnation = _whole(column("incarnation"), "incarnation") if "incarnation" in present else None
     _check_needed(node, pos, kind, origin, seq)
+    if "channel" in present:
+        _refuse_channels(_text(column("channel"), Names()) >= 0)
     scopes, scope = _scopes(column("run"), column("group"), size)
-    rows = Rows(scopes, scope, names.list, node, pos, kind, origin, seq, deps, dest)
+    rows = Rows(
+        scopes, scope, names.list, node, pos, kind, origin, seq, deps, dest, carries, process, incarnation
+    )
     _check_names(rows, names)
     return rows
+
+
+def _refuse_channels(rows: npt.NDArray[np.bool_]) -> None:
+    if rows.any():
+        raise RowError(int(np.argmax(rows)), "channels are not judged yet")
 
 
 def _kinds(column: Any) -> U8:
@@ -270,6 +289,9 @@ def _kinds(column: Any) -> U8:
     code = _text(column, kinds)
     if len(code) and code.min() < 0:
         raise RowError(int(np.argmax(code < 0)), "no kind")
+    channels = [number for number, name in enumerate(kinds.list) if name in CHANNEL_KINDS]
+    if channels:
+        _refuse_channels(np.isin(code, channels))
     table = np.array([KIND_CODE.get(name, OTHER) for name in kinds.list] or [OTHER], np.uint8)
     return table[code]
 
@@ -314,7 +336,10 @@ def _check_names(rows: Rows, names: Names) -> None:
     hits = [(int(i), int(rows.node[i])) for i in np.flatnonzero(table[rows.node])[:1]]
     wanted = np.isin(rows.kind, NEEDS_DOT) & (rows.origin >= 0) & table[rows.origin]
     hits += [(int(i), int(rows.origin[i])) for i in np.flatnonzero(wanted)[:1]]
-    for lists in (rows.deps, rows.dest):
+    if rows.process is not None:
+        wanted = (rows.process >= 0) & table[rows.process]
+        hits += [(int(i), int(rows.process[i])) for i in np.flatnonzero(wanted)[:1]]
+    for lists in (rows.deps, rows.dest, rows.carries):
         for i in np.flatnonzero(table[lists.name])[:1]:
             owner = lists.row[np.searchsorted(np.cumsum(lists.length), i, side="right")]
             hits.append((int(owner), int(lists.name[i])))

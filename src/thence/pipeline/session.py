@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -53,6 +53,18 @@ LOCAL: Final = {
 }
 
 
+FAILURES: Final = (Py4JError, PySparkException, MemoryError, OSError)
+"""What it is when Spark or the machine has failed, and not the trace."""
+
+
+def reason(error: BaseException) -> str:
+    """The line of a long account that says what happened."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    return next(
+        (line for line in reversed(lines) if line and not line.startswith("at ")), type(error).__name__
+    )
+
+
 def session(master: str | None = None) -> SparkSession:
     """The running session, or a new one on `master` (default: all cores of this machine)."""
     _quieten_interrupts()
@@ -69,10 +81,8 @@ def session(master: str | None = None) -> SparkSession:
     with _environment(local=master.startswith("local")):
         try:
             spark = builder.getOrCreate()
-        except (Py4JJavaError, PySparkException) as error:
-            said = [line.strip() for line in str(error).splitlines()]
-            reason = [line for line in said if line and not line.startswith("at ")][-1]
-            raise UsageError(f"Spark did not start on {master}: {reason}") from error
+        except (Py4JError, PySparkException) as error:
+            raise UsageError(f"Spark did not start on {master}: {reason(error)}") from error
     if not master.startswith("local["):
         atexit.register(spark.stop)  # a cluster takes a driver that just vanishes for a failure
     return spark

@@ -21,14 +21,20 @@ def is_for(facts: Facts, dot: int, node: int) -> bool:
 
 
 @inlined
+def _is_void(facts: Facts, dot: int, node: int) -> bool:
+    """Whether the node has evicted the message's sender before it."""
+    void = False
+    for k in range(facts.evict_start[node], facts.evict_start[node + 1]):
+        void |= facts.evict_name[k] == facts.dot_name[dot] and facts.dot_seq[dot] > facts.evict_seq[k]
+    return void
+
+
+@inlined
 def _is_unsent(facts: Facts, dot: int, node: int) -> bool:
     """Whether a row about this message at this node has nothing to refer to."""
     if dot >= facts.sent:
         return bool(facts.before[dot] == 0)
-    for k in range(facts.evict_start[node], facts.evict_start[node + 1]):
-        if facts.evict_name[k] == facts.dot_name[dot] and facts.dot_seq[dot] > facts.evict_seq[k]:
-            return True
-    return not is_for(facts, dot, node)
+    return _is_void(facts, dot, node) or not is_for(facts, dot, node)
 
 
 @kernel
@@ -94,6 +100,8 @@ def find_lost(
             continue
         for dot in range(sent):
             if holds(held, node, dot) or not owned[dot] or holders[dot] == 0 or not is_for(facts, dot, node):
+                continue
+            if _is_void(facts, dot, node):
                 continue
             holder = 0  # when nobody was evicted and no example is wanted, nobody asks who it is
             if len(apart) or count < len(examples):

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from thence.core.errors import TraceError
 from thence.pipeline import files, frames, report
-from thence.pipeline.locate import locate
+from thence.pipeline.locate import locate, locate_lives
 from thence.pipeline.plan import Share, Size, plan
 from thence.pipeline.session import cores
 
@@ -50,6 +50,9 @@ def _judge(
     twice = sorted((r["run"], r["group"], r["node"], r["pos"]) for r in rows if r["what"] == "twice")
     if twice:
         raise TraceError(locate(splits, *twice[0]))
+    torn_apart = sorted((r["run"], r["group"], r["node"]) for r in rows if r["what"] == "lives")
+    if torn_apart:
+        raise TraceError(locate_lives(splits, *torn_apart[0]))
     return report.build(rows, torn, still_open=still_open)
 
 

@@ -52,6 +52,7 @@ from thence.replica.group_settings import GroupSettings
 from thence.replica.group_state import (
     Carried,
     GroupState,
+    carries,
     carry_payload,
     check_payload,
     encode_state,
@@ -144,7 +145,8 @@ class Member:
         message = self.ledger.tagger.tag(bytes((kind,)) + body)
         ledger, seq = self.ledger, message.dot >> ORIGIN_BITS
         ledger.orderer.sent(message, now)
-        self._diary.row(SEND, (self.me, seq), ledger.places(message.context), now)
+        places = ledger.places(message.context)
+        self._diary.row(SEND, (self.me, seq), places, now, carries(message.payload))
         data = ledger.write(message)
         if self.links.used:
             self.links.send(seq, data)
@@ -176,7 +178,10 @@ class Member:
         """Rule 3 again, from the log, after a restart."""
         ledger = self.ledger
         about, own = ledger.place(message.dot), message.dot & ORIGIN_MASK == ledger.mine
-        self._diary.row(SEND if own else DELIVER, about, ledger.places(message.context) if own else None, now)
+        if own:
+            self._diary.row(SEND, about, ledger.places(message.context), now, carries(message.payload))
+        else:
+            self._diary.row(DELIVER, about, None, now)
         ledger.tagger.recall(message)
         ledger.orderer.sent(message, now)
         self._delivered(message, now)

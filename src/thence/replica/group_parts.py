@@ -57,13 +57,29 @@ class Diary(Protocol):
     """Where one incarnation writes its trace; names, not indices. Rows that were written before are not
     written again: after a restart the log is told once more."""
 
-    def row(self, kind: int, about: Place | None, deps: tuple[Place, ...] | None, now: int) -> None: ...
+    def row(
+        self,
+        kind: int,
+        about: Place | None,
+        deps: tuple[Place, ...] | None,
+        now: int,
+        carries: tuple[Place, ...] = (),
+    ) -> None:
+        """`carries`: the operations that a message brings if it is not an operation itself."""
+        ...
 
 
 class Closed:
     """A diary that takes no more rows: its incarnation has left."""
 
-    def row(self, kind: int, about: Place | None, deps: tuple[Place, ...] | None, now: int) -> None:
+    def row(
+        self,
+        kind: int,
+        about: Place | None,
+        deps: tuple[Place, ...] | None,
+        now: int,
+        carries: tuple[Place, ...] = (),
+    ) -> None:
         """Nothing."""
 
 

@@ -14,6 +14,7 @@ from thence.core.group_words import Parser, Writer
 from thence.core.groups import CARRY, FLUSH, JOIN, LEAVE, OPERATION, Named, Place, Span
 from thence.members.group import Final
 from thence.members.operations import Operation
+from thence.trace.schema import NO_OPERATION
 
 VERSION = 2
 
@@ -268,3 +269,11 @@ def read_watched(data: bytes) -> tuple[int, tuple[str, ...]]:
 def payload_operations(data: bytes) -> list[Operation]:
     """What a CARRY brings."""
     return payload_carry(data)[0]
+
+
+def carries(data: bytes) -> tuple[Place, ...]:
+    """What a trace says that a message brings: nothing in particular of an operation, which brings itself."""
+    if data[0] == OPERATION:
+        return ()
+    operations = payload_operations(data) if data[0] == CARRY else []
+    return tuple([(operation.origin, operation.seq) for operation in operations]) or (NO_OPERATION,)

@@ -1,6 +1,7 @@
 """Traces of a process in a changing group: each of its incarnations writes as a node of its own.
 
-A file per incarnation and boot, in the form of `tracing`. The rows of a step gather here and are written by
+A file per incarnation and boot, in the form of `tracing`; its first row says which process and incarnation
+the node is. The rows of a step gather here and are written by
 the driver after the log's commit and before anything of the step leaves. After a crash the log is told once
 more, from its last snapshot on (`replica.group_lives`): rows that the files of earlier boots hold already are
 passed over, the others complete the trace, and `restart` follows. That works because rows of one kind about
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from thence.core.errors import StorageError
-from thence.core.groups import MARK, Place
+from thence.core.groups import MARK, Place, number_of, process_of
 from thence.runtime.tracing import LiveTrace, Rows, file_stem, lines_backwards, read_line
 from thence.trace.lines import POSITION_BITS
 from thence.trace.recorder import CRASH, INSTALL, KINDS, LEAVE, RESTART, START
@@ -48,7 +49,14 @@ class FileDiary:
         """Nothing was ever told, so it must begin at a beginning: `start`, `install` or `restart`."""
         self.trace: LiveTrace | None = None
 
-    def row(self, kind: int, about: Place | None, deps: tuple[Place, ...] | None, now: int) -> None:
+    def row(
+        self,
+        kind: int,
+        about: Place | None,
+        deps: tuple[Place, ...] | None,
+        now: int,
+        carries: tuple[Place, ...] = (),
+    ) -> None:
         if self._mute:
             if kind not in (START, INSTALL, RESTART):
                 return
@@ -63,10 +71,14 @@ class FileDiary:
         place = f',"origin":{self._quote(about[0])},"seq":{about[1]}' if about else ""
         named = ""
         if deps is not None:
-            dots = [f'{{"origin":{self._quote(name)},"seq":{seq}}}' for name, seq in deps]
-            named = f',"deps":[{",".join(dots)}]'
+            named = f',"deps":[{self._dots(deps)}]'
+        if carries:
+            named += f',"carries":[{self._dots(carries)}]'
         self._rows.append(f'{self._head}{self._next},"kind":"{KINDS[kind]}"{place},"at_us":{now}{named}}}\n')
         self._next += 1
+
+    def _dots(self, places: tuple[Place, ...]) -> str:
+        return ",".join([f'{{"origin":{self._quote(name)},"seq":{seq}}}' for name, seq in places])
 
     def _quote(self, name: str) -> str:
         quoted = self._quoted.get(name)
@@ -81,6 +93,8 @@ class FileDiary:
         self._undo.clear()
         if data and self.trace is None:
             self.trace = LiveTrace(self._folder, self._member, self._boot)
+            process, number = dumps(process_of(self._member)), number_of(self._member)
+            data = f'{{"process":{process},"incarnation":{number},'.encode() + data[1:]
         return data
 
     def take_back(self) -> None:
@@ -155,7 +169,14 @@ class Diaries:
 class NoDiary:
     __slots__ = ()
 
-    def row(self, kind: int, about: Place | None, deps: tuple[Place, ...] | None, now: int) -> None:
+    def row(
+        self,
+        kind: int,
+        about: Place | None,
+        deps: tuple[Place, ...] | None,
+        now: int,
+        carries: tuple[Place, ...] = (),
+    ) -> None:
         """Nothing."""
 
 

@@ -21,8 +21,8 @@ MACHINE = b"simulated"
 
 NOTHING: frozenset[Place] = frozenset()
 
-Row = tuple[int, Place | None, tuple[Place, ...] | None, int]
-"""Kind, message, named messages, time."""
+Row = tuple[int, Place | None, tuple[Place, ...] | None, int, tuple[Place, ...]]
+"""Kind, message, named messages, time, carried operations."""
 
 
 class SimShelf:
@@ -174,19 +174,26 @@ class SimDiary:
         self._known: set[tuple[int, Place | None]] = set()
         self._mark = 0
 
-    def row(self, kind: int, about: Place | None, deps: tuple[Place, ...] | None, now: int) -> None:
+    def row(
+        self,
+        kind: int,
+        about: Place | None,
+        deps: tuple[Place, ...] | None,
+        now: int,
+        carries: tuple[Place, ...] = (),
+    ) -> None:
         if kind != RESTART:
             if (kind, about) in self._known:
                 return
             self._known.add((kind, about))
-        self.rows.append((kind, about, deps, now))
+        self.rows.append((kind, about, deps, now, carries))
 
     def keep(self) -> None:
         """The step is over: its rows are written."""
         self._mark = len(self.rows)
 
     def take_back(self) -> None:
-        for kind, about, _, _ in self.rows[self._mark :]:
+        for kind, about, *_ in self.rows[self._mark :]:
             self._known.discard((kind, about))
         del self.rows[self._mark :]
 

@@ -11,11 +11,12 @@ from typing import BinaryIO
 
 from thence.core.dots import pack
 from thence.core.errors import UsageError
-from thence.core.groups import Place
+from thence.core.groups import Place, number_of, process_of
 from thence.sim.groups_storm import Storm, Weather, draw_all
 from thence.sim.run import whole_trace
 from thence.trace.parquet import ParquetTrace
 from thence.trace.recorder import KINDS, Columns
+from thence.trace.schema import NO_OPERATION
 
 MEMBERSHIP = "membership"
 SAYS = "members join, leave, crash, are evicted and return; then calm, and all must come right"
@@ -153,19 +154,25 @@ def _outcome(storm: Storm, why: str, cpu: float) -> GroupOutcome:
 def write(storm: Storm, sink: BinaryIO, run: str = "") -> None:
     """The trace as Parquet. Incarnations get numbers of the trace's own, from 1: a dot of zero is none."""
     diaries = storm.world.diaries
-    spoken = {place[0] for diary in diaries.values() for _, about, _, _ in diary.rows if (place := about)}
-    spoken.update(name for diary in diaries.values() for *_, deps, _ in diary.rows for name, _ in deps or ())
-    names = ["-", *sorted(spoken | diaries.keys())]
+    spoken = {
+        place[0]
+        for diary in diaries.values()
+        for _, about, deps, _, carries in diary.rows
+        for place in (about or NO_OPERATION, *(deps or ()), *carries)
+    }
+    nothing = NO_OPERATION[0]
+    names = [nothing, *sorted((spoken - {nothing}) | diaries.keys())]
     numbers = {name: number for number, name in enumerate(names)}
 
     def dot(place: Place) -> int:
         return pack(numbers[place[0]], place[1])
 
-    trace = ParquetTrace(sink, names, run)
+    trace = ParquetTrace(sink, names, run, [(process_of(name), number_of(name)) for name in names])
     try:
         for member, diary in diaries.items():
             columns = Columns()
-            for kind, about, deps, at in diary.rows:
+            for kind, about, deps, at, carries in diary.rows:
+                columns.carry(tuple(map(dot, carries)))
                 if deps is None:
                     columns.record(kind, dot(about) if about else 0, at)
                 else:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
 
-from thence.core.groups import process_of
+from thence.core.groups import number_of, process_of
 from thence.oplog.policy import Policy
 from thence.replica.group import GroupNode
 from thence.replica.group_settings import GroupSettings
@@ -333,7 +333,10 @@ def events_of(world: GroupWorld, run: str = "") -> list[Event]:
             seq=about[1] if about else None,
             at_us=at,
             deps=None if deps is None else [Dot(*place) for place in deps],
+            process=process_of(member),
+            incarnation=number_of(member),
+            carries=[Dot(*place) for place in carries] or None,
         )
         for member, diary in world.diaries.items()
-        for pos, (kind, about, deps, at) in enumerate(diary.rows)
+        for pos, (kind, about, deps, at, carries) in enumerate(diary.rows)
     ]

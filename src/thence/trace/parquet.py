@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
-from thence.trace.recorder import KINDS, Columns
+from thence.trace.recorder import KINDS, Columns, DotLists
 
 Ints = npt.NDArray[np.int64]
 
@@ -30,18 +30,33 @@ SCHEMA: Final = pa.schema(
     ]
 )
 
+CHANGING: Final = pa.schema(
+    [
+        *SCHEMA,
+        pa.field("process", pa.dictionary(pa.int32(), pa.string())),
+        pa.field("incarnation", pa.int64()),
+        pa.field("carries", pa.list_(DOT_TYPE)),
+    ]
+)
+"""Of a group whose members return as new incarnations."""
+
 ROWS_PER_FLUSH: Final = 1 << 20
 """Columns are written out when all nodes together hold so many rows: bounds the memory of a run."""
 
 
 class ParquetTrace:
-    """Writes the events of one run, a row group per node and flush."""
+    """Writes the events of one run, a row group per node and flush. `lives`: of a changing group, each name's
+    process and incarnation."""
 
-    def __init__(self, sink: BinaryIO, names: list[str], run: str = "") -> None:
+    def __init__(
+        self, sink: BinaryIO, names: list[str], run: str = "", lives: list[tuple[str, int]] | None = None
+    ) -> None:
+        self._lives = lives
+        self._schema = SCHEMA if lives is None else CHANGING
         self._names = pa.array(names, pa.string())
         self._kinds = pa.array(KINDS, pa.string())
         self._run = pa.array([run], pa.string())
-        self._writer = pq.ParquetWriter(sink, SCHEMA, compression="zstd", compression_level=1)
+        self._writer = pq.ParquetWriter(sink, self._schema, compression="zstd", compression_level=1)
 
     def write(self, node: int, columns: Columns) -> None:
         """Write out one node's columns; the caller goes on with fresh ones."""
@@ -62,23 +77,30 @@ class ParquetTrace:
                 ),
                 pa.array(dots >> ORIGIN_BITS, mask=~about_message),
                 pa.array(np.frombuffer(columns.at, np.int64)),
-                self._deps(columns),
+                self._lists(rows, columns.deps),
+                *self._changing(node, rows, columns),
             ],
-            schema=SCHEMA,
+            schema=self._schema,
         )
         self._writer.write_batch(batch, row_group_size=rows)
 
-    def _deps(self, columns: Columns) -> pa.ListArray:
+    def _changing(self, node: int, rows: int, columns: Columns) -> list[pa.Array]:
+        if self._lives is None:
+            return []
+        process, number = self._lives[node]
+        said = pa.DictionaryArray.from_arrays(np.zeros(rows, np.int32), pa.array([process], pa.string()))
+        return [said, pa.array(np.full(rows, number, np.int64)), self._lists(rows, columns.carries)]
+
+    def _lists(self, rows: int, named: DotLists) -> pa.ListArray:
         """The named messages as one list column: an entry per row, null where none are named."""
-        rows = len(columns)
-        naming: Ints = np.frombuffer(columns.deps_row, np.int64)
+        naming: Ints = np.frombuffer(named.row, np.int64)
         sizes = np.zeros(rows, np.int64)
-        sizes[naming] = np.diff(np.frombuffer(columns.deps_end, np.int64), prepend=0)
+        sizes[naming] = np.diff(np.frombuffer(named.end, np.int64), prepend=0)
         offsets = np.zeros(rows + 1, np.int32)
         np.cumsum(sizes, out=offsets[1:])
         absent = np.ones(rows, np.bool_)
         absent[naming] = False
-        dots: Ints = np.frombuffer(columns.deps, np.int64)
+        dots: Ints = np.frombuffer(named.dots, np.int64)
         origins = pa.DictionaryArray.from_arrays((dots & ORIGIN_MASK).astype(np.int32), self._names)
         values = pa.StructArray.from_arrays(
             [origins.dictionary_decode(), pa.array(dots >> ORIGIN_BITS)], fields=list(DOT_TYPE)

@@ -47,13 +47,26 @@ class NoRecorder:
         """Nothing."""
 
 
+class DotLists:
+    """Messages that some rows name, end to end: those of row `row[k]` end at `end[k]`."""
+
+    __slots__ = ("dots", "end", "row")
+
+    def __init__(self) -> None:
+        self.dots = array("q")
+        self.end = array("q")
+        self.row = array("q")
+
+    def add(self, row: int, dots: tuple[int, ...]) -> None:
+        self.dots.extend(dots)
+        self.end.append(len(self.dots))
+        self.row.append(row)
+
+
 class Columns:
-    """One node's events in typed columns; row i has position `first + i`.
+    """One node's events in typed columns; row i has position `first + i`."""
 
-    `deps` holds the named messages end to end: those of row `deps_row[k]` end at `deps_end[k]`.
-    """
-
-    __slots__ = ("at", "deps", "deps_end", "deps_row", "dots", "first", "kinds")
+    __slots__ = ("at", "carries", "deps", "dots", "first", "kinds")
 
     def __init__(self) -> None:
         self.first = 0
@@ -63,9 +76,8 @@ class Columns:
         self.kinds = array("b")
         self.dots = array("q")
         self.at = array("q")
-        self.deps = array("q")
-        self.deps_end = array("q")
-        self.deps_row = array("q")
+        self.deps = DotLists()
+        self.carries = DotLists()
 
     def clear(self) -> None:
         """Forget the rows, which were written out; positions go on from here."""
@@ -81,7 +93,10 @@ class Columns:
         self.at.append(now)
 
     def record_deps(self, kind: int, dot: int, deps: tuple[int, ...], now: int) -> None:
-        self.deps.extend(deps)
-        self.deps_end.append(len(self.deps))
-        self.deps_row.append(len(self.kinds))
+        self.deps.add(len(self.kinds), deps)
         self.record(kind, dot, now)
+
+    def carry(self, operations: tuple[int, ...]) -> None:
+        """The message of the next row brings these, if there are any."""
+        if operations:
+            self.carries.add(len(self.kinds), operations)

@@ -12,7 +12,17 @@ COUNTING_KINDS: Final = (
     "start", "send", "deliver", "stable", "install", "restart", "leave", "crash", "evict",
 )  # fmt: skip
 
-VERDICTS: Final = ("order", "duplicate", "unsent", "gap", "lost", "unstable", "tag")
+CHANNEL_KINDS: Final = ("subscribe", "unsubscribe")
+"""Kinds that nothing judges yet: a trace with one of them is refused, not half judged."""
+
+VERDICTS: Final = ("order", "duplicate", "unsent", "gap", "lost", "program", "unstable", "tag")
+
+JUDGED: Final = tuple([verdict for verdict in VERDICTS if verdict != "program"])
+"""What fails a storm, a soak or a chaos round over a changing group. `program` is counted and reported there,
+since a member that returns may still bring earlier operations after later ones; `VERDICTS` judges it, too."""
+
+NO_OPERATION: Final = ("-", 0)
+"""What a message carries that brings no operation, not even its own: one that changes the membership."""
 
 
 class Dot(msgspec.Struct, frozen=True, array_like=False):
@@ -38,3 +48,6 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     at_us: int | None = None
     deps: list[Dot] | None = None
     dest: list[str] | None = None
+    process: str | None = None
+    incarnation: int | None = None
+    carries: list[Dot] | None = None

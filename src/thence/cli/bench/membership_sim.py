@@ -113,7 +113,7 @@ def _delays(world: GroupWorld, start: int, end: int) -> list[tuple[int, int]]:
     sent: dict[tuple[str, int], int] = {}
     stable: dict[tuple[str, int], list[int]] = {}
     for member in sorted(alive):
-        for kind, about, _, at in world.diaries[member].rows:
+        for kind, about, _, at, _ in world.diaries[member].rows:
             if about is not None and kind == SEND and start <= at < end:
                 sent[about] = at
             elif about is not None and kind == STABLE:

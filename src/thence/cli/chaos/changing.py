@@ -23,9 +23,12 @@ from thence.runtime.diaries import Diaries, has_ended, next_boot, traced
 from thence.runtime.shelf import read_written
 from thence.runtime.status import Status
 from thence.trace.recorder import CRASH
+from thence.trace.schema import JUDGED
 
 
 class ChangingRound(Round):
+    _judged = JUDGED
+
     def __init__(self, seed: int, nodes: int, seconds: float, folder: Path, netem: bool = False) -> None:
         drawn = draw_changing_setup(seed, nodes)
         flags, run = drawn.flags(), program(drawn.filler)
