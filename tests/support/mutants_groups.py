@@ -28,6 +28,7 @@ NODE = "thence.replica.group"
 NOTICES = "thence.replica.group_notices"
 LIVES = "thence.replica.group_lives"
 LINKS = "thence.replica.group_links"
+BACKLOG = "thence.replica.group_backlog"
 WATCH = "thence.replica.group_watch"
 ENTRY = "thence.replica.group_entry"
 HANDOVER = "thence.replica.group_handover"
@@ -290,11 +291,10 @@ SESSIONS = [
        (LINKS, "        link = self._links.pop(process, None)\n        if link is not None and",
         "        link = None\n        if link is not None and")),
     of("s5: what lies further back than a window is not sent", 1,
-       (LINKS, "        older = self._ledger.written(self._ledger.above({me: seq - 1}))\n",
-        "        older = iter(())\n")),
+       (LINKS, "            yield from outgoing.backlog.read(outgoing.sent, allowance)\n", "")),
     of("s6: names that come later are not told", 0,
-       (LINKS, "names = tuple(self._ledger.names[outgoing.told :])",
-        "names = () if outgoing.told else tuple(self._ledger.names)")),
+       (LINKS, "names = self._ledger.names[outgoing.told :]",
+        "names = [] if outgoing.told else self._ledger.names")),
     of("s7: what the log has not written yet is not read", 0,
        (LEDGER, "        for dot, data in self.fresh:\n", "        for dot, data in ():\n")),
     of("s9: whoever there is a link to is heard", "leaves_before_it_has_heard",
@@ -303,6 +303,18 @@ SESSIONS = [
        (WANTS, "                if asked is not None:\n", "                if False:\n")),
 ]  # fmt: skip
 """Bugs of what flows over session links."""
+
+LOADED = [
+    of("l1: everything that is stable is announced at once", "long_away",
+       (MEMBER, "ledger.window.sweep(self._settings.step_max)", "ledger.window.sweep()")),
+    of("l2: a step reads whatever somebody lacks", "long_away",
+       (LINKS, "Allowance(self._settings.step_max)", "Allowance(1 << 40)")),
+    of("l3: to look for messages among others' costs nothing", "few_among_many",
+       (BACKLOG, "                allowance.spend(stored.data)\n", ""),
+       (BACKLOG, "                    yield stored", "                    allowance.spend(stored.data)\n"
+        "                    yield stored")),
+]  # fmt: skip
+"""Bugs of doing much at once."""
 
 LEAVERS = [
     of("l1: a leaver waits for a side that is not there", "leaver_is_deserted",
@@ -384,4 +396,4 @@ ORPHANS = [
 ]  # fmt: skip
 """Bugs of what applications do not want."""
 
-MUTANTS = STABILITY + CUT + PROGRESS + HISTORY + HISTORY_ENDS + SESSIONS + LEAVERS + DISKS + ORPHANS
+MUTANTS = STABILITY + CUT + PROGRESS + HISTORY + HISTORY_ENDS + SESSIONS + LEAVERS + DISKS + ORPHANS + LOADED

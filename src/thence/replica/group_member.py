@@ -40,7 +40,6 @@ from thence.members.group import Changes, GroupView
 from thence.members.operations import Operation, Operations
 from thence.members.spans import Spans
 from thence.oplog.log import OpLog
-from thence.order.tags import SWEEP_MAX
 from thence.replica.group_carrying import Carrying
 from thence.replica.group_gate import Gate
 from thence.replica.group_handover import state_of
@@ -74,9 +73,6 @@ about as much as delivering one."""
 
 APPLICATIONS = bytes((OPERATION,))
 """What an operation begins with."""
-
-MUCH = 1 << 30
-"""The last look did not find everything: look again at once."""
 
 
 class Member:
@@ -383,12 +379,12 @@ class Member:
 
     def sweep(self, now: int, least: int = SWEEP_EVERY) -> None:
         """Rule 7: announce what has become stable, if so much has happened that it is worth looking."""
-        if self._unswept < least:
-            return
         ledger = self.ledger
+        if self._unswept < least or (ledger.window.unfinished and least > 1):
+            return  # the rest of an unfinished look is for the next wake-up, once per step
         self._peers.settle()
-        found = ledger.window.sweep()
-        self._unswept = MUCH if len(found) >= SWEEP_MAX else 0
+        found = ledger.window.sweep(self._settings.step_max)
+        self._unswept = int(ledger.window.unfinished)
         for tag in found:
             place = ledger.place(tag.dot)
             self._diary.row(STABLE, place, None, now)
@@ -488,7 +484,9 @@ class Member:
 
     @property
     def wake_at(self) -> int:
-        return 0 if self._unswept >= MUCH else min(self._watch.at, self._watch.hasty_at)
+        if self.ledger.window.unfinished or self.links.unfinished:
+            return 0
+        return min(self._watch.at, self._watch.hasty_at)
 
     def tick(self, running: Running, now: int) -> None:
         """Rules 4 and 16: tell what was delivered; notice who is silent."""

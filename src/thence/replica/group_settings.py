@@ -8,7 +8,7 @@ from thence.order.tags import TAGS_MAX
 POSITIVE = (
     "repeat_us", "relay_us", "unheard_us", "burst", "pending_max", "probe_every_us", "join_retry_us",
     "join_timeout_us", "piece_bytes", "pieces", "leave_timeout_us", "window", "window_bytes", "packet_bytes",
-    "tags_max",
+    "tags_max", "step_max",
 )  # fmt: skip
 
 
@@ -38,6 +38,10 @@ class GroupSettings:
     """The same in bytes, for large messages: what one member may cost in memory."""
     tags_max: int = TAGS_MAX
     """Tags of unstable messages in memory; older ones go to the attic, if there is one."""
+    step_max: int = 256
+    """In one step so many messages are announced as stable at most, and so many are read from the log for
+    those who lack them; the rest follows in the next steps. A millisecond or two each: whoever was away for
+    long must not keep the others from their own messages."""
     packet_bytes: int = 1 << 20
     """Messages that travel together over a session link; links have a limit for packets."""
     probe_every_us: int = 1_000_000
