@@ -313,6 +313,11 @@ LOADED = [
        (BACKLOG, "                allowance.spend(stored.data)\n", ""),
        (BACKLOG, "                    yield stored", "                    allowance.spend(stored.data)\n"
         "                    yield stored")),
+    of("l4: all names go with the first messages", "long_names",
+       (LINKS, "        if LETTER_BYTES * sum(map(len, names)) + sum(map(len, outgoing.ready)) > most:\n",
+        "        if False:\n")),
+    of("l5: what is carried together knows no frames", "large_orphans",
+       (CARRYING, "min(PART_BYTES, frame_bytes // 4)", "PART_BYTES")),
 ]  # fmt: skip
 """Bugs of doing much at once."""
 

@@ -10,7 +10,10 @@ from typing import Any
 from unittest.mock import patch
 
 from support.schedules_groups import Play
-from thence.core.groups import Flow, Place
+from thence.core.group_codec import encode
+from thence.core.group_sizes import payload_max
+from thence.core.group_words import MAX_NAME
+from thence.core.groups import Flow, GroupPacket, Place
 from thence.core.tag import Tag
 from thence.oplog.record import Stored
 from thence.oplog.view import View
@@ -122,4 +125,76 @@ def few_among_many() -> str:
         return play.ends_well() or play.too_much()
 
 
-LOAD: dict[str, Callable[[], str]] = {schedule.__name__: schedule for schedule in (long_away, few_among_many)}
+class Framed(Play):
+    """A world whose links carry packets up to a size, and which tells of those that are larger."""
+
+    def __init__(self, names: str, frame_bytes: int, packet_bytes: int) -> None:
+        self.too_large: list[str] = []
+        self.frame_bytes = frame_bytes
+        settings = GroupSettings(
+            frame_bytes=frame_bytes, packet_bytes=packet_bytes, piece_bytes=packet_bytes, window=4
+        )
+        super().__init__(names, settings, 0, Air(jitter_us=0, links=True, wire=True))
+        self.filter = self._measure
+
+    def heals(self) -> None:
+        super().heals()
+        self.filter = self._measure
+
+    def _measure(self, sender: str, receiver: str, packet: GroupPacket) -> GroupPacket:
+        if (size := len(encode(packet))) > self.frame_bytes:
+            self.too_large.append(f"{type(packet).__name__} of {size} bytes from {sender} to {receiver}")
+        return packet
+
+    def hears_of(self, name: str, others: list[str]) -> None:
+        """A member learns names: they are in its log from then on, and all of its links are told of them."""
+
+        def learn(node: GroupNode) -> None:
+            assert node.member is not None
+            for other in others:
+                node.member.ledger.number(other)
+
+        self.call(name, learn)
+
+    def ends_well(self, seconds: float = 60) -> str:
+        return super().ends_well(seconds) or "; ".join(self.too_large[:3])
+
+
+def long_names() -> str:
+    """Names of the greatest length fill several packets, and payloads one each. Then all start again: links
+    are new, and everything is told from the beginning."""
+    frame_bytes = 1 << 17
+    play = Framed("abc", frame_bytes, frame_bytes // 2).together("abc")
+    play.hears_of("a", [f"{number:0>{MAX_NAME}}" for number in range(700)])
+    largest = bytes(payload_max(frame_bytes))
+    for _ in range(3):
+        play.send("a", largest)
+    play.passes(1)
+    play.crash("c")
+    for _ in range(10):
+        play.send("a", largest)
+        play.passes(0.1)
+    for name in "ab":
+        play.crash(name)
+    for name in "abc":
+        play.boot(name)
+    play.passes(5)
+    return play.ends_well()
+
+
+def large_orphans() -> str:
+    """The largest payloads are carried after a return: alone, each with what a CARRY needs."""
+    frame_bytes = 1 << 16
+    play = Framed("abcd", frame_bytes, frame_bytes // 2).together("abcd")
+    play.cuts("ac", "bc", "dc")
+    play.evicts("a", "c")
+    for size in (payload_max(frame_bytes), 10, 8000, 8000, 8000, 8000, payload_max(frame_bytes)):
+        play.send("c", bytes(size))
+        play.passes(0.1)
+    play.passes(5)
+    return play.ends_well()
+
+
+LOAD: dict[str, Callable[[], str]] = {
+    schedule.__name__: schedule for schedule in (long_away, few_among_many, long_names, large_orphans)
+}

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
 from thence.core.errors import InvariantError
+from thence.core.group_sizes import CONTEXT_MAX, is_large, names_fit
 from thence.core.groups import (
     ALL,
     CARRY,
@@ -114,7 +115,7 @@ class Member:
             set(state.abandoned),
         )
         self.operations = Operations(state.retained, state.carried, state.orphans)
-        self.carrying = Carrying(ledger, self.view, self.operations, state)
+        self.carrying = Carrying(ledger, self.view, self.operations, state, settings.frame_bytes)
         self.abandoned_by: set[str] = set()
         """Of a leaver's side: who runs no more, and will not hear its leave."""
         self.leavers: deque[str] = deque(maxlen=LEAVERS_MAX)
@@ -137,6 +138,8 @@ class Member:
 
     def broadcast(self, kind: int, body: bytes, now: int) -> Place:
         """Rule 1: tagged with everything that was delivered here, delivered here, sent to all."""
+        if is_large(body, self._settings.frame_bytes) and len(self.ledger.tagger.frontier()) > CONTEXT_MAX:
+            self.broadcast(CARRY, carry_payload(Carried([])), now)
         message = self.ledger.tagger.tag(bytes((kind,)) + body)
         ledger, seq = self.ledger, message.dot >> ORIGIN_BITS
         ledger.orderer.sent(message, now)
@@ -466,6 +469,11 @@ class Member:
             return
         for piece in self._gate.pieces(self.me, request, lambda: encode_state(self.state(joiner)), now):
             self._post(joiner, piece)
+
+    def can_name(self, joiner: str) -> bool:
+        """Whoever is in a group is named in receipts, which must fit a packet."""
+        past = [process for process, _, _ in self.view.past]
+        return names_fit([joiner, *self.ledger.spoken(), *past], self._settings.frame_bytes)
 
     @property
     def expects_joiners(self) -> bool:

@@ -8,7 +8,7 @@ from thence.order.tags import TAGS_MAX
 POSITIVE = (
     "repeat_us", "relay_us", "unheard_us", "burst", "pending_max", "probe_every_us", "join_retry_us",
     "join_timeout_us", "piece_bytes", "pieces", "leave_timeout_us", "window", "window_bytes", "packet_bytes",
-    "tags_max", "step_max",
+    "tags_max", "step_max", "frame_bytes",
 )  # fmt: skip
 
 
@@ -42,8 +42,10 @@ class GroupSettings:
     """In one step so many messages are announced as stable at most, and so many are read from the log for
     those who lack them; the rest follows in the next steps. A millisecond or two each: whoever was away for
     long must not keep the others from their own messages."""
+    frame_bytes: int = 16 << 20
+    """The largest packet that links carry."""
     packet_bytes: int = 1 << 20
-    """Messages that travel together over a session link; links have a limit for packets."""
+    """Messages that travel together over a session link; one that is larger goes alone."""
     probe_every_us: int = 1_000_000
     """How often those who are thought dead, and the configured seeds, are looked for."""
     join_retry_us: int = 300_000
