@@ -11,7 +11,15 @@ from support.schedules_load import LOAD, Framed
 from thence.core.errors import UsageError
 from thence.core.group_sizes import payload_max
 from thence.core.group_words import MAX_NAME
-from thence.core.groups import Flow, GroupPacket
+from thence.core.groups import (
+    NOBODY_YET,
+    Flow,
+    GroupPacket,
+    JoinRequest,
+    Offer,
+    Piece,
+    Running,
+)
 from thence.replica.group_settings import GroupSettings
 from thence.sim.groups import Air
 
@@ -106,3 +114,60 @@ def test_a_joiner_whose_name_would_not_fit_is_not_let_in() -> None:
     play.passes(20)
     assert play.me("c") == ""
     assert play.problem == ""
+
+
+def asked(play: Play, joiner: str, have: int = 0, transfer: int = 0) -> list[Piece]:
+    """What a contact sends to a joiner that asks it."""
+    node = play.processes["a"].node
+    assert node is not None
+    running = Running(joiner, "", joiner, 1)
+    node.receive(JoinRequest(joiner, "a", NOBODY_YET, running, transfer, have, "somewhere"), play.now)
+    node.commit(play.now)
+    pieces = [post.packet for post in node.posts if post.to == joiner and isinstance(post.packet, Piece)]
+    node.posts.clear()
+    return pieces
+
+
+def test_a_joiner_that_is_slow_is_not_sent_the_same_again_while_its_link_lasts() -> None:
+    few = GroupSettings(piece_bytes=100, pieces=4)
+    play = Play("ab", few, 0, Air(jitter_us=0, links=True, wire=False)).together("ab")
+    play.processes["a"].application.padding = bytes(2000)
+    node = play.processes["a"].node
+    assert node is not None
+    node.up("z", play.now)
+    first = asked(play, "z")
+    assert [piece.offset for piece in first] == [0, 100, 200, 300]
+    assert asked(play, "z") == []
+    transfer = first[0].transfer
+    assert [piece.offset for piece in asked(play, "z", 200, transfer)] == [400, 500]
+    assert asked(play, "z", 200, transfer) == []
+    node.down("z", play.now)
+    node.up("z", play.now)
+    assert [piece.offset for piece in asked(play, "z", 200, transfer)] == [200, 300, 400, 500]
+
+
+def test_who_is_let_in_together_shares_a_state_and_the_others_are_told_to_wait() -> None:
+    few = GroupSettings(joins_max=2, piece_bytes=100)
+    play = Play("ab", few, 0, Air(jitter_us=0, links=True, wire=False)).together("ab")
+    play.processes["a"].application.padding = bytes(2000)
+    node = play.processes["a"].node
+    assert node is not None
+    assert node.member is not None
+    gate = node.member._gate
+    assert asked(play, "w")
+    one = gate.held_bytes
+    assert asked(play, "x"), "there is room for two; x needs a state that knows it"
+    assert 2 * one <= gate.held_bytes <= 2 * one + 200
+    for joiner in "yz":
+        node.receive(JoinRequest(joiner, "a", NOBODY_YET, Running(joiner, "", joiner, 1), 0, 0), play.now)
+        assert [post.packet for post in node.posts] == [Offer("a", joiner)]
+        node.posts.clear()
+    for joiner in "wx":
+        gate.arrived(joiner, node.member.ledger.sent)
+    assert gate.held_bytes == 0
+    node.receive(JoinRequest("z", "a", NOBODY_YET, Running("z", "", "z", 1), 0, 0), play.now)
+    node.commit(play.now)
+    served = {post.to for post in node.posts if isinstance(post.packet, Piece)}
+    assert served == {"y", "z"}
+    assert len({post.packet.transfer for post in node.posts if isinstance(post.packet, Piece)}) == 1
+    assert one <= gate.held_bytes <= one + 400

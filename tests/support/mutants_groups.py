@@ -29,6 +29,7 @@ NOTICES = "thence.replica.group_notices"
 LIVES = "thence.replica.group_lives"
 LINKS = "thence.replica.group_links"
 BACKLOG = "thence.replica.group_backlog"
+GATE = "thence.replica.group_gate"
 WATCH = "thence.replica.group_watch"
 ENTRY = "thence.replica.group_entry"
 HANDOVER = "thence.replica.group_handover"
@@ -210,6 +211,7 @@ PROGRESS = [
         "            member.ledger.lost[id(member.ledger)] = log.tail\n")),
     of("30: a leaver is let in once more", "very_late_request",
        (MEMBER, "if not self.view.knows_later(joiner):", "if joiner not in self.view.view:"),
+       (MEMBER, "[each for each in due if not self.view.knows_later(each.joiner)]", "due"),
        (VIEW, "if member in self.gone or member in self.past:", "if member in self.gone:")),
     of("31: nobody is looked for", 19,
        (NODE, "(outside | set(self._entry.seeds)) - inside - {self.name}", "set[str]()")),
@@ -248,7 +250,7 @@ HISTORY = [
         "                    self.orphans = deque([op for op in self.orphans if op not in found])\n"
         "                    break\n                found.append(first)\n")),
     of("42: a joiner does not learn what may have to be sent again", 253,
-       (HANDOVER, "retained=stable_operations(ledger, operations) if joiner", "retained=[] if joiner")),
+       (HANDOVER, "retained=stable_operations(ledger, operations) if joins", "retained=[] if joins")),
 ]  # fmt: skip
 
 HISTORY_ENDS = [
@@ -318,6 +320,12 @@ LOADED = [
         "        if False:\n")),
     of("l5: what is carried together knows no frames", "large_orphans",
        (CARRYING, "min(PART_BYTES, frame_bytes // 4)", "PART_BYTES")),
+    of("l6: whoever asks is let in at once", "many_joiners",
+       (GATE, "return max(0, self._settings.joins_max - len(self._watched))", "return 1 << 20")),
+    of("l7: each joiner has a state of its own", "many_joiners",
+       (GATE, "if not self._states or self._states[-1].upto < seq:", "if True:")),
+    of("l8: a state does for those who were let in later", "later_joiner",
+       (GATE, "if not self._states or self._states[-1].upto < seq:", "if not self._states:")),
 ]  # fmt: skip
 """Bugs of doing much at once."""
 
@@ -345,7 +353,7 @@ DISKS = [
        (LIVES, "if snapshot is None or found is not None:", "if found is not None:")),
     of("d4: what one remembers who has forgotten the rest is dropped", "disks 19",
        (NODE, "old, orphans = self.member or self.former,", "old, orphans = self.member,")),
-    of("d5: who has forgotten something does not wait for those who may be asked", "disks 5041",
+    of("d5: who has forgotten something does not wait for those who may be asked", "disks 212",
        (CARRYING, "if not len(view.spent) or view.open or self.busy:",
         "if not len(view.spent) or self.busy:")),
     of("d6: of two incarnations the newer gets the receipts, dead or not", "attempt_that_came_to_nothing",

@@ -195,6 +195,66 @@ def large_orphans() -> str:
     return play.ends_well()
 
 
+JOINERS = 40
+
+
+def many_joiners() -> str:
+    """Many ask to be let in at once, and there is one member with a large state: all come in as they are, and
+    whoever lets them in holds few states meanwhile, which they share."""
+    names = [f"n{number}" for number in range(JOINERS)]
+    settings = GroupSettings(joins_max=4, states_bytes=100_000, piece_bytes=8192)
+    play = Play(["a", *names], settings, 0, Air(jitter_us=0, links=True, wire=False))
+    play.call("a", lambda node: node.found(play.now))
+    play.passes(1)
+    for process in play.processes.values():
+        process.application.padding = bytes(60_000)
+    most: Counter[str] = Counter()
+    commit = GroupNode.commit
+
+    def committed(node: GroupNode, now: int) -> Any:
+        if node.member is not None:
+            gate = node.member._gate
+            most["bytes"] = max(most["bytes"], gate.held_bytes)
+            most["let in"] = max(most["let in"], len(gate._watched))
+        return commit(node, now)
+
+    with patch.object(GroupNode, "commit", committed):
+        for name in names:
+            play.join(name)
+        play.run(play.now + 60_000_000, lambda: all(map(play.me, names)))
+    elsewhere = [(name, play.me(name)) for name in names if play.me(name) != name]
+    if elsewhere:
+        return f"not in, or not at the first attempt: {elsewhere}"
+    if not 60_000 < most["bytes"] <= 100_000 or most["let in"] != 4:
+        return f"at once: {most}"
+    return play.ends_well()
+
+
+def later_joiner() -> str:
+    """b is handed a large state, and c comes meanwhile: it needs a state that knows it."""
+    settings = GroupSettings(piece_bytes=1024, pieces=1)
+    play = Play("abc", settings, 0, Air(jitter_us=0, links=True, wire=False))
+    play.call("a", lambda node: node.found(play.now))
+    play.passes(1)
+    for process in play.processes.values():
+        process.application.padding = bytes(40_000)
+    unknown: list[str] = []
+    commit = GroupNode.commit
+
+    def committed(node: GroupNode, now: int) -> Any:
+        if node.member is not None and node.member.me not in node.member.view.view:
+            unknown.append(node.member.me)
+        return commit(node, now)
+
+    with patch.object(GroupNode, "commit", committed):
+        play.join("b")
+        play.passes(0.2)
+        play.join("c")
+        play.passes(5)
+    return play.ends_well() or ", ".join(unknown)
+
+
 LOAD: dict[str, Callable[[], str]] = {
-    schedule.__name__: schedule for schedule in (long_away, few_among_many, long_names, large_orphans)
+    schedule.__name__: schedule
+    for schedule in (long_away, few_among_many, long_names, large_orphans, many_joiners, later_joiner)
 }

@@ -351,7 +351,7 @@ class GroupNode:
             self._entry.attempt = None  # of two who want to return through each other, the better stays
         if request.contact:
             member.admit(request, now)
-        elif not member.view.knows_later(request.joiner):
+        elif member.has_room and not member.view.knows_later(request.joiner):
             self._send(request.joiner, Offer(member.me, request.joiner))
 
     def _notice(self, member: Member, notice: Notice, now: int) -> None:

@@ -102,8 +102,13 @@ class Entry:
             self.ask(now)
 
     def offered(self, offer: Offer, now: int) -> None:
-        if self.attempt is not None and self.attempt.offered(offer):
-            self.attempt.until = now + self._settings.join_timeout_us
+        attempt = self.attempt
+        if attempt is None:
+            return
+        if attempt.is_kept_waiting(offer):
+            attempt.until = now + self._settings.join_timeout_us
+        elif attempt.offered(offer):
+            attempt.until = now + self._settings.join_timeout_us
             self.ask(now)
 
     def came(self, piece: Piece, now: int) -> Attempt | None:

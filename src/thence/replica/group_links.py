@@ -28,7 +28,7 @@ from thence.core.groups import CARRY, Flow, Post, Receipt, process_of
 from thence.core.message import Message
 from thence.members.group import GroupView
 from thence.members.spans import Spans
-from thence.replica.group_backlog import Allowance, Backlog
+from thence.replica.group_backlog import Allowance, Backlog, Outgoing, Relay
 from thence.replica.group_ledger import Ledger
 from thence.replica.group_settings import GroupSettings
 
@@ -94,74 +94,6 @@ class Incoming:
         if mine < 0:
             mine = self._mine[index] = self._ledger.number(self._names[index])
         return dot ^ index | mine
-
-
-class Relay:
-    """What one member is passed on of one origin."""
-
-    __slots__ = ("backlog", "bytes", "last", "sent")
-
-    def __init__(self, sent: int, backlog: Backlog) -> None:
-        self.sent = sent
-        self.last = sent
-        """Up to where it goes before the next receipt."""
-        self.bytes = 0
-        """Since the last one."""
-        self.backlog = backlog
-
-
-class Outgoing:
-    """What one member is sent under one number."""
-
-    __slots__ = (
-        "_acked_bytes", "_filled", "_marks", "_sent_bytes", "acked", "backlog", "number", "open", "ready",
-        "relays", "sent", "to", "told",
-    )  # fmt: skip
-
-    def __init__(self, number: int, to: str, acked: int, filled: list["Outgoing"], backlog: Backlog) -> None:
-        self.backlog = backlog
-        """Own messages that it lacks and that are not in memory any more."""
-        self._filled = filled
-        """Of all members those for whom something is ready."""
-        self.number = number
-        self.to = to
-        self.open = True
-        """It is not, while the other is suspected: a leaver's leave may yet be heard of."""
-        self.told = 0
-        """How many names the other end knows."""
-        self.ready: list[bytes] = []
-        self.acked = self.sent = acked
-        self.relays: dict[str, Relay] = {}
-        """By origin, others' messages that are passed on."""
-        self._acked_bytes = self._sent_bytes = 0
-        self._marks: deque[tuple[int, int]] = deque()
-        """Now and then: up to this counter, so many bytes were sent."""
-
-    def add(self, data: bytes) -> None:
-        if not self.ready:
-            self._filled.append(self)
-        self.ready.append(data)
-
-    def sending(self, seq: int, data: bytes, mark_every: int) -> None:
-        self.add(data)
-        self.sent = seq
-        self._sent_bytes += len(data)
-        if self._sent_bytes - (self._marks[-1][1] if self._marks else self._acked_bytes) >= mark_every:
-            self._marks.append((seq, self._sent_bytes))
-
-    def acknowledged(self, seq: int) -> None:
-        self.acked = max(self.acked, seq)
-        self.sent = max(self.sent, seq)
-        while self._marks and self._marks[0][0] <= seq:
-            self._acked_bytes = self._marks.popleft()[1]
-        if self.acked == self.sent:
-            self._acked_bytes = self._sent_bytes
-
-    def room(self, settings: GroupSettings) -> bool:
-        return (
-            self.sent - self.acked < settings.window
-            and self._sent_bytes - self._acked_bytes < settings.window_bytes
-        )
 
 
 class Link:

@@ -27,6 +27,7 @@ from thence.core.groups import (
     Farewell,
     Flow,
     JoinRequest,
+    Offer,
     Piece,
     Place,
     Post,
@@ -461,14 +462,30 @@ class Member:
 
     def admit(self, request: JoinRequest, now: int) -> None:
         """Rule 9: let somebody in, or go on handing over the state."""
-        joiner = request.joiner
+        joiner, served = request.joiner, [request]
         if not self.view.knows_later(joiner):
-            self.broadcast(JOIN, join_payload(joiner, request.address, request.since), now)
-            self._log.insist()  # whoever forgot whom it let in could not say whom to look for
+            due = self._gate.next(request, now)
+            served = [each for each in due if not self.view.knows_later(each.joiner)]
+            for each in served:  # all of them before the state is made, which they share
+                self.broadcast(JOIN, join_payload(each.joiner, each.address, each.since), now)
+                self._log.insist()  # whoever forgot whom it let in could not say whom to look for
+            if request not in served:
+                self._post(joiner, Offer(self.me, joiner))
         elif joiner not in self.view.side or not self._gate.waits_for(joiner):
             return
-        for piece in self._gate.pieces(self.me, request, lambda: encode_state(self.state(joiner)), now):
-            self._post(joiner, piece)
+        for each in served:
+            for piece in self._gate.pieces(
+                self.me, each, self._handed, self.ledger.sent, self.links.used, now
+            ):
+                self._post(each.joiner, piece)
+
+    def _handed(self) -> bytes:
+        return encode_state(self.state(joins=True))
+
+    @property
+    def has_room(self) -> bool:
+        """Can somebody be let in now?"""
+        return self._gate.room > 0
 
     def can_name(self, joiner: str) -> bool:
         """Whoever is in a group is named in receipts, which must fit a packet."""
@@ -480,9 +497,9 @@ class Member:
         """Somebody was let in here and was not heard of yet: a restart must still know that."""
         return self._gate.busy
 
-    def state(self, joiner: str = "") -> GroupState:
-        """Rule 10; without a joiner, for this member itself."""
-        return state_of(self.ledger, self.view, self.operations, self._application.state(), joiner)
+    def state(self, joins: bool = False) -> GroupState:
+        """Rule 10, for joiners; else for this member itself."""
+        return state_of(self.ledger, self.view, self.operations, self._application.state(), joins)
 
     # Time
 
@@ -517,6 +534,7 @@ class Member:
     def up(self, process: str, now: int) -> None:
         """A session link came up: its other end is told what is here, and says the same."""
         self.links.up(process)
+        self._gate.relinked(process)
         known = self.view.view | self.view.departing.keys()
         self._watch.greet([name for name in sorted(known) if process_of(name) == process], now)
 
@@ -528,5 +546,5 @@ class Member:
         """The log was written: nothing has to be remembered for it."""
         self.ledger.fresh.clear()
 
-    def _post(self, member: str, packet: Data | Receipt | Piece | Farewell) -> None:
+    def _post(self, member: str, packet: Data | Receipt | Offer | Piece | Farewell) -> None:
         self._posts.append(Post(process_of(member), packet))

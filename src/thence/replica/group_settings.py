@@ -8,7 +8,7 @@ from thence.order.tags import TAGS_MAX
 POSITIVE = (
     "repeat_us", "relay_us", "unheard_us", "burst", "pending_max", "probe_every_us", "join_retry_us",
     "join_timeout_us", "piece_bytes", "pieces", "leave_timeout_us", "window", "window_bytes", "packet_bytes",
-    "tags_max", "step_max", "frame_bytes",
+    "tags_max", "step_max", "frame_bytes", "joins_max", "states_bytes",
 )  # fmt: skip
 
 
@@ -56,6 +56,12 @@ class GroupSettings:
     """Large enough that a packet's overhead does not matter, small enough to be sent again."""
     pieces: int = 8
     """Pieces under way to a joiner."""
+    joins_max: int = 8
+    """Joiners that one contact lets in at a time: each has pieces under way, and holds stability back until
+    it has come. More of them get no offer yet, or are told to wait."""
+    states_bytes: int = 16 << 20
+    """States on their way to joiners, in memory, or one if it is larger: whoever comes later than a state was
+    made needs another."""
     leave_timeout_us: int = 60_000_000
     """A leaver that nobody answers goes, and says that it did not go in good order."""
     silence_us: int | None = None

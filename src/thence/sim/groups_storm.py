@@ -47,10 +47,16 @@ class Weather:
 
 
 def draw_all(seed: int) -> Weather:
-    """The storm of a seed, and what becomes of disks meanwhile."""
-    weather = draw(seed)
+    """The storm of a seed, how little a step does in it, and what becomes of disks meanwhile."""
+    weather, random = draw(seed), Random(f"{seed}/steps")
+    settings = replace(
+        weather.settings,
+        step_max=random.choice((1, 5, 256)),
+        joins_max=random.choice((1, 2, 8)),
+        states_bytes=random.choice((1, 16 << 20)),
+    )
     disks, sync = draw_disks(seed, weather.processes, weather.span_us)
-    return replace(weather, disks=disks, sync=sync)
+    return replace(weather, settings=settings, disks=disks, sync=sync)
 
 
 def draw(seed: int) -> Weather:
