@@ -13,8 +13,9 @@ from support.mutants_groups import MUTANTS, GroupMutant, planted
 from support.schedules_closing import CLOSING
 from support.schedules_forgetful import FORGETFUL
 from support.schedules_groups import SCHEDULES
+from support.schedules_load import LOAD
 
-BY_HAND = SCHEDULES | FORGETFUL | CLOSING
+BY_HAND = SCHEDULES | FORGETFUL | CLOSING | LOAD
 
 STORMS = {"disks": trouble_with_disks, "guest": trouble_with_a_guest, "traitor": trouble_with_a_traitor}
 
@@ -54,4 +55,4 @@ def test_nothing_stays_planted() -> None:
 
 
 def test_no_two_bugs_are_the_same() -> None:
-    assert len({mutant.edits for mutant in MUTANTS}) == len({mutant.name for mutant in MUTANTS}) == 96
+    assert len({mutant.edits for mutant in MUTANTS}) == len({mutant.name for mutant in MUTANTS}) == 104

@@ -1,8 +1,13 @@
 """Stories about the window; what it shares with every witness is in `test_witnesses.py`."""
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from thence.core.dots import STEP
 from thence.core.message import Message
+from thence.order.tags import as_bits, as_places
 from thence.order.window import GraphTag, Window
+from thence.sim.attic import MemoryAttic
 
 
 def see(window: Window, dot: int, *context: int) -> GraphTag:
@@ -84,3 +89,35 @@ def test_memory_does_not_grow_with_history() -> None:
             context = (dot,)
         window.sweep()
         assert len(window) <= 2
+
+
+def test_a_sweep_that_was_told_finds_and_forgets_no_more_and_says_whether_there_is_more() -> None:
+    window = Window(0, 2)
+    window.stow_in(MemoryAttic(), 4)
+    for seq in range(1, 41):
+        see(window, seq * STEP, *((seq - 1) * STEP,)[: seq - 1])
+    window.heard(1, (40 * STEP,))
+    found = [([tag.dot // STEP for tag in window.sweep(16)], window.unfinished) for _ in range(3)]
+    assert found == [(list(range(1, 17)), True), (list(range(17, 33)), True), (list(range(33, 41)), False)]
+    assert window.drained
+
+
+def test_what_was_announced_behind_something_older_is_forgotten_a_little_at_a_time() -> None:
+    window = Window(2, 3)
+    old = see(window, STEP)
+    for seq in range(1, 31):
+        see(window, seq * STEP + 1, *((seq - 1) * STEP + 1,)[: seq - 1])
+    window.heard(0, (STEP, 30 * STEP + 1))
+    assert len(window.sweep(100)) == 30, "of the older one its sender is known to know, but not member 1"
+    window.heard(1, (STEP, 30 * STEP + 1))
+    assert window.sweep(10) == [old]
+    told = [(window.sweep(10), window.unfinished, window.drained) for _ in range(3)]
+    assert told == [([], True, False), ([], True, False), ([], False, True)]
+
+
+@given(st.integers(0, 50), st.integers(0, 1 << 4000), st.integers(0, 60))
+def test_places_are_those_of_the_lowest_bits(floor: int, bits: int, most: int) -> None:
+    places = [floor + place for place in range(bits.bit_length()) if bits >> place & 1]
+    assert as_places(floor, bits) == places
+    assert as_places(floor, bits, most) == places[:most]
+    assert as_bits(places, floor) == bits

@@ -22,7 +22,7 @@ def sizes(play: Play, name: str) -> dict[str, int]:
     """Of everything that a member keeps in memory, tells in receipts, and hands to joiners."""
     node, one = play.processes[name].node, member(play, name)
     assert node is not None
-    view, state = one.view, one.state("x")
+    view, state = one.view, one.state(joins=True)
     state.application, state.table = b"", []  # what a table holds at most is another matter
     return {
         "state": len(encode_state(state)) // 50,  # numbers take more digits as they grow

@@ -20,7 +20,7 @@ def good() -> GroupState:
     node = play.processes["a"].node
     assert node is not None
     assert node.member is not None
-    state = decode_state(encode_state(node.member.state("b")))
+    state = decode_state(encode_state(node.member.state(joins=True)))
     assert len(state.log) >= 2
     return state
 

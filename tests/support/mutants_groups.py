@@ -28,6 +28,8 @@ NODE = "thence.replica.group"
 NOTICES = "thence.replica.group_notices"
 LIVES = "thence.replica.group_lives"
 LINKS = "thence.replica.group_links"
+BACKLOG = "thence.replica.group_backlog"
+GATE = "thence.replica.group_gate"
 WATCH = "thence.replica.group_watch"
 ENTRY = "thence.replica.group_entry"
 HANDOVER = "thence.replica.group_handover"
@@ -212,6 +214,7 @@ PROGRESS = [
         "            member.ledger.lost[id(member.ledger)] = log.tail\n")),
     of("30: a leaver is let in once more", "very_late_request",
        (MEMBER, "if not self.view.knows_later(joiner):", "if joiner not in self.view.view:"),
+       (MEMBER, "[each for each in due if not self.view.knows_later(each.joiner)]", "due"),
        (VIEW, "if member in self.gone or member in self.past:", "if member in self.gone:")),
     of("31: nobody is looked for", 19,
        (NODE, "(outside | set(self._entry.seeds)) - inside - {self.name}", "set[str]()")),
@@ -250,7 +253,7 @@ HISTORY = [
         "                    self.orphans = deque([op for op in self.orphans if op not in found])\n"
         "                    break\n                found.append(first)\n")),
     of("42: a joiner does not learn what may have to be sent again", 253,
-       (HANDOVER, "retained=stable_operations(ledger, operations) if joiner", "retained=[] if joiner")),
+       (HANDOVER, "retained=stable_operations(ledger, operations) if joins", "retained=[] if joins")),
 ]  # fmt: skip
 
 HISTORY_ENDS = [
@@ -293,11 +296,10 @@ SESSIONS = [
        (LINKS, "        link = self._links.pop(process, None)\n        if link is not None and",
         "        link = None\n        if link is not None and")),
     of("s5: what lies further back than a window is not sent", 1,
-       (LINKS, "        older = self._ledger.written(self._ledger.above({me: seq - 1}))\n",
-        "        older = iter(())\n")),
+       (LINKS, "            yield from outgoing.backlog.read(outgoing.sent, allowance)\n", "")),
     of("s6: names that come later are not told", 0,
-       (LINKS, "names = tuple(self._ledger.names[outgoing.told :])",
-        "names = () if outgoing.told else tuple(self._ledger.names)")),
+       (LINKS, "names = self._ledger.names[outgoing.told :]",
+        "names = [] if outgoing.told else self._ledger.names")),
     of("s7: what the log has not written yet is not read", 0,
        (LEDGER, "        for dot, data in self.fresh:\n", "        for dot, data in ():\n")),
     of("s9: whoever there is a link to is heard", "leaves_before_it_has_heard",
@@ -306,6 +308,29 @@ SESSIONS = [
        (WANTS, "                if asked is not None:\n", "                if False:\n")),
 ]  # fmt: skip
 """Bugs of what flows over session links."""
+
+LOADED = [
+    of("l1: everything that is stable is announced at once", "long_away",
+       (MEMBER, "ledger.window.sweep(self._settings.step_max)", "ledger.window.sweep()")),
+    of("l2: a step reads whatever somebody lacks", "long_away",
+       (LINKS, "Allowance(self._settings.step_max)", "Allowance(1 << 40)")),
+    of("l3: to look for messages among others' costs nothing", "few_among_many",
+       (BACKLOG, "                allowance.spend(stored.data)\n", ""),
+       (BACKLOG, "                    yield stored", "                    allowance.spend(stored.data)\n"
+        "                    yield stored")),
+    of("l4: all names go with the first messages", "long_names",
+       (LINKS, "        if LETTER_BYTES * sum(map(len, names)) + sum(map(len, outgoing.ready)) > most:\n",
+        "        if False:\n")),
+    of("l5: what is carried together knows no frames", "large_orphans",
+       (CARRYING, "min(PART_BYTES, frame_bytes // 4)", "PART_BYTES")),
+    of("l6: whoever asks is let in at once", "many_joiners",
+       (GATE, "return max(0, self._settings.joins_max - len(self._watched))", "return 1 << 20")),
+    of("l7: each joiner has a state of its own", "many_joiners",
+       (GATE, "if not self._states or self._states[-1].upto < seq:", "if True:")),
+    of("l8: a state does for those who were let in later", "later_joiner",
+       (GATE, "if not self._states or self._states[-1].upto < seq:", "if not self._states:")),
+]  # fmt: skip
+"""Bugs of doing much at once."""
 
 LEAVERS = [
     of("l1: a leaver waits for a side that is not there", "leaver_is_deserted",
@@ -331,7 +356,7 @@ DISKS = [
        (LIVES, "if snapshot is None or found is not None:", "if found is not None:")),
     of("d4: what one remembers who has forgotten the rest is dropped", "disks 19",
        (NODE, "old, orphans = self.member or self.former,", "old, orphans = self.member,")),
-    of("d5: who has forgotten something does not wait for those who may be asked", "disks 5041",
+    of("d5: who has forgotten something does not wait for those who may be asked", "disks 212",
        (CARRYING, "if not len(view.spent) or view.open or self.busy:",
         "if not len(view.spent) or self.busy:")),
     of("d6: of two incarnations the newer gets the receipts, dead or not", "attempt_that_came_to_nothing",
@@ -403,4 +428,5 @@ LIES = [
 ]  # fmt: skip
 """Bugs that only peers that lie can find."""
 
-MUTANTS = STABILITY + CUT + PROGRESS + HISTORY + HISTORY_ENDS + SESSIONS + LEAVERS + DISKS + ORPHANS + LIES
+MUTANTS = STABILITY + CUT + PROGRESS + HISTORY + HISTORY_ENDS + SESSIONS + LEAVERS + DISKS + ORPHANS
+MUTANTS += LIES + LOADED

@@ -4,7 +4,7 @@ Each returns what is wrong, nothing if all is well. Links take ten milliseconds 
 schedule says; nobody evicts anybody unless the schedule does.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Self
 
@@ -22,7 +22,7 @@ class Play(GroupWorld):
 
     def __init__(
         self,
-        names: str,
+        names: Sequence[str],
         settings: GroupSettings | None = None,
         take_us: int = 0,
         air: Air | None = None,

@@ -41,7 +41,7 @@ class Writer:
         for name in names:
             self.name(name)
 
-    def data(self, data: bytes) -> None:
+    def data(self, data: bytes | memoryview) -> None:
         put(self.body, len(data))
         self.body += data
 
@@ -87,7 +87,7 @@ class Writer:
             encoded = name.encode()
             put(head, len(encoded))
             head += encoded
-        return bytes(head + self.body)
+        return b"".join((head, self.body))
 
 
 def take_name(reader: Reader) -> str:

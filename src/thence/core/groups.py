@@ -150,7 +150,7 @@ class Piece(NamedTuple):
     transfer: int
     offset: int
     total: int
-    data: bytes
+    data: bytes | memoryview
 
 
 class Notice(NamedTuple):

@@ -47,7 +47,7 @@ class Attempt:
         self.buffer = bytearray()
         self.asked = 0
         """Up to where the state had come when it was last asked for."""
-        self._early: dict[int, bytes] = {}
+        self._early: dict[int, bytes | memoryview] = {}
         self._transfer = 0
         self._total = -1
 
@@ -68,6 +68,10 @@ class Attempt:
         self.bound = offer.contact
         self.contact = process_of(offer.contact)
         return True
+
+    def is_kept_waiting(self, offer: Offer) -> bool:
+        """The contact says that it will let this joiner in, only not yet."""
+        return offer.joiner == self.joiner and offer.contact == self.bound
 
     def came(self, piece: Piece) -> bool:
         """A piece came: is there news in it?"""

@@ -124,6 +124,15 @@ class View:
             self._files, stretches_missing(self._segments, vector, self.vector), tuple(vector)
         )
 
+    def near(self, origin: int, after: int) -> Iterator[Stored]:
+        """Messages from about the first one of a member above a counter on, others' too: so that a reader
+        can tell what it has cost so far, and go on later."""
+        had = list(self.vector)
+        had[origin] = after
+        if not self.reaches(had):
+            raise OutOfReachError("the log does not reach back to what this peer lacks")
+        return messages_after(self._files, stretches_missing(self._segments, had, self.vector), 0)
+
     def since(self, position: int) -> Iterator[Stored]:
         """The messages after a position."""
         return messages_after(self._files, self._after(position), position)

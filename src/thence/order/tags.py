@@ -12,7 +12,8 @@ per origin, the newest dot that has left the window. Per origin dots have no gap
 """
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from marshal import dumps, loads
 from typing import Final, Protocol
 
@@ -21,11 +22,16 @@ from thence.core.errors import InvariantError, StorageError
 
 NEVER: Final = 1 << 62
 
-BLOCK: Final = 1024
-"""Tags that go to the attic, or are read from it, at a time: a few milliseconds."""
+BLOCK: Final = 128
+"""Tags that go to the attic, or are read from it, at a time: below a millisecond."""
 
 SWEEP_MAX: Final = 4096
-"""What one sweep finds at most while there are tags in the attic: they come back into memory."""
+"""What one sweep finds at most while there are tags in the attic, unless it was told: they come back into
+memory."""
+
+SOME: Final = 1024
+SOME_BITS: Final = (1 << SOME) - 1
+"""Places that are looked at together."""
 
 TAGS_MAX: Final = 32_768
 """Tags to keep in memory: ten seconds of a busy group, and some ten megabytes."""
@@ -174,25 +180,28 @@ class Tags:
                 first = index
         return found
 
-    def newest(self, origin: int, below: int, last: int) -> int:
-        """The newest dot of `origin` at a place of the window below `below`, or the newest that has left the
-        window; `last` is the newest of all."""
+    def newest(self, origin: int, floor: int, bits: int, last: int) -> int:
+        """The newest dot of `origin` in a past: at a place of the window below `floor`, or whose bit is set;
+        or the newest that has left the window. `last` is the newest of all. A past has no gaps per origin."""
         low, high = self.gone[origin] >> ORIGIN_BITS, last >> ORIGIN_BITS
         while low < high:
             middle = (low + high + 1) // 2
             tag = self.find(pack(origin, middle))
             assert tag
-            if tag._place < below:
+            if tag._place < floor or bits >> (tag._place - floor) & 1:
                 low = middle
             else:
                 high = middle - 1
         return pack(origin, low)
 
-    def drop(self, stable: "array[int]") -> int:
-        """Forget what is stable, up to the first that is not. Returns how many that were."""
+    def drop(self, stable: "array[int]", most: int) -> int:
+        """Forget what is stable, up to the first that is not, and `most` of it. Returns how many."""
         before, block = self.base, 1
         while self.stowed:
-            tags = self.run(self.base, self.base + min(block, self.stowed))
+            count = min(block, self.stowed, most - (self.base - before))
+            if not count:
+                return most
+            tags = self.run(self.base, self.base + count)
             done = self._pass(tags, stable)
             self.base += done
             self.stowed -= done
@@ -202,7 +211,7 @@ class Tags:
             if done < len(tags):
                 return self.base - before
             block = BLOCK
-        done = self._pass(self.young, stable)
+        done = self._pass(islice(self.young, most - (self.base - before)), stable)
         for tag in self.young[:done]:
             del self.live[tag.dot]
             self.bits -= tag._bits.bit_length()
@@ -210,7 +219,7 @@ class Tags:
         self.base += done
         return self.base - before
 
-    def _pass(self, tags: list[GraphTag], stable: "array[int]") -> int:
+    def _pass(self, tags: Iterable[GraphTag], stable: "array[int]") -> int:
         """How many of these, from the first on, are stable; they leave the window."""
         done = 0
         for tag in tags:
@@ -257,6 +266,14 @@ def as_bits(places: list[int], floor: int) -> int:
     return int.from_bytes(out, "little")
 
 
-def as_places(floor: int, bits: int) -> list[int]:
-    """The places whose bits are set."""
-    return [floor + index for index, bit in enumerate(reversed(bin(bits)[2:])) if bit == "1"]
+def as_places(floor: int, bits: int, most: int = NEVER) -> list[int]:
+    """The places whose bits are set, `most` of them. What it costs is what it finds: a member that was away
+    leaves tens of thousands of bits, of which a step looks at few."""
+    found: list[int] = []
+    while bits and len(found) < most:
+        empty = (bits & -bits).bit_length() - 1
+        floor, bits = floor + empty, bits >> empty
+        some = bin(bits & SOME_BITS)[:1:-1]
+        found += [floor + index for index, bit in enumerate(some) if bit == "1"]
+        floor, bits = floor + SOME, bits >> SOME
+    return found[:most]

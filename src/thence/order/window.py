@@ -54,6 +54,7 @@ class Window:
 
     __slots__ = (
         "_aside", "_bits", "_done", "_floors", "_me", "_pending", "_seen", "_spelled", "_stable", "_tags",
+        "unfinished",
     )  # fmt: skip
 
     wide: ClassVar[int] = 4096
@@ -71,6 +72,8 @@ class Window:
         self._bits = [0] * size
         self._spelled: list[tuple[int, ...]] | None = None  # the rows of a wide window
         self._pending: dict[int, list[tuple[int, ...]]] = {}
+        self.unfinished = False
+        """The last sweep found as much as it was allowed to."""
         self._aside = {me}  # nobody waits for what these have seen (order/roster.py adds and removes)
 
     def __len__(self) -> int:
@@ -180,21 +183,24 @@ class Window:
         """The tag of a message that was seen and is not stable."""
         return self._tags.find(dot)
 
-    def sweep(self) -> list[GraphTag]:
-        """What has become stable, in an order that respects causality."""
+    def sweep(self, most: int | None = None) -> list[GraphTag]:
+        """What has become stable, in an order that respects causality. `most`: no more than this is found,
+        and no more forgotten; `unfinished` says whether there may be more."""
         for member in list(self._pending):
             self._settle(member)
+        self.unfinished = False
         if not len(self._tags):
             return []
-        most = SWEEP_MAX if self._tags.stowed else NEVER
+        most_found = (SWEEP_MAX if self._tags.stowed else NEVER) if most is None else most
         if self._spelled is None:
-            stable = self._stable_of_places(most)
+            stable = self._stable_of_places(most_found)
         else:
-            stable = self._stable_of_vectors(self._spelled, most)
-        if stable:
-            for tag in stable:
-                self._stable[tag.dot & ORIGIN_MASK] = tag.dot
-            self._collect([tag._place for tag in stable])
+            stable = self._stable_of_vectors(self._spelled, most_found)
+        for tag in stable:
+            self._stable[tag.dot & ORIGIN_MASK] = tag.dot
+        if stable or self._done & 1:
+            dropped = self._collect([tag._place for tag in stable], NEVER if most is None else most)
+            self.unfinished = max(len(stable), dropped) >= most_found
         return stable
 
     def reached(self, dot: int) -> int:
@@ -280,46 +286,49 @@ class Window:
                 stable &= bits >> (low - floor)
             elif floor - low < stable.bit_length():  # else it covers all of them
                 stable &= bits << (floor - low) | (1 << (floor - low)) - 1
-        found = tags.run(tags.base, min(low, end, tags.base + most))
-        stable &= ~(self._done >> (low - tags.base))
-        if stable:
-            found += tags.many(as_places(low, stable)[: most - len(found)])
-        announced = self._stable
-        return [tag for tag in found if tag.dot > announced[tag.dot & ORIGIN_MASK]]
+        low = min(low, end)
+        if self._done:  # some from `base` on were announced already
+            stable = (stable << (low - tags.base) | (1 << (low - tags.base)) - 1) & ~self._done
+            low = tags.base
+        found = tags.run(tags.base, min(low, tags.base + most))
+        return found + tags.many(as_places(low, stable, most - len(found))) if stable else found
 
     def _stable_of_vectors(self, rows: list[tuple[int, ...]], most: int) -> list[GraphTag]:
         others = [row for q, row in enumerate(rows) if q not in self._aside]
         reached = list(map(min, self._seen, self._seen, *others))
         oldest = zip(self._stable, reached, strict=True)
-        heads = [(self._place_of(dot + STEP), dot + STEP) for dot, newest in oldest if dot < newest]
+        heads = [self._with_place(dot + STEP) for dot, newest in oldest if dot < newest]
         heapify(heads)
         found: list[GraphTag] = []
         while heads and len(found) < most:
-            dot = heads[0][1]
-            tag = self._tags.find(dot)
-            assert tag
+            _, dot, tag = heads[0]
             found.append(tag)
             if dot < reached[dot & ORIGIN_MASK]:
-                heapreplace(heads, (self._place_of(dot + STEP), dot + STEP))
+                heapreplace(heads, self._with_place(dot + STEP))
             else:
                 heappop(heads)
         return found
 
-    def _place_of(self, dot: int) -> int:
+    def _with_place(self, dot: int) -> tuple[int, int, GraphTag]:
         tag = self._tags.find(dot)
         assert tag
-        return tag._place
+        return tag._place, dot, tag
 
-    def _collect(self, announced: list[int]) -> None:
-        """Forget what is stable, from the oldest place up to the first that is not. `announced`: the places
-        that have just become so."""
+    def _place_of(self, dot: int) -> int:
+        return self._with_place(dot)[0]
+
+    def _collect(self, announced: list[int], most: int = NEVER) -> int:
+        """Forget what is stable, from the oldest place up to the first that is not, and `most` of it.
+        `announced`: the places that have just become so. Returns how many were forgotten."""
         tags = self._tags
-        done = tags.drop(self._stable)
+        done = tags.drop(self._stable, most)
         self._done >>= done
-        if done < len(announced):  # some stay, because an older one does
-            self._done |= as_bits([place for place in announced if place >= tags.base], tags.base)
+        left = [place for place in announced if place >= tags.base]  # because an older one stays
+        if left:
+            self._done |= as_bits(left, tags.base)
         if done and self._spelled is not None and len(tags) <= self.wide // 2:
             self._narrow(self._spelled)
+        return done
 
     def _as_places(self, vector: tuple[int, ...]) -> Past:
         """The places of the window that a vector covers: all below the first that it does not."""
@@ -339,11 +348,7 @@ class Window:
         """The newest dot per origin among the stable messages and these places of the window."""
         tags, vector = self._tags, list(self._stable)
         for origin, seen in enumerate(self._seen):
-            vector[origin] = max(vector[origin], tags.newest(origin, floor, seen))
-        for place in as_places(floor, bits):
-            if place >= tags.base:
-                dot = tags.at(place).dot
-                vector[dot & ORIGIN_MASK] = max(vector[dot & ORIGIN_MASK], dot)
+            vector[origin] = max(vector[origin], tags.newest(origin, floor, bits, seen))
         return tuple(vector)
 
     def _past_as_vector(self, dot: int, context: tuple[int, ...]) -> tuple[int, ...]:

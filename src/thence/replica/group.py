@@ -17,6 +17,7 @@ state is durable; then it is replaced in one step.
 from collections.abc import Callable
 
 from thence.core.errors import PeerError, UsageError
+from thence.core.group_sizes import payload_max
 from thence.core.groups import (
     ALL,
     LEAVE,
@@ -195,6 +196,8 @@ class GroupNode:
         """Send an operation to the group; applied here at once."""
         if self.member is None or self.member.view.leaving:
             raise UsageError(f"{self.name} is {self.status}: it cannot send")
+        if len(payload) > (most := payload_max(self._settings.frame_bytes)):
+            raise UsageError(f"a payload of {len(payload)} bytes: links carry up to {most}")
         return self.member.broadcast(OPERATION, payload, now)
 
     @property
@@ -344,13 +347,15 @@ class GroupNode:
             return
         if request.contact not in ("", member.me):
             return
+        if not member.view.knows(request.joiner) and not member.can_name(request.joiner):
+            return
         if self._entry.attempt is not None:
             if request.rank <= self._notices.rank(member):
                 return
             self._entry.attempt = None  # of two who want to return through each other, the better stays
         if request.contact:
             member.admit(request, now)
-        elif not member.view.knows_later(request.joiner):
+        elif member.has_room and not member.view.knows_later(request.joiner):
             self._send(request.joiner, Offer(member.me, request.joiner))
 
     def _notice(self, member: Member, notice: Notice, now: int) -> None:

@@ -37,7 +37,7 @@ def returning(state: GroupState, old: Member, leaves: bool, forgetful: bool) -> 
 
 def refounding(me: str, old: Member, address: str, leaves: bool) -> GroupState:
     """Alone, with what `old` had, and without all who were with it: they are evicted, itself among them."""
-    state = old.state(me)
+    state = old.state(joins=True)
     for name in sorted(state.view | {old.me}):
         state.gone = state.gone | {name: Final(old.ledger.count(name), True)}
     for name, last in state.departing.items():

@@ -9,14 +9,35 @@ from thence.replica.group_ledger import Ledger
 from thence.replica.group_state import Carried, GroupState
 
 PART_BYTES = 1 << 18
-"""Of operations in one message: no more than what others send, or a long partition makes one that fits
+"""Of operations in one message, or a quarter of a frame: a long partition must not make one that fits
 nowhere."""
+
+BESIDE_BYTES = 32
+"""Of an operation, beside its payload and the name of its origin."""
 
 
 class Carrying:
-    __slots__ = ("_ledger", "_operations", "_view", "ended", "owes", "since", "strangers", "vague")
+    __slots__ = (
+        "_ledger",
+        "_operations",
+        "_part_bytes",
+        "_view",
+        "ended",
+        "owes",
+        "since",
+        "strangers",
+        "vague",
+    )
 
-    def __init__(self, ledger: Ledger, view: GroupView, operations: Operations, state: GroupState) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        view: GroupView,
+        operations: Operations,
+        state: GroupState,
+        frame_bytes: int,
+    ) -> None:
+        self._part_bytes = min(PART_BYTES, frame_bytes // 4)
         self._ledger = ledger
         self._view = view
         self._operations = operations
@@ -46,18 +67,24 @@ class Carrying:
     def due(self) -> list[Carried]:
         """What can be carried now, as far as it is certain that it would never come otherwise: a message
         each."""
-        found = [Carried(part) for part in _parts(self._operations.ready(self._may_go, self._ledger.count))]
+        ready = self._operations.ready(self._may_go, self._ledger.count)
+        found = [Carried(part) for part in _parts(ready, self._part_bytes)]
         if not self.owes or self._operations.orphans:
             return found
         former = self._former
         others = tuple(sorted([name for name in self.strangers if process_of(name) != former[0]]))
-        last = found[-1].operations if found else []
+        last = found.pop().operations if found else []
+        if sum(map(_size, last)) > self._part_bytes:  # one that is large travels alone
+            found.append(Carried(last))
+            last = []
         spent = self._view.spent  # also on the side that was given up, of which everything was carried
         if not self.vague:
-            found[-1:] = [Carried(last, (former,), others, spent.all)]
+            found.append(Carried(last, (former,), others, spent.all))
         elif not spent.covers(*former):
             # Others may have what it has forgotten: whoever is unknown is to be looked for.
-            found[-1:] = [Carried(last, (), others, (*spent.all, former))]
+            found.append(Carried(last, (), others, (*spent.all, former)))
+        elif last:
+            found.append(Carried(last))
         return found
 
     def came(self, place: Place, carried: Carried) -> None:
@@ -113,13 +140,17 @@ class Carrying:
         return origin in view.gone or origin in view.past or not known
 
 
-def _parts(operations: list[Operation]) -> list[list[Operation]]:
+def _parts(operations: list[Operation], part_bytes: int) -> list[list[Operation]]:
     parts: list[list[Operation]] = []
-    size = PART_BYTES
+    size = part_bytes
     for operation in operations:
-        size += len(operation.payload) + 32
-        if size > PART_BYTES:
+        size += _size(operation)
+        if size > part_bytes:
             parts.append([])
-            size = len(operation.payload) + 32
+            size = _size(operation)
         parts[-1].append(operation)
     return parts
+
+
+def _size(operation: Operation) -> int:
+    return len(operation.payload) + len(operation.origin) + BESIDE_BYTES

@@ -107,7 +107,9 @@ class Entry:
             process != attempt.contact and not (attempt.outside and process in self.seeds)
         ):
             return  # it was not asked
-        if attempt.offered(offer):
+        if attempt.is_kept_waiting(offer):
+            attempt.until = now + self._settings.join_timeout_us
+        elif attempt.offered(offer):
             attempt.until = now + self._settings.join_timeout_us
             self.ask(now)
 

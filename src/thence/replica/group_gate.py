@@ -1,9 +1,12 @@
 """Letting others in: the state on its way to joiners, and joiners that were let in and not heard of.
 
-Rules 9 and 10 of docs/protocols/membership.md, from the contact's side. A state is made once per joiner and
-stays as it is until it was handed over: what happened meanwhile reaches the joiner as messages, since the
-group keeps them for it. It is named after its contents, so that a request for the rest of one is not
-answered with another, not even by a contact that has restarted.
+Rules 9 and 10 of docs/protocols/membership.md, from the contact's side. A state stays as it is until it was
+handed over: what happened meanwhile reaches the joiner as messages, since the group keeps them for it. So one
+state does for all joiners that were let in before it was made. It is named after its contents, so that a
+request for the rest of one is not answered with another, not even by a contact that has restarted.
+
+What joiners cost is bounded: so many are let in at a time, and so many bytes of states are held, or one state
+if it is larger than that. Others wait, and are let in together when there is room: then they share a state.
 
 A joiner that dies on the way would hold stability back for ever. Its contact, which alone knows that it never
 arrived, suspects it after a while; to be wrong about that costs the joiner another attempt.
@@ -12,7 +15,7 @@ arrived, suspects it after a while; to be wrong about that costs the joiner anot
 from collections.abc import Callable, Mapping
 from zlib import crc32
 
-from thence.core.groups import JoinRequest, Piece
+from thence.core.groups import JoinRequest, Piece, process_of
 from thence.oplog.log import OpLog
 from thence.replica.group_settings import GroupSettings
 from thence.replica.group_state import read_watched, watched_note
@@ -21,13 +24,28 @@ WATCHED = 1
 """Key of the log's note about joiners that were not heard of yet."""
 
 
+class Handed:
+    """A state on its way to everybody who was let in up to the contact's message `upto`."""
+
+    __slots__ = ("data", "joiners", "transfer", "upto")
+
+    def __init__(self, data: bytes, upto: int) -> None:
+        self.data = memoryview(data)
+        self.transfer = crc32(data) << 24 | len(data) & 0xFFFFFF
+        self.upto = upto
+        self.joiners: dict[str, int] = {}
+        """And up to where each of them was sent it."""
+
+
 class Gate:
-    __slots__ = ("_log", "_settings", "_states", "_watched")
+    __slots__ = ("_log", "_settings", "_states", "_waiting", "_watched")
 
     def __init__(self, log: OpLog, settings: GroupSettings) -> None:
         self._log = log
         self._settings = settings
-        self._states: dict[str, tuple[int, bytes]] = {}
+        self._states: list[Handed] = []
+        self._waiting: dict[str, tuple[JoinRequest, int]] = {}
+        """By process: who wants to be let in, and when it last said so."""
         self._watched: dict[str, tuple[int, int]] = {}
         """Joiners that were not heard of: the number of their join, and how long to wait."""
 
@@ -63,20 +81,60 @@ class Gate:
             self._forget(joiner)
         return stuck
 
-    def pieces(self, contact: str, request: JoinRequest, state: Callable[[], bytes], now: int) -> list[Piece]:
-        """The next pieces of the state for a joiner."""
+    @property
+    def held_bytes(self) -> int:
+        """Of states."""
+        return sum([len(state.data) for state in self._states])
+
+    @property
+    def room(self) -> int:
+        """How many may be let in."""
+        largest = max([len(state.data) for state in self._states], default=0)
+        if largest and self.held_bytes + largest > self._settings.states_bytes:
+            return 0
+        return max(0, self._settings.joins_max - len(self._watched))
+
+    def next(self, request: JoinRequest, now: int) -> list[JoinRequest]:
+        """Somebody wants to be let in: who of those that wait is, whoever came first first. One that has not
+        asked again in time has gone elsewhere."""
+        self._waiting[process_of(request.joiner)] = request, now
+        since = now - 2 * self._settings.join_retry_us
+        self._waiting = {name: each for name, each in self._waiting.items() if each[1] >= since}
+        return [self._waiting.pop(name)[0] for name in list(self._waiting)[: self.room]]
+
+    def relinked(self, process: str) -> None:
+        """What was under way to a process may be lost."""
+        for handed in self._states:
+            for joiner in handed.joiners:
+                if process_of(joiner) == process:
+                    handed.joiners[joiner] = 0
+
+    def pieces(
+        self, contact: str, request: JoinRequest, state: Callable[[], bytes], own: int, sure: bool, now: int
+    ) -> list[Piece]:
+        """The next pieces of the state for a joiner; `own`: how many messages this member has sent; `sure`:
+        links lose nothing while they last, so that a joiner which is slow is not sent the same again."""
         joiner, size = request.joiner, self._settings.piece_bytes
-        self.opened(joiner, self._watched[joiner][0], now)
-        if joiner not in self._states:
-            made = state()
-            self._states[joiner] = crc32(made) << 24 | len(made) & 0xFFFFFF, made
-        transfer, data = self._states[joiner]
-        offset = request.have if request.transfer == transfer else 0
+        seq = self._watched[joiner][0]
+        self.opened(joiner, seq, now)
+        handed = next((each for each in self._states if joiner in each.joiners), None)
+        if handed is None:
+            if not self._states or self._states[-1].upto < seq:
+                self._states.append(Handed(state(), own))
+            handed = self._states[-1]
+            handed.joiners[joiner] = 0
+        have, total = request.have if request.transfer == handed.transfer else 0, len(handed.data)
+        first, end = have, min(total, have + size * self._settings.pieces)
+        if sure and handed.joiners[joiner] > have:
+            first = handed.joiners[joiner]
+        handed.joiners[joiner] = max(first, end)
         return [
-            Piece(contact, joiner, transfer, at, len(data), data[at : at + size])
-            for at in range(offset, min(len(data), offset + size * self._settings.pieces), size)
+            Piece(contact, joiner, handed.transfer, at, total, handed.data[at : at + size])
+            for at in range(first, end, size)
         ]
 
     def _forget(self, joiner: str) -> None:
         del self._watched[joiner]
-        self._states.pop(joiner, None)
+        for handed in self._states:
+            handed.joiners.pop(joiner, None)
+        self._states = [handed for handed in self._states if handed.joiners]

@@ -15,11 +15,12 @@ from thence.replica.group_state import GroupState
 
 
 def state_of(
-    ledger: Ledger, view: GroupView, operations: Operations, application: bytes, joiner: str
+    ledger: Ledger, view: GroupView, operations: Operations, application: bytes, joins: bool
 ) -> GroupState:
-    """Without a joiner, for the member itself: then what is in its log is left out."""
+    """`joins`: for joiners, all that are in the view. Else for the member itself: then what is in its log is
+    left out."""
     me = ledger.me
-    rows = {name: ledger.row(name) for name in sorted(view.view - {me, joiner})}
+    rows = {name: ledger.row(name) for name in sorted(view.view - {me})}
     rows[me] = ledger.vector()
     return GroupState(
         application=application,
@@ -27,7 +28,7 @@ def state_of(
         stable={name: stable for name in ledger.spoken() if (stable := ledger.stable(name))},
         context=ledger.frontier(),
         table=ledger.table(),
-        log=[ledger.named(message) for message in ledger.unstable()] if joiner else [],
+        log=[ledger.named(message) for message in ledger.unstable()] if joins else [],
         view=view.view,
         suspects=view.suspects,
         gone=view.gone,
@@ -41,8 +42,8 @@ def state_of(
         unknown=view.strangers,
         abandoned=view.abandoned,
         rows=rows,
-        retained=stable_operations(ledger, operations) if joiner else operations.inherited,
-        floor={} if joiner else dict(zip(ledger.names, ledger.floor, strict=True)),
+        retained=stable_operations(ledger, operations) if joins else operations.inherited,
+        floor={} if joins else dict(zip(ledger.names, ledger.floor, strict=True)),
         carried=operations.carried,
     )
 

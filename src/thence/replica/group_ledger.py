@@ -115,6 +115,10 @@ class Ledger:
     def knows(self, name: str) -> bool:
         return name in self._index
 
+    def index(self, name: str) -> int:
+        """-1: it is not known."""
+        return self._index.get(name, -1)
+
     def dots(self, places: tuple[Place, ...]) -> tuple[int, ...]:
         return tuple(sorted([pack(self.number(name), seq) for name, seq in places]))
 
@@ -215,6 +219,14 @@ class Ledger:
             origin = dot & ORIGIN_MASK
             if dot >> ORIGIN_BITS > max(had[origin], committed[origin] if origin < len(committed) else 0):
                 yield dot, data
+
+    def near(self, origin: str, after: int) -> Iterator[Stored]:
+        """What the log holds from about the first message of an origin above a counter on, others' too. What
+        is stable nobody lacks."""
+        index = self.index(origin)
+        if not 0 <= index < len(self.log.names):
+            return iter(())
+        return self.log.near(index, max(after, self.window.stable_up_to(index)))
 
     def unstable(self) -> list[Message]:
         """What was delivered and is not stable, in the order of delivery."""

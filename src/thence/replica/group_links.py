@@ -4,7 +4,7 @@ Nothing is repeated by the clock there. Whoever wants a member's messages gives 
 gets them in order under that number, from the first that it lacks; it gives another number whenever it has
 dropped something, and then they come again. A window of messages and bytes is under way at most: a receipt
 frees it, and counts what was *delivered*, so a member that takes nothing costs a window, wherever it is. What
-lies further back is read from the log.
+lies further back is read from the log, a little in each step (`group_backlog`).
 
 The bytes are those of the log, with the sender's indices. Under each number the sender first says which names
 they stand for. Where both have the same names at the same places, the receiver takes the bytes as they are.
@@ -19,16 +19,23 @@ under a number that does not count any more is passed over.
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import count, islice
+from typing import Final, TypeVar
 
 from thence.core.codec import Codec
-from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
+from thence.core.dots import ORIGIN_MASK
 from thence.core.errors import PeerError
 from thence.core.groups import CARRY, Flow, Post, Receipt, process_of
 from thence.core.message import Message
 from thence.members.group import GroupView
 from thence.members.spans import Spans
+from thence.replica.group_backlog import Allowance, Backlog, Outgoing, Relay
 from thence.replica.group_ledger import Ledger
 from thence.replica.group_settings import GroupSettings
+
+Item = TypeVar("Item", bytes, str)
+
+LETTER_BYTES: Final = 6
+"""That a letter of a name takes at most, its share of the name's length included."""
 
 
 class Wires:
@@ -97,58 +104,6 @@ class Incoming:
         return dot ^ index | mine
 
 
-class Outgoing:
-    """What one member is sent under one number."""
-
-    __slots__ = (
-        "_acked_bytes", "_filled", "_marks", "_sent_bytes", "acked", "number", "open", "ready", "relays",
-        "sent", "to", "told",
-    )  # fmt: skip
-
-    def __init__(self, number: int, to: str, acked: int, filled: list["Outgoing"]) -> None:
-        self._filled = filled
-        """Of all members those for whom something is ready."""
-        self.number = number
-        self.to = to
-        self.open = True
-        """It is not, while the other is suspected: a leaver's leave may yet be heard of."""
-        self.told = 0
-        """How many names the other end knows."""
-        self.ready: list[bytes] = []
-        self.acked = self.sent = acked
-        self.relays: dict[str, int] = {}
-        """Of other origins: up to where they were passed on."""
-        self._acked_bytes = self._sent_bytes = 0
-        self._marks: deque[tuple[int, int]] = deque()
-        """Now and then: up to this counter, so many bytes were sent."""
-
-    def add(self, data: bytes) -> None:
-        if not self.ready:
-            self._filled.append(self)
-        self.ready.append(data)
-
-    def sending(self, seq: int, data: bytes, mark_every: int) -> None:
-        self.add(data)
-        self.sent = seq
-        self._sent_bytes += len(data)
-        if self._sent_bytes - (self._marks[-1][1] if self._marks else self._acked_bytes) >= mark_every:
-            self._marks.append((seq, self._sent_bytes))
-
-    def acknowledged(self, seq: int) -> None:
-        self.acked = max(self.acked, seq)
-        self.sent = max(self.sent, seq)
-        while self._marks and self._marks[0][0] <= seq:
-            self._acked_bytes = self._marks.popleft()[1]
-        if self.acked == self.sent:
-            self._acked_bytes = self._sent_bytes
-
-    def room(self, settings: GroupSettings) -> bool:
-        return (
-            self.sent - self.acked < settings.window
-            and self._sent_bytes - self._acked_bytes < settings.window_bytes
-        )
-
-
 class Link:
     __slots__ = ("incoming", "last", "outgoing", "past", "past_said", "said", "said_at")
 
@@ -168,8 +123,8 @@ class Link:
 
 class Links:
     __slots__ = (
-        "_filled", "_incoming", "_ledger", "_links", "_posts", "_recent", "_recent_bytes", "_settings",
-        "_view", "_wires", "upto",
+        "_filled", "_incoming", "_lacking", "_ledger", "_links", "_posts", "_recent", "_recent_bytes",
+        "_settings", "_view", "_wires", "upto",
     )  # fmt: skip
 
     def __init__(
@@ -183,6 +138,8 @@ class Links:
         self._links = {process: Link() for process in sorted(wires.up)}
         self._incoming: dict[int, Incoming] = {}
         self._filled: list[Outgoing] = []
+        self._lacking: dict[Outgoing, None] = {}
+        """Who could be sent more, whoever was served longest ago first."""
         self._recent: deque[tuple[int, bytes]] = deque()
         """The newest own messages, as many as a window: what lies further back is read from the log."""
         self._recent_bytes = 0
@@ -303,33 +260,14 @@ class Links:
         if outgoing is None or (outgoing.number, outgoing.to) != (receipt.stream, receipt.source):
             if not receipt.stream:
                 return
-            outgoing = link.outgoing = Outgoing(receipt.stream, receipt.source, has, self._filled)
+            backlog = Backlog(self._ledger, self._ledger.me)
+            outgoing = link.outgoing = Outgoing(receipt.stream, receipt.source, has, self._filled, backlog)
         else:
             outgoing.open = True
             outgoing.acknowledged(has)
-        self._pump(outgoing)
         self._pass_on(outgoing, receipt)
-
-    def _pump(self, outgoing: Outgoing) -> None:
-        """Send what there is room for, of what the other lacks and was not sent."""
-        settings = self._settings
-        while outgoing.sent < self._ledger.sent and outgoing.room(settings):
-            before = outgoing.sent
-            for seq, data in self._own(before + 1):
-                outgoing.sending(seq, data, settings.window_bytes // 16)
-                if not outgoing.room(settings):
-                    break
-            if outgoing.sent == before:
-                break
-
-    def _own(self, seq: int) -> Iterator[tuple[int, bytes]]:
-        """Own messages from this counter on, some of them at least."""
-        first = self._ledger.sent - len(self._recent) + 1
-        if seq >= first:
-            return islice(self._recent, seq - first, None)
-        me = self._ledger.me
-        older = self._ledger.written(self._ledger.above({me: seq - 1}))
-        return ((dot >> ORIGIN_BITS, data) for dot, data in islice(older, self._settings.window))
+        if outgoing.sent < self._ledger.sent or outgoing.relays:
+            self._lacking[outgoing] = None
 
     def _pass_on(self, outgoing: Outgoing, receipt: Receipt) -> None:
         """Others' messages, for one who cannot hear them: a part of a window of each."""
@@ -338,41 +276,112 @@ class Links:
             del outgoing.relays[origin]
         limits = ledger.counts if self.upto is None else self.upto
         for origin in receipt.wants:
-            index = ledger.number(origin) if ledger.knows(origin) else len(limits)
+            index = ledger.index(origin)
             has = receipt.counts.get(origin, 0)
-            sent = max(has, outgoing.relays.get(origin, 0))
-            last = min(limits[index] if index < len(limits) else 0, has + max(1, settings.window // 4))
-            size = 0
-            for dot, data in ledger.written(ledger.above({origin: sent})) if sent < last else ():
-                if dot >> ORIGIN_BITS > last or size > settings.window_bytes // 4:
+            relay = outgoing.relays.get(origin)
+            if relay is None:
+                relay = outgoing.relays[origin] = Relay(has, Backlog(ledger, origin))
+            relay.sent, relay.bytes = max(relay.sent, has), 0
+            known = limits[index] if 0 <= index < len(limits) else 0
+            relay.last = min(known, has + max(1, settings.window // 4))
+
+    @property
+    def unfinished(self) -> bool:
+        """Somebody lacks something, and could be sent it in the next step."""
+        return bool(self._lacking)
+
+    def _serve(self) -> None:
+        """Send to those who lack something, as much as one step may read; next time others come first."""
+        allowance = Allowance(self._settings.step_max)
+        for outgoing in list(self._lacking):
+            if allowance.left <= 0:
+                return
+            del self._lacking[outgoing]
+            link = self._links.get(process_of(outgoing.to))
+            if link is None or link.outgoing is not outgoing or not outgoing.open:
+                continue
+            more = [self._pump(outgoing, allowance)]
+            more += [self._relay(outgoing, relay, allowance) for relay in outgoing.relays.values()]
+            if any(more):
+                self._lacking[outgoing] = None
+
+    def _pump(self, outgoing: Outgoing, allowance: Allowance) -> bool:
+        """Send what there is room for, of what the other lacks and was not sent. Is there more?"""
+        settings, ledger = self._settings, self._ledger
+        if outgoing.sent < ledger.sent and outgoing.room(settings):
+            for seq, data in self._own(outgoing, allowance):
+                outgoing.sending(seq, data, settings.window_bytes // 16)
+                if not outgoing.room(settings):
+                    break
+        return outgoing.sent < ledger.sent and outgoing.room(settings) and self._may_find(outgoing.backlog)
+
+    def _own(self, outgoing: Outgoing, allowance: Allowance) -> Iterator[tuple[int, bytes]]:
+        """Own messages that the other was not sent, some of them at least."""
+        first = self._ledger.sent - len(self._recent) + 1
+        if outgoing.sent + 1 < first:
+            yield from outgoing.backlog.read(outgoing.sent, allowance)
+            return
+        for seq, data in islice(self._recent, outgoing.sent + 1 - first, None):
+            if allowance.left <= 0:
+                return
+            allowance.spend(data)
+            yield seq, data
+
+    def _relay(self, outgoing: Outgoing, relay: Relay, allowance: Allowance) -> bool:
+        most = self._settings.window_bytes // 4
+        if relay.sent < relay.last and relay.bytes <= most and allowance.left > 0:
+            for seq, data in relay.backlog.read(relay.sent, allowance):
+                if seq > relay.last:
+                    relay.backlog.rewind()
                     break
                 outgoing.add(data)
-                sent, size = dot >> ORIGIN_BITS, size + len(data)
-            outgoing.relays[origin] = sent
+                relay.sent, relay.bytes = seq, relay.bytes + len(data)
+                if relay.sent == relay.last or relay.bytes > most:
+                    break
+        return relay.sent < relay.last and relay.bytes <= most and self._may_find(relay.backlog)
+
+    def _may_find(self, backlog: Backlog) -> bool:
+        """Is it worth looking again in the next step? What this one delivered is not in the log yet."""
+        return not backlog.dry or bool(self._ledger.fresh)
 
     def gather(self) -> None:
         """The step is over: what is ready leaves, in one packet each if it fits."""
+        self._serve()
         for outgoing in self._filled:
             link = self._links.get(process_of(outgoing.to))
             if link is not None and link.outgoing is outgoing:
-                for bodies in _packed(outgoing.ready, self._settings.packet_bytes):
-                    names = tuple(self._ledger.names[outgoing.told :])
-                    flow = Flow(outgoing.number, outgoing.told, names, bodies)
-                    self._posts.append(Post(process_of(outgoing.to), flow))
-                    outgoing.told += len(names)
+                process = process_of(outgoing.to)
+                self._posts += [Post(process, flow) for flow in self._flows(outgoing)]
             outgoing.ready.clear()
         self._filled.clear()
 
+    def _flows(self, outgoing: Outgoing) -> Iterator[Flow]:
+        """Names that the other end does not know yet go first, by themselves if there are many: a message
+        may fill a packet alone."""
+        names = self._ledger.names[outgoing.told :]
+        most = self._settings.packet_bytes
+        if LETTER_BYTES * sum(map(len, names)) + sum(map(len, outgoing.ready)) > most:
+            for some in _packed(names, most // LETTER_BYTES):
+                yield Flow(outgoing.number, outgoing.told, some, ())
+                outgoing.told += len(some)
+            names = []
+        for bodies in _packed(outgoing.ready, most):
+            yield Flow(outgoing.number, outgoing.told, tuple(names), bodies)
+            outgoing.told += len(names)
+            names = []
 
-def _packed(bodies: list[bytes], most: int) -> Iterator[tuple[bytes, ...]]:
+
+def _packed(items: list[Item], most: int) -> Iterator[tuple[Item, ...]]:
     """In order, several together up to a size; one that is larger goes alone."""
-    if sum(map(len, bodies)) <= most:
-        yield tuple(bodies)
+    if not items:
+        return
+    if sum(map(len, items)) <= most:
+        yield tuple(items)
         return
     first = size = 0
-    for place, body in enumerate(bodies):
-        if place > first and size + len(body) > most:
-            yield tuple(bodies[first:place])
+    for place, item in enumerate(items):
+        if place > first and size + len(item) > most:
+            yield tuple(items[first:place])
             first, size = place, 0
-        size += len(body)
-    yield tuple(bodies[first:])
+        size += len(item)
+    yield tuple(items[first:])

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
 from thence.core.errors import PeerError
+from thence.core.group_sizes import CONTEXT_MAX, is_large, names_fit
 from thence.core.groups import (
     ALL,
     CARRY,
@@ -26,6 +27,7 @@ from thence.core.groups import (
     Farewell,
     Flow,
     JoinRequest,
+    Offer,
     Piece,
     Place,
     Post,
@@ -40,7 +42,6 @@ from thence.members.group import Changes, GroupView
 from thence.members.operations import Operation, Operations
 from thence.members.spans import Spans
 from thence.oplog.log import OpLog
-from thence.order.tags import SWEEP_MAX
 from thence.replica.group_carrying import Carrying
 from thence.replica.group_gate import Gate
 from thence.replica.group_handover import state_of
@@ -75,9 +76,6 @@ about as much as delivering one."""
 
 APPLICATIONS = bytes((OPERATION,))
 """What an operation begins with."""
-
-MUCH = 1 << 30
-"""The last look did not find everything: look again at once."""
 
 
 class Member:
@@ -119,7 +117,7 @@ class Member:
             set(state.abandoned),
         )
         self.operations = Operations(state.retained, state.carried, state.orphans)
-        self.carrying = Carrying(ledger, self.view, self.operations, state)
+        self.carrying = Carrying(ledger, self.view, self.operations, state, settings.frame_bytes)
         self.abandoned_by: set[str] = set()
         """Of a leaver's side: who runs no more, and will not hear its leave."""
         self.leavers: deque[str] = deque(maxlen=LEAVERS_MAX)
@@ -142,6 +140,8 @@ class Member:
 
     def broadcast(self, kind: int, body: bytes, now: int) -> Place:
         """Rule 1: tagged with everything that was delivered here, delivered here, sent to all."""
+        if is_large(body, self._settings.frame_bytes) and len(self.ledger.tagger.frontier()) > CONTEXT_MAX:
+            self.broadcast(CARRY, carry_payload(Carried([])), now)
         message = self.ledger.tagger.tag(bytes((kind,)) + body)
         ledger, seq = self.ledger, message.dot >> ORIGIN_BITS
         ledger.orderer.sent(message, now)
@@ -398,12 +398,12 @@ class Member:
 
     def sweep(self, now: int, least: int = SWEEP_EVERY) -> None:
         """Rule 7: announce what has become stable, if so much has happened that it is worth looking."""
-        if self._unswept < least:
-            return
         ledger = self.ledger
+        if self._unswept < least or (ledger.window.unfinished and least > 1):
+            return  # the rest of an unfinished look is for the next wake-up, once per step
         self._peers.settle()
-        found = ledger.window.sweep()
-        self._unswept = MUCH if len(found) >= SWEEP_MAX else 0
+        found = ledger.window.sweep(self._settings.step_max)
+        self._unswept = int(ledger.window.unfinished)
         for tag in found:
             place = ledger.place(tag.dot)
             self._diary.row(STABLE, place, None, now)
@@ -477,23 +477,44 @@ class Member:
 
     def admit(self, request: JoinRequest, now: int) -> None:
         """Rule 9: let somebody in, or go on handing over the state."""
-        joiner = request.joiner
+        joiner, served = request.joiner, [request]
         if not self.view.knows_later(joiner):
-            self.broadcast(JOIN, join_payload(joiner, request.address, request.since), now)
-            self._log.insist()  # whoever forgot whom it let in could not say whom to look for
+            due = self._gate.next(request, now)
+            served = [each for each in due if not self.view.knows_later(each.joiner)]
+            for each in served:  # all of them before the state is made, which they share
+                self.broadcast(JOIN, join_payload(each.joiner, each.address, each.since), now)
+                self._log.insist()  # whoever forgot whom it let in could not say whom to look for
+            if request not in served:
+                self._post(joiner, Offer(self.me, joiner))
         elif joiner not in self.view.side or not self._gate.waits_for(joiner):
             return
-        for piece in self._gate.pieces(self.me, request, lambda: encode_state(self.state(joiner)), now):
-            self._post(joiner, piece)
+        for each in served:
+            for piece in self._gate.pieces(
+                self.me, each, self._handed, self.ledger.sent, self.links.used, now
+            ):
+                self._post(each.joiner, piece)
+
+    def _handed(self) -> bytes:
+        return encode_state(self.state(joins=True))
+
+    @property
+    def has_room(self) -> bool:
+        """Can somebody be let in now?"""
+        return self._gate.room > 0
+
+    def can_name(self, joiner: str) -> bool:
+        """Whoever is in a group is named in receipts, which must fit a packet."""
+        past = [process for process, _, _ in self.view.past]
+        return names_fit([joiner, *self.ledger.spoken(), *past], self._settings.frame_bytes)
 
     @property
     def expects_joiners(self) -> bool:
         """Somebody was let in here and was not heard of yet: a restart must still know that."""
         return self._gate.busy
 
-    def state(self, joiner: str = "") -> GroupState:
-        """Rule 10; without a joiner, for this member itself."""
-        return state_of(self.ledger, self.view, self.operations, self._application.state(), joiner)
+    def state(self, joins: bool = False) -> GroupState:
+        """Rule 10, for joiners; else for this member itself."""
+        return state_of(self.ledger, self.view, self.operations, self._application.state(), joins)
 
     # Time
 
@@ -503,7 +524,9 @@ class Member:
 
     @property
     def wake_at(self) -> int:
-        return 0 if self._unswept >= MUCH else min(self._watch.at, self._watch.hasty_at)
+        if self.ledger.window.unfinished or self.links.unfinished:
+            return 0
+        return min(self._watch.at, self._watch.hasty_at)
 
     def tick(self, running: Running, now: int) -> None:
         """Rules 4 and 16: tell what was delivered; notice who is silent."""
@@ -526,6 +549,7 @@ class Member:
     def up(self, process: str, now: int) -> None:
         """A session link came up: its other end is told what is here, and says the same."""
         self.links.up(process)
+        self._gate.relinked(process)
         known = self.view.view | self.view.departing.keys()
         self._watch.greet([name for name in sorted(known) if process_of(name) == process], now)
 
@@ -537,5 +561,5 @@ class Member:
         """The log was written: nothing has to be remembered for it."""
         self.ledger.fresh.clear()
 
-    def _post(self, member: str, packet: Data | Receipt | Piece | Farewell) -> None:
+    def _post(self, member: str, packet: Data | Receipt | Offer | Piece | Farewell) -> None:
         self._posts.append(Post(process_of(member), packet))

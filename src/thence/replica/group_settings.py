@@ -8,7 +8,7 @@ from thence.order.tags import TAGS_MAX
 POSITIVE = (
     "repeat_us", "relay_us", "unheard_us", "burst", "pending_max", "probe_every_us", "join_retry_us",
     "join_timeout_us", "piece_bytes", "pieces", "leave_timeout_us", "window", "window_bytes", "packet_bytes",
-    "tags_max",
+    "tags_max", "step_max", "frame_bytes", "joins_max", "states_bytes",
 )  # fmt: skip
 
 
@@ -38,8 +38,14 @@ class GroupSettings:
     """The same in bytes, for large messages: what one member may cost in memory."""
     tags_max: int = TAGS_MAX
     """Tags of unstable messages in memory; older ones go to the attic, if there is one."""
+    step_max: int = 256
+    """In one step so many messages are announced as stable at most, and so many are read from the log for
+    those who lack them; the rest follows in the next steps. A millisecond or two each: whoever was away for
+    long must not keep the others from their own messages."""
+    frame_bytes: int = 16 << 20
+    """The largest packet that links carry."""
     packet_bytes: int = 1 << 20
-    """Messages that travel together over a session link; links have a limit for packets."""
+    """Messages that travel together over a session link; one that is larger goes alone."""
     probe_every_us: int = 1_000_000
     """How often those who are thought dead, and the configured seeds, are looked for."""
     join_retry_us: int = 300_000
@@ -50,6 +56,12 @@ class GroupSettings:
     """Large enough that a packet's overhead does not matter, small enough to be sent again."""
     pieces: int = 8
     """Pieces under way to a joiner."""
+    joins_max: int = 8
+    """Joiners that one contact lets in at a time: each has pieces under way, and holds stability back until
+    it has come. More of them get no offer yet, or are told to wait."""
+    states_bytes: int = 16 << 20
+    """States on their way to joiners, in memory, or one if it is larger: whoever comes later than a state was
+    made needs another."""
     leave_timeout_us: int = 60_000_000
     """A leaver that nobody answers goes, and says that it did not go in good order."""
     silence_us: int | None = None

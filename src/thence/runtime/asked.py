@@ -14,12 +14,12 @@ Answer = tuple[asyncio.Future[list[T]], list[T]]
 """Whoever asked for a broadcast, and what became of it."""
 
 STAMP_BYTES: Final = 32 << 10
-"""What a frame must have room for beside a payload: what is in the log must be able to travel."""
+"""What a frame of a fixed group must have room for beside a payload: what is in the log must be able to
+travel. Of a changing group `core.group_sizes` knows more."""
 
 
-def must_fit(payloads: Sequence[bytes], frame_bytes_max: int) -> None:
+def must_fit(payloads: Sequence[bytes], most: int) -> None:
     """`UsageError` for what no link could carry."""
-    most = frame_bytes_max - STAMP_BYTES
     longest = max(map(len, payloads), default=0)
     if longest > most:
         raise UsageError(f"a payload of {longest} bytes: links carry up to {most}")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from thence.core.errors import UsageError
+from thence.core.group_sizes import payload_max
 from thence.core.groups import Place, Sent, process_of
 from thence.runtime.asked import must_fit
 from thence.runtime.group_report import status_of
@@ -44,7 +45,7 @@ class Controls:
         return [place for place, _ in await self.send(payloads)]
 
     async def send(self, payloads: Sequence[bytes]) -> list[Sent]:
-        must_fit(payloads, self._node.settings.links.frame_bytes_max)
+        must_fit(payloads, payload_max(self._node.settings.links.frame_bytes_max))
         at, sent = self._node.now(), await self._driver.publish(payloads)
         if len(self._sent) < SAMPLES:
             self._sent.append((sent[0][0], at))

@@ -14,10 +14,11 @@ PIECE_BYTES: Final = 1 << 18
 
 def machine_settings(settings: NodeSettings) -> GroupSettings:
     group, mesh = settings.group, settings.mesh
-    frame_bytes = settings.links.frame_bytes_max // 2  # with room for names and the like
+    frame_bytes = settings.links.frame_bytes_max
     return GroupSettings(
-        packet_bytes=min(PACKET_BYTES, frame_bytes),
-        piece_bytes=min(PIECE_BYTES, frame_bytes),
+        frame_bytes=frame_bytes,
+        packet_bytes=min(PACKET_BYTES, frame_bytes // 2),  # beside it heads, lengths and the like
+        piece_bytes=min(PIECE_BYTES, frame_bytes // 2),
         tags_max=settings.stability.tags_max,
         window=mesh.window,
         window_bytes=mesh.window_bytes,

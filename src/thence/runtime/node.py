@@ -25,7 +25,7 @@ from thence.runtime import recovering
 from thence.runtime import roster as rosters
 from thence.runtime.address import Address
 from thence.runtime.arrivals import SAMPLES
-from thence.runtime.asked import must_fit
+from thence.runtime.asked import STAMP_BYTES, must_fit
 from thence.runtime.attic import FileAttic
 from thence.runtime.draining import drained
 from thence.runtime.driver import Driver
@@ -310,7 +310,7 @@ class Node:
         return self.names[dot & ORIGIN_MASK], seq_of(dot)
 
     async def publish(self, payloads: Sequence[bytes]) -> list[Delivered]:
-        must_fit(payloads, self.settings.links.frame_bytes_max)
+        must_fit(payloads, self.settings.links.frame_bytes_max - STAMP_BYTES)
         at, delivered = self._clock(), await self.driver.publish(payloads)
         if self.settings.stability.enabled and len(self._sent_at) < SAMPLES:
             self._sent_at[delivered[0].message.dot] = at

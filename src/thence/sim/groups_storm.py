@@ -50,11 +50,18 @@ class Weather:
 
 
 def draw_all(seed: int) -> Weather:
-    """The storm of a seed, what becomes of disks meanwhile, and who else is linked."""
-    weather = draw(seed)
+    """The storm of a seed, how little a step does in it, what becomes of disks meanwhile, and who else is
+    linked."""
+    weather, random = draw(seed), Random(f"{seed}/steps")
+    settings = replace(
+        weather.settings,
+        step_max=random.choice((1, 5, 256)),
+        joins_max=random.choice((1, 2, 8)),
+        states_bytes=random.choice((1, 16 << 20)),
+    )
     disks, sync = draw_disks(seed, weather.processes, weather.span_us)
     lies = Random(f"{seed}/lies").choice((0, 0, 0, 0, 10_000, 100_000))
-    return replace(weather, disks=disks, sync=sync, lies_us=lies)
+    return replace(weather, settings=settings, disks=disks, sync=sync, lies_us=lies)
 
 
 def draw(seed: int) -> Weather:

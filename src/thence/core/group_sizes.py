@@ -1,0 +1,52 @@
+"""What packets of a changing group take at most: from the largest frame to the largest payload.
+
+Whatever is in a log must be able to travel, also after the names of a group have become many. A frame with
+the largest payload carries, beside it, the head of a flow, the head of a message, its context, and what an
+operation needs to be carried (rule 23 of docs/protocols/membership.md). Each of these has a bound. Names go
+in packets of their own (`replica/group_links.py`).
+
+All other packets hold names and numbers, each at most once. They fit as long as all names together fit a
+quarter of a frame, and a contact lets nobody in whose name would not. The other three quarters are for
+joiners that others let in at the same time, for the names of a side that was given up, and for contexts.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from thence.core.group_words import MAX_NAME
+
+FLOW_BYTES: Final = 2 + 10 + 3 + 1 + 4 + 5
+"""Version and kind, stream, first index, number of names (none), checksum, length of a message."""
+
+MESSAGE_BYTES: Final = 2 + 3 + 7 + 4 + 1 + 5 + 4
+"""Version and kind, origin, counter, number of dots, destinations (none), length of the payload, checksum."""
+
+DOT_BYTES: Final = 3 + 7
+"""Of a context: the gap to the origin before it, the difference to the message's counter."""
+
+CARRIED_BYTES: Final = 1 + 1 + 2 + MAX_NAME + 1 + 1 + 7 + 5 + 1 + 1
+"""Kind, one name, one operation (origin, counter, length), nothing closed, no strangers."""
+
+CONTEXT_MAX: Final = 3072
+"""Dots in the context of a large message. Where there are more, an empty message goes before it: then its
+context is one dot."""
+
+NAMED_BYTES: Final = 24
+"""Of a name beside its letters: its length, and in a receipt its count and its places in three lists; or its
+span of numbers."""
+
+
+def payload_max(frame_bytes: int) -> int:
+    """The largest payload of an operation."""
+    return frame_bytes - FLOW_BYTES - MESSAGE_BYTES - CARRIED_BYTES - CONTEXT_MAX * DOT_BYTES
+
+
+def is_large(body: bytes, frame_bytes: int) -> bool:
+    """Could a message with this body be too long for its context? The names of a group do not fill a quarter
+    of a frame, so no context fills half of one."""
+    return len(body) > frame_bytes // 2
+
+
+def names_fit(names: Iterable[str], frame_bytes: int) -> bool:
+    """May all of these be spoken of?"""
+    return sum([len(name.encode()) + NAMED_BYTES for name in names]) <= frame_bytes // 4

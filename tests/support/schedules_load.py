@@ -1,0 +1,260 @@
+"""Schedules over changing groups in which there is much to do at once, and what each step does of it.
+
+Each returns what is wrong, nothing if all is well. Work is counted in messages, never in time.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from support.schedules_groups import Play
+from thence.core.group_codec import encode
+from thence.core.group_sizes import payload_max
+from thence.core.group_words import MAX_NAME
+from thence.core.groups import Flow, GroupPacket, Place
+from thence.core.tag import Tag
+from thence.oplog.record import Stored
+from thence.oplog.view import View
+from thence.replica.group import GroupNode
+from thence.replica.group_settings import GroupSettings
+from thence.sim.attic import MemoryAttic
+from thence.sim.groups import Air
+
+STEP = 32
+LIMITS = {"stable": STEP, "sent": STEP, "log": STEP, "attic": 5 * STEP}
+"""What a step of a or b may do at most. From the attic: to announce and to forget, and to look up rows."""
+
+
+class Metered(Play):
+    """a and b work while c is away; the most that one of their steps did is in `most`."""
+
+    def __init__(self, window: int) -> None:
+        self.most: Counter[str] = Counter()
+        self._done: Counter[str] = Counter()
+        settings = GroupSettings(step_max=STEP, tags_max=2 * STEP, window=window)
+        super().__init__("abc", settings, 0, Air(jitter_us=0, links=True, wire=False))
+        self.together("abc")
+
+    @contextmanager
+    def metering(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            for owner, name, counted in self._meters():
+                stack.enter_context(patch.object(owner, name, counted))
+            yield
+
+    def _meters(self) -> Iterator[tuple[Any, str, Any]]:
+        run, of, near, commit = MemoryAttic.run, MemoryAttic.of, View.near, GroupNode.commit
+
+        def run_counted(attic: MemoryAttic, first: int, count: int) -> Any:
+            self._done["attic"] += count
+            return run(attic, first, count)
+
+        def of_counted(attic: MemoryAttic, dot: int) -> Any:
+            self._done["attic"] += 1
+            return of(attic, dot)
+
+        def near_counted(view: View, origin: int, after: int) -> Iterator[Stored]:
+            for stored in near(view, origin, after):
+                self._done["log"] += 1
+                yield stored
+
+        def committed(node: GroupNode, now: int) -> Any:
+            effects = commit(node, now)
+            flows = [post.packet for post in node.posts if isinstance(post.packet, Flow) and post.to == "c"]
+            self._done["sent"] += sum([len(flow.bodies) for flow in flows])
+            if node.name in "ab":
+                self.most |= self._done
+            self._done.clear()
+            return effects
+
+        yield MemoryAttic, "run", run_counted
+        yield MemoryAttic, "of", of_counted
+        yield View, "near", near_counted
+        yield GroupNode, "commit", committed
+        for name in "ab":
+            application = self.processes[name].application
+            yield application, "stable", self._stable(application.stable)
+
+    def _stable(self, told: Callable[[Place, Tag], None]) -> Callable[[Place, Tag], None]:
+        def counted(place: Place, tag: Tag) -> None:
+            self._done["stable"] += 1
+            told(place, tag)
+
+        return counted
+
+    def too_much(self) -> str:
+        """Who does nothing does not count either."""
+        wrong = {what: self.most[what] for what, most in LIMITS.items() if not 0 < self.most[what] <= most}
+        return f"in one step: {wrong}" if wrong else ""
+
+
+def long_away() -> str:
+    """c was away while a and b said much; it is back, and speaks before it has heard all of that."""
+    play = Metered(window=100)
+    with play.metering():
+        play.crash("c")
+        play.passes(1)
+        for _ in range(600):
+            play.send("a")
+            play.send("b")
+            play.passes(0.001)
+        play.most.clear()
+        play.boot("c")
+        play.passes(0.2)
+        for _ in range(20):
+            play.send("c")
+            play.passes(0.01)
+        return play.ends_well() or play.too_much()
+
+
+def few_among_many() -> str:
+    """The same, and a has said little: its messages must be looked for among those of b."""
+    play = Metered(window=8)
+    with play.metering():
+        play.crash("c")
+        play.passes(1)
+        for _ in range(20):
+            play.send("a")
+            for _ in range(40):
+                play.send("b")
+            play.passes(0.01)
+        play.most.clear()
+        play.boot("c")
+        return play.ends_well() or play.too_much()
+
+
+class Framed(Play):
+    """A world whose links carry packets up to a size, and which tells of those that are larger."""
+
+    def __init__(self, names: str, frame_bytes: int, packet_bytes: int) -> None:
+        self.too_large: list[str] = []
+        self.frame_bytes = frame_bytes
+        settings = GroupSettings(
+            frame_bytes=frame_bytes, packet_bytes=packet_bytes, piece_bytes=packet_bytes, window=4
+        )
+        super().__init__(names, settings, 0, Air(jitter_us=0, links=True, wire=True))
+        self.filter = self._measure
+
+    def heals(self) -> None:
+        super().heals()
+        self.filter = self._measure
+
+    def _measure(self, sender: str, receiver: str, packet: GroupPacket) -> GroupPacket:
+        if (size := len(encode(packet))) > self.frame_bytes:
+            self.too_large.append(f"{type(packet).__name__} of {size} bytes from {sender} to {receiver}")
+        return packet
+
+    def hears_of(self, name: str, others: list[str]) -> None:
+        """A member learns names: they are in its log from then on, and all of its links are told of them."""
+
+        def learn(node: GroupNode) -> None:
+            assert node.member is not None
+            for other in others:
+                node.member.ledger.number(other)
+
+        self.call(name, learn)
+
+    def ends_well(self, seconds: float = 60) -> str:
+        return super().ends_well(seconds) or "; ".join(self.too_large[:3])
+
+
+def long_names() -> str:
+    """Names of the greatest length fill several packets, and payloads one each. Then all start again: links
+    are new, and everything is told from the beginning."""
+    frame_bytes = 1 << 17
+    play = Framed("abc", frame_bytes, frame_bytes // 2).together("abc")
+    play.hears_of("a", [f"{number:0>{MAX_NAME}}" for number in range(700)])
+    largest = bytes(payload_max(frame_bytes))
+    for _ in range(3):
+        play.send("a", largest)
+    play.passes(1)
+    play.crash("c")
+    for _ in range(10):
+        play.send("a", largest)
+        play.passes(0.1)
+    for name in "ab":
+        play.crash(name)
+    for name in "abc":
+        play.boot(name)
+    play.passes(5)
+    return play.ends_well()
+
+
+def large_orphans() -> str:
+    """The largest payloads are carried after a return: alone, each with what a CARRY needs."""
+    frame_bytes = 1 << 16
+    play = Framed("abcd", frame_bytes, frame_bytes // 2).together("abcd")
+    play.cuts("ac", "bc", "dc")
+    play.evicts("a", "c")
+    for size in (payload_max(frame_bytes), 10, 8000, 8000, 8000, 8000, payload_max(frame_bytes)):
+        play.send("c", bytes(size))
+        play.passes(0.1)
+    play.passes(5)
+    return play.ends_well()
+
+
+JOINERS = 40
+
+
+def many_joiners() -> str:
+    """Many ask to be let in at once, and there is one member with a large state: all come in as they are, and
+    whoever lets them in holds few states meanwhile, which they share."""
+    names = [f"n{number}" for number in range(JOINERS)]
+    settings = GroupSettings(joins_max=4, states_bytes=100_000, piece_bytes=8192)
+    play = Play(["a", *names], settings, 0, Air(jitter_us=0, links=True, wire=False))
+    play.call("a", lambda node: node.found(play.now))
+    play.passes(1)
+    for process in play.processes.values():
+        process.application.padding = bytes(60_000)
+    most: Counter[str] = Counter()
+    commit = GroupNode.commit
+
+    def committed(node: GroupNode, now: int) -> Any:
+        if node.member is not None:
+            gate = node.member._gate
+            most["bytes"] = max(most["bytes"], gate.held_bytes)
+            most["let in"] = max(most["let in"], len(gate._watched))
+        return commit(node, now)
+
+    with patch.object(GroupNode, "commit", committed):
+        for name in names:
+            play.join(name)
+        play.run(play.now + 60_000_000, lambda: all(map(play.me, names)))
+    elsewhere = [(name, play.me(name)) for name in names if play.me(name) != name]
+    if elsewhere:
+        return f"not in, or not at the first attempt: {elsewhere}"
+    if not 60_000 < most["bytes"] <= 100_000 or most["let in"] != 4:
+        return f"at once: {most}"
+    return play.ends_well()
+
+
+def later_joiner() -> str:
+    """b is handed a large state, and c comes meanwhile: it needs a state that knows it."""
+    settings = GroupSettings(piece_bytes=1024, pieces=1)
+    play = Play("abc", settings, 0, Air(jitter_us=0, links=True, wire=False))
+    play.call("a", lambda node: node.found(play.now))
+    play.passes(1)
+    for process in play.processes.values():
+        process.application.padding = bytes(40_000)
+    unknown: list[str] = []
+    commit = GroupNode.commit
+
+    def committed(node: GroupNode, now: int) -> Any:
+        if node.member is not None and node.member.me not in node.member.view.view:
+            unknown.append(node.member.me)
+        return commit(node, now)
+
+    with patch.object(GroupNode, "commit", committed):
+        play.join("b")
+        play.passes(0.2)
+        play.join("c")
+        play.passes(5)
+    return play.ends_well() or ", ".join(unknown)
+
+
+LOAD: dict[str, Callable[[], str]] = {
+    schedule.__name__: schedule
+    for schedule in (long_away, few_among_many, long_names, large_orphans, many_joiners, later_joiner)
+}
