@@ -27,6 +27,7 @@ from thence.core.groups import (
     Flow,
     GroupPacket,
     JoinRequest,
+    Lineage,
     Notice,
     Offer,
     Piece,
@@ -36,7 +37,7 @@ from thence.core.groups import (
 from thence.core.varint import Reader, put
 
 VERSION: Final = 1
-DATA, RECEIPT, JOIN_REQUEST, OFFER, PIECE, NOTICE, FAREWELL, FLOW = range(32, 40)
+DATA, RECEIPT, JOIN_REQUEST, OFFER, PIECE, NOTICE, FAREWELL, FLOW, LINEAGE = range(32, 41)
 
 
 def _put_running(writer: Writer, running: Running) -> None:
@@ -139,6 +140,11 @@ def encode(packet: GroupPacket) -> bytes:
     elif isinstance(packet, Offer):
         kind = OFFER
         writer.names(packet)
+    elif isinstance(packet, Lineage):
+        kind = LINEAGE
+        writer.name(packet.source)
+        writer.counts(packet.counts)
+        writer.starts(packet.starts)
     else:
         kind = NOTICE if isinstance(packet, Notice) else FAREWELL
         writer.names([packet.source, packet.target])
@@ -199,6 +205,7 @@ TAKE: dict[int, Callable[[Parser], GroupPacket]] = {
     PIECE: _piece,
     NOTICE: _notice,
     FAREWELL: lambda parser: Farewell(*_pair(parser), parser.number()),
+    LINEAGE: lambda parser: Lineage(parser.name(), parser.counts(), parser.starts()),
 }
 
 

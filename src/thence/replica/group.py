@@ -26,6 +26,7 @@ from thence.core.groups import (
     Flow,
     GroupPacket,
     JoinRequest,
+    Lineage,
     Notice,
     Offer,
     Piece,
@@ -44,9 +45,10 @@ from thence.members.sides import Course
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
 from thence.order.tags import Attic
-from thence.replica.group_births import founding, refounding, returning
+from thence.replica.group_births import founding, refounding, returning, told_exactly
 from thence.replica.group_entry import Entry
 from thence.replica.group_leaving import Leaving, is_alone
+from thence.replica.group_lineage import Rollback
 from thence.replica.group_links import Wires
 from thence.replica.group_lives import Lives
 from thence.replica.group_member import Member
@@ -60,7 +62,7 @@ from thence.replica.group_state import GroupState, decode_state
 class GroupNode:
     __slots__ = (
         "_entry", "_leaving", "_lives", "_notices", "_probe_at", "_settings", "_wires",
-        "address", "application", "former", "member", "name", "posts", "unclean",
+        "address", "application", "former", "member", "name", "posts", "rollback", "unclean",
     )  # fmt: skip
 
     def __init__(
@@ -76,9 +78,12 @@ class GroupNode:
         address: str = "",
         attics: Callable[[], Attic] | None = None,
         forgetful: bool = False,
+        start: int = 0,
     ) -> None:
         """`attics`: where tags of unstable messages go when there are many; one for each incarnation.
-        `forgetful`: the log on the shelf may lack its end, so that whoever wrote it must not speak again."""
+        `forgetful`: the log on the shelf may lack its end, so that whoever wrote it must not speak again.
+        `start`: a number that no other start of this process has; without one, others cannot tell messages
+        apart that were sent before and after the data folder was put back to an earlier state."""
         self.name = name
         self.address = address
         """Where others reach this process; opaque here."""
@@ -87,12 +92,14 @@ class GroupNode:
         self.former: Member | None = None
         """Who ran here before, as far as its log tells, and may have said more than that. It is silent; what
         it had applied goes on in the next incarnation, through `join` or `refound`."""
+        self.rollback: Rollback | None = None
+        """Why the incarnation that ran last could not go on, if it was put back to an earlier state."""
         self.posts: list[Post] = []
         self.unclean = False
         """The last leave was not in good order: nobody may have got what was sent last."""
         self._wires = Wires()
         self._lives = Lives(
-            name, shelf, application, diaries, settings, self.posts, self._wires, floor, attics
+            name, shelf, application, diaries, settings, self.posts, self._wires, floor, attics, start
         )
         others = tuple([seed for seed in seeds if seed != name])
         about = self._about
@@ -101,7 +108,7 @@ class GroupNode:
         self._notices = Notices(settings)
         self._leaving = Leaving(settings.leave_timeout_us)
         self._probe_at = now
-        recovered = self._lives.recover(now)
+        recovered = self._lives.recover(now, forgetful)
         if recovered is not None and forgetful:
             self.former, state = recovered
             self._leaving.wanted = state.leaves or self.former.view.leaving > 0
@@ -150,7 +157,8 @@ class GroupNode:
     @property
     def addresses(self) -> dict[str, str]:
         """Where processes are reached: members, suspects, leavers and the evicted, as far as known."""
-        return self.member.view.by_process() if self.member else {}
+        known = self.member or self.former
+        return known.view.by_process() if known else {}
 
     def meet(self, process: str, address: str = "") -> None:
         """There is somebody through whom one may join, whose name was not known before; or a process is
@@ -170,13 +178,15 @@ class GroupNode:
         if self.member is not None:
             self.member.up(process, now)
             self.member.tick(self._running(), now)
+        elif self.former is not None:
+            self._warn(self.former, process)
         self._entry.up(process, now)
 
     def down(self, process: str, now: int) -> None:
         """The link broke: whatever was under way may be lost."""
         self._wires.up.discard(process)
-        if self.member is not None:
-            self.member.down(process, now)
+        if member := self.member or self.former:
+            member.down(process, now)
 
     def join(self, now: int) -> None:
         """Become a member through one of the seeds, and keep trying."""
@@ -191,6 +201,11 @@ class GroupNode:
 
     def broadcast(self, payload: bytes, now: int) -> Place:
         """Send an operation to the group; applied here at once."""
+        if self.member is None and self.rollback is not None:
+            raise UsageError(
+                f"{self.name} cannot send: its data folder was put back to an earlier state, "
+                "and it has not come back as a new incarnation yet"
+            )
         if self.member is None or self.member.view.leaving:
             raise UsageError(f"{self.name} is {self.status}: it cannot send")
         return self.member.broadcast(OPERATION, payload, now)
@@ -201,8 +216,11 @@ class GroupNode:
         return len(self.member.inbox) if self.member else 0
 
     def take(self, now: int) -> None:
-        assert self.member is not None
-        self.member.take(now)
+        member = self.member
+        assert member is not None
+        member.take(now)
+        if member.lineages.rollback is not None:
+            self._begin_again(member, member.lineages.rollback, now)
 
     def leave(self, now: int) -> None:
         """Leave for good: the rest goes by itself, `status` says when it is over and `unclean` how."""
@@ -266,6 +284,7 @@ class GroupNode:
         if log is None or self.member is None:
             return []
         self.member.links.gather()
+        self.member.lineages.tell()
         effects = log.commit(now)
         self.member.committed()
         return effects
@@ -292,6 +311,9 @@ class GroupNode:
             if member:
                 member.ghosts(packet.running, now)
                 self._asked(member, packet, now)
+        elif isinstance(packet, Lineage):
+            if known := member or self.former:
+                known.lineage(packet)
         elif isinstance(packet, Offer):
             self._entry.offered(packet, now)
         elif isinstance(packet, Piece):
@@ -384,6 +406,7 @@ class GroupNode:
         else:
             returning(state, old, self._leaving.wanted, self.member is None)
             orphans = decided(state, old, self.application)
+            told_exactly(state, old)
         self._begin_anew(attempt.joiner, state, old, now)
         for orphan in orphans:
             self.application.orphaned(orphan)
@@ -394,13 +417,54 @@ class GroupNode:
         self._notices.begin_anew()
         self.application.install(state.application)
         member = self.member = self._lives.install(me, state, now)
-        self.former = None
+        self.former = self.rollback = None
         if old is not None:
             self._lives.end(old, now, down=True, replaced=True)
         self._leaving.begin_anew(state.leaves)
         self.application.view_changed(tuple(sorted(member.view.view)))
         member.arrived(now)
         member.news(now)
+
+    # Put back to an earlier state
+
+    def _begin_again(self, member: Member, found: Rollback, now: int) -> None:
+        """Rule 29: others have more, or other, messages than this member, or than one whom it has listened to.
+        It falls silent, and comes back as a new incarnation."""
+        assert self._lives.log is not None
+        self._lives.log.sync(now)  # what was sent may be all that is left of it
+        member.committed()
+        self.member, self.former, self.rollback = None, member, found
+        self._entry.attempt = None
+        self._leaving.begin_anew(self._leaving.wanted or member.view.leaving > 0)
+        self._lives.skip(found.highest)
+        for name in sorted(member.view.view):
+            self.meet(process_of(name))
+        for process in sorted(self._wires.up):
+            self._warn(member, process)
+        if not self._is_left_alone(member, found):
+            self._entry.towards(process_of(found.source), now, outside=True)
+        else:
+            self.refound(now)
+
+    def _warn(self, former: Member, process: str) -> None:
+        """One that is silent may still know that others were put back."""
+        former.links.up(process)
+        former.lineages.link(process)
+        if process in {process_of(name) for name in former.view.view}:
+            self.posts.append(Post(process, former.lineages.about()))
+
+    def _judge_former(self, former: Member, now: int) -> None:
+        found = former.lineages.rollback
+        if found is not None and self._is_left_alone(former, found):
+            if self._entry.attempt is not None and not self._entry.attempt.bound:
+                self._entry.attempt = None
+                self.refound(now)
+
+    def _is_left_alone(self, former: Member, found: Rollback) -> bool:
+        """Those who are there cannot go on either: then one of them founds the group again, the others join."""
+        there = [process_of(name) for name in former.view.side if process_of(name) in self._wires.up]
+        behind = [process for process in there if former.lineages.is_behind(process)]
+        return bool(behind) and len(behind) == len(there) and self.name < min(behind)
 
     # Time
 
@@ -436,6 +500,11 @@ class GroupNode:
         """What follows from a step, whatever it was."""
         member = self.member
         if member is None:
+            if self.former is not None:
+                self._judge_former(self.former, now)
+            return
+        if member.lineages.rollback is not None:
+            self._begin_again(member, member.lineages.rollback, now)
             return
         member.sweep(now)
         member.carry(now)

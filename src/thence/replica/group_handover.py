@@ -37,4 +37,6 @@ def state_of(
         retained=stable_operations(ledger, operations) if joiner else operations.inherited,
         floor={} if joiner else dict(zip(ledger.names, ledger.floor, strict=True)),
         carried=operations.carried,
+        starts=ledger.timelines.starts,
+        branches=ledger.timelines.branches,
     )

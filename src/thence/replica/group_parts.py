@@ -57,11 +57,18 @@ class Diary(Protocol):
     """Where one incarnation writes its trace; names, not indices. Rows that were written before are not
     written again: after a restart the log is told once more."""
 
+    def is_ahead(self, sent: int) -> bool:
+        """Was it told of more messages than so many sent, or that the incarnation is down for good?"""
+        ...
+
     def row(self, kind: int, about: Place | None, deps: tuple[Place, ...] | None, now: int) -> None: ...
 
 
 class Closed:
-    """A diary that takes no more rows: its incarnation has left."""
+    """A diary that takes no more rows: its incarnation has left, or was put back to an earlier state."""
+
+    def is_ahead(self, sent: int) -> bool:
+        return sent < 0
 
     def row(self, kind: int, about: Place | None, deps: tuple[Place, ...] | None, now: int) -> None:
         """Nothing."""

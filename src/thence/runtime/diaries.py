@@ -20,7 +20,7 @@ from thence.core.errors import StorageError
 from thence.core.groups import MARK, Place
 from thence.runtime.tracing import LiveTrace, Rows, file_stem, lines_backwards, read_line
 from thence.trace.lines import POSITION_BITS
-from thence.trace.recorder import CRASH, INSTALL, KINDS, LEAVE, RESTART, START
+from thence.trace.recorder import CRASH, INSTALL, KINDS, LEAVE, RESTART, SEND, START
 
 ENDS: Final = (KINDS[LEAVE], KINDS[CRASH])
 
@@ -47,6 +47,9 @@ class FileDiary:
         self._mute = not self._told
         """Nothing was ever told, so it must begin at a beginning: `start`, `install` or `restart`."""
         self.trace: LiveTrace | None = None
+
+    def is_ahead(self, sent: int) -> bool:
+        return (CRASH, "") in self._told or self._told.get((SEND, self._member), 0) > sent
 
     def row(self, kind: int, about: Place | None, deps: tuple[Place, ...] | None, now: int) -> None:
         if self._mute:
@@ -154,6 +157,9 @@ class Diaries:
 
 class NoDiary:
     __slots__ = ()
+
+    def is_ahead(self, sent: int) -> bool:
+        return sent < 0
 
     def row(self, kind: int, about: Place | None, deps: tuple[Place, ...] | None, now: int) -> None:
         """Nothing."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from thence.core.errors import StorageError, UsageError
-from thence.core.groups import CARRY, OPERATION, Place
+from thence.core.groups import CARRY, OPERATION, Place, plain
 from thence.core.tag import Tag
 from thence.replica.group import GroupNode
 from thence.replica.group_parts import Operation, Orphan
@@ -152,7 +152,7 @@ class Program:
         """Take the next message; if it cannot be written down it was not taken."""
         member, mark = self.machine.member, len(self.happened)
         assert member is not None
-        payload = member.inbox[0].payload
+        payload = plain(member.inbox[0].payload)
         carried = payload_operations(payload) if payload[0] == CARRY else []
         self._parts = {(op.origin, op.seq): part for part, op in enumerate(carried, 1)}
         taken = driver.take()
@@ -251,4 +251,5 @@ def place_of(life: int, ordinal: int) -> int:
 
 def concerns_programs(payload: bytes) -> bool:
     """Is there an operation in a message?"""
+    payload = plain(payload)
     return payload[0] == OPERATION or (payload[0] == CARRY and bool(payload_operations(payload)))

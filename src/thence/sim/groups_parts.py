@@ -6,7 +6,7 @@ from random import Random
 import msgspec
 
 from thence.core.errors import InvariantError
-from thence.core.groups import Place
+from thence.core.groups import Place, told_apart
 from thence.core.storage import DiskError
 from thence.core.tag import Tag
 from thence.oplog.log import OpLog
@@ -20,6 +20,8 @@ from thence.trace.recorder import CRASH, DELIVER, LEAVE, RESTART, SEND
 MACHINE = b"simulated"
 
 NOTHING: frozenset[Place] = frozenset()
+
+NUMBER_BYTES = 8
 
 Row = tuple[int, Place | None, tuple[Place, ...] | None, int]
 """Kind, message, named messages, time."""
@@ -37,6 +39,15 @@ class SimShelf:
         self._room: int | None = None
         self.forgetful = False
         """The newest log may lack its end."""
+        self.boots = 0
+
+    def copy(self) -> "SimShelf":
+        """A backup."""
+        other = SimShelf(Random(self._random.random()), self._settings.segment_bytes, self._settings.sync)
+        other._disks = {number: disk.copy(Random(self._random.random())) for number, disk in self._disks.items()}
+        other._highest, other._since = self._highest, self._since
+        other.forgetful, other.boots = self.forgetful, self.boots
+        return other
 
     @property
     def highest(self) -> int:
@@ -115,12 +126,19 @@ class SimApplication:
         self.views: list[tuple[str, ...]] = []
         self.padding = b""
         """Makes the state as large as one likes."""
+        self.numbered = False
+        """Payloads begin with a number that no other operation has: counters may be given twice."""
 
     def stable(self, place: Place, tag: Tag) -> None:
         """Nothing that it would remember."""
 
+    def known_as(self, operation: Operation) -> Place:
+        """What an operation is known by in the whole world."""
+        number = int.from_bytes(operation.payload[:NUMBER_BYTES], "big")
+        return (told_apart(operation.origin)[0], number) if self.numbered else (operation.origin, operation.seq)
+
     def apply(self, operation: Operation, own: bool, tag: Tag) -> None:  # noqa: ARG002
-        place = (operation.origin, operation.seq)
+        place = self.known_as(operation)
         if place in self.applied:
             raise InvariantError(f"{place} takes effect twice")
         if not self._pasts.get(place, NOTHING) <= self.applied:
@@ -154,10 +172,10 @@ class SimApplication:
             self.views.append(members)
 
     def sends_again(self, orphan: Orphan) -> bool:
-        return not self.declines((orphan.operation.origin, orphan.operation.seq))
+        return not self.declines(self.known_as(orphan.operation))
 
     def orphaned(self, orphan: Orphan) -> None:
-        place = (orphan.operation.origin, orphan.operation.seq)
+        place = self.known_as(orphan.operation)
         (self.orphans if orphan.again else self.declined).append(place)
 
 
@@ -169,6 +187,10 @@ class SimDiary:
         self.rows: list[Row] = []
         self._known: set[tuple[int, Place | None]] = set()
         self._mark = 0
+
+    def is_ahead(self, sent: int) -> bool:
+        told = [about[1] for kind, about, *_ in self.rows if kind == SEND and about]
+        return (CRASH, None) in self._known or max(told, default=0) > sent
 
     def row(self, kind: int, about: Place | None, deps: tuple[Place, ...] | None, now: int) -> None:
         if kind != RESTART:

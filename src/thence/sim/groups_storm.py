@@ -15,6 +15,7 @@ from thence.replica.group import GroupNode
 from thence.replica.group_settings import GroupSettings
 from thence.sim.groups import Air, GroupWorld
 from thence.sim.groups_disks import BadDisk, draw_disks, worsen
+from thence.sim.groups_restores import Restore, draw_restores
 from thence.trace.recorder import KINDS
 from thence.trace.schema import Dot, Event
 
@@ -44,13 +45,21 @@ class Weather:
     disks: tuple[BadDisk, ...] = ()
     """What becomes of disks."""
     sync: Policy = "always"
+    restores: tuple[Restore, ...] = ()
+    """Disks that are put back to an earlier state."""
 
 
 def draw_all(seed: int) -> Weather:
     """The storm of a seed, and what becomes of disks meanwhile."""
     weather = draw(seed)
     disks, sync = draw_disks(seed, weather.processes, weather.span_us)
-    return replace(weather, disks=disks, sync=sync)
+    restores = draw_restores(seed, weather.processes, weather.span_us) if _puts_back(seed, weather) else ()
+    return replace(weather, disks=disks, sync=sync, restores=restores)
+
+
+def _puts_back(seed: int, weather: Weather) -> bool:
+    """Every other storm with session links, without which nobody is told of starts."""
+    return weather.air.links and Random(f"{seed}/puts back").random() < 0.5
 
 
 def draw(seed: int) -> Weather:
@@ -103,7 +112,8 @@ class Storm:
         self.seed = seed
         drawn = self.weather = weather or draw(seed)
         names = [f"p{number}" for number in range(drawn.processes)]
-        self.world = GroupWorld(seed, names, drawn.air, drawn.settings, drawn.take_us, drawn.sync)
+        numbered = bool(drawn.restores)
+        self.world = GroupWorld(seed, names, drawn.air, drawn.settings, drawn.take_us, drawn.sync, numbered)
         self._sending = Random(f"{seed}/sending")
         self._plan(names)
 
@@ -135,6 +145,14 @@ class Storm:
         failing = Random(f"{self.seed}/failing")
         for fault in self.weather.disks:
             self._spoil(names[fault.process % len(names)], fault, failing)
+        for restore in self.weather.restores:
+            self._put_back(names[restore.process % len(names)], restore)
+
+    def _put_back(self, name: str, restore: Restore) -> None:
+        world = self.world
+        world.at(restore.saved_us, lambda: world.save(name))
+        world.at(restore.down_us, lambda: world.restore(name))
+        world.at(restore.up_us, lambda: world.boot(name))
 
     def _spoil(self, name: str, fault: BadDisk, random: Random) -> None:
         world = self.world

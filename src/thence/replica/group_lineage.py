@@ -1,0 +1,158 @@
+"""Whether what a member has of each incarnation is what the others have: rule 29 of docs/protocols/membership.md.
+
+Counters alone do not tell. A process whose data folder was put back to an earlier state gives counters twice,
+and who has the first message of a counter takes the second for the same. So over each session link both ends
+say first under which starts the messages were sent that they have (`members.timelines`), and again before
+anything that follows from another start. Two that have gone on from different timelines of one incarnation
+are of two minds, and neither listens to the other; the one whose timeline began again from an earlier state
+begins anew. So does, in any case, the process that was put back.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from thence.core.groups import ALL, Lineage, Post, Receipt, number_of, process_of
+from thence.members.group import GroupView
+from thence.members.timelines import fork
+from thence.replica.group_ledger import Ledger
+from thence.replica.group_links import Links
+
+
+class Rollback(NamedTuple):
+    """Why a member cannot go on as whom it was."""
+
+    origin: str
+    """Whose messages differ: itself, or another that was put back."""
+    agreed: int
+    """Up to this counter they do not."""
+    theirs: int
+    """How many of them the other has."""
+    source: str
+    mutual: bool
+    """The other cannot go on either."""
+    highest: int
+    """Of the own process, the highest number that the other has heard of."""
+
+
+class Lineages:
+    __slots__ = ("_drop", "_heard", "_ledger", "_links", "_posts", "_told", "_view", "odd", "rollback")
+
+    def __init__(
+        self, ledger: Ledger, view: GroupView, links: Links, posts: list[Post], drop: Callable[[], None]
+    ) -> None:
+        """`drop`: what came and was not delivered may follow from something else than what is here."""
+        self._drop = drop
+        self._ledger = ledger
+        self._view = view
+        self._links = links
+        self._posts = posts
+        self._told: dict[str, int] = {}
+        """Per linked process: which version of the own lineage it has."""
+        self._heard: dict[str, Lineage] = {}
+        self.odd: set[str] = set()
+        """Whose lineage is not the own one: it may come to differ with the next message."""
+        self.rollback: Rollback | None = None
+        """Set when this member cannot go on."""
+
+    def link(self, process: str) -> None:
+        """A link came up, or broke."""
+        self._told.pop(process, None)
+        self._heard.pop(process, None)
+        self.odd.discard(process)
+        self._links.barred.discard(process)
+
+    def first_word(self, source: str) -> None:
+        """Somebody else runs at the other end of a link."""
+        process = process_of(source)
+        said = self._heard.get(process)
+        if said is not None and said.source != source:
+            self.link(process)
+        self._told.pop(process, None)
+
+    def about(self) -> Lineage:
+        ledger = self._ledger
+        starts = ledger.timelines.starts
+        counts = {name: ledger.count(name) for name in starts if name not in ledger.past}
+        return Lineage(ledger.me, counts, {name: starts[name] for name in counts})
+
+    def tell(self) -> None:
+        """Before anything else of the step leaves: to all members that have a link and not the newest."""
+        version = self._ledger.timelines.version
+        if not version:
+            return
+        processes = {process_of(name) for name in (*self._view.view, *self._view.departing)}
+        due = [one for one in self._links.linked if one in processes and self._told.get(one) != version]
+        if due:
+            said = self.about()
+            self._posts[:0] = [Post(process, said) for process in due]
+            self._told.update(dict.fromkeys(due, version))
+
+    def heard(self, lineage: Lineage) -> None:
+        process = process_of(lineage.source)
+        self._heard[process] = lineage
+        self._links.barred.discard(process)
+        self._judge(process)
+
+    def counted(self, receipt: Receipt) -> bool:
+        """A receipt came: does what it says count? A member has no more of this one than was sent, unless some of
+        that was forgotten."""
+        has, sent, me = receipt.counts.get(self._ledger.me, 0), self._ledger.sent, self._ledger.me
+        if sent < has < ALL and receipt.source in self._view.view:
+            self.rollback = self.rollback or self._found(me, sent, has, receipt.source)
+            return False
+        process = process_of(receipt.source)
+        said = self._heard.get(process)
+        if said is not None and said.source == receipt.source:
+            newer = {name: max(count, receipt.counts.get(name, 0)) for name, count in said.counts.items()}
+            self._heard[process] = said._replace(counts=newer)
+            if process in self.odd:
+                self._judge(process)
+        return process not in self._links.barred
+
+    def judge(self) -> None:
+        """What is known has changed, here or elsewhere."""
+        for process in sorted(self._heard):
+            self._judge(process)
+
+    def _judge(self, process: str) -> None:
+        said, view, ledger = self._heard[process], self._view, self._ledger
+        mine = ledger.timelines.starts
+        if said.source not in view.view and said.source not in view.departing:
+            # Somebody whom the disk that was put back does not know: the number of a start is its proof.
+            if not mine.get(ledger.me) or said.starts.get(ledger.me, ())[:1] != mine[ledger.me][:1]:
+                return
+            said = said._replace(starts={ledger.me: said.starts[ledger.me]})
+        odd = barred = False
+        for name in sorted(said.starts.keys() & (mine.keys() | {ledger.me})):
+            count, theirs = ledger.count(name), said.counts.get(name, 0)
+            own = mine.get(name, ())
+            if count == ALL or theirs == ALL or (own == said.starts[name] and name != ledger.me):
+                continue
+            odd = odd or own != said.starts[name]
+            found = fork(own, count, said.starts[name], theirs)
+            if name == ledger.me and (found is not None or theirs > count):
+                agreed = found.agreed if found else count
+                self.rollback = self.rollback or self._found(name, agreed, theirs, said.source)
+            elif found is not None and found.behind and name != said.source:
+                self.rollback = self.rollback or self._found(name, found.agreed, theirs, said.source)
+            barred = barred or found is not None
+        (self.odd.add if odd else self.odd.discard)(process)
+        if barred and process not in self._links.barred:
+            self._links.bar(process)
+            self._drop()
+
+    def _found(self, name: str, agreed: int, theirs: int, source: str) -> Rollback:
+        me, said = process_of(self._ledger.me), self._heard.get(process_of(source))
+        names = [one for one in said.starts if process_of(one) == me] if said else []
+        highest = max(map(number_of, names), default=0)
+        return Rollback(name, agreed, theirs, source, self.is_behind(process_of(source)), highest)
+
+    def is_behind(self, process: str) -> bool:
+        """Has the member of this process, as it says, sent less than is here, or something else?"""
+        said = self._heard.get(process)
+        if said is None:
+            return False
+        name, count = said.source, self._ledger.count(said.source)
+        starts = self._ledger.timelines.starts.get(name, ()), said.starts.get(name, ())
+        has = said.counts.get(name, 0)
+        return count < ALL and (count > has or fork(starts[0], count, starts[1], has) is not None)
