@@ -113,8 +113,8 @@ def two_at_once() -> str:
     return returned(play, "b")
 
 
-def both_at_once() -> str:
-    """The same, and they are started at the same moment."""
+def all_to_the_same_moment() -> str:
+    """Nobody has more of anybody than that one has itself: they go on as who they were."""
     play = rolling("ab")
     sends(play, "a", 2)
     sends(play, "b", 2)
@@ -130,7 +130,9 @@ def both_at_once() -> str:
     sends(play, "a", 1)
     play.boot("b")
     sends(play, "b", 4)
-    return returned(play, "b")
+    play.passes(5)
+    names = play.me("a"), play.me("b")
+    return play.unsettled() or ("" if names == ("a", "b") else f"they are {names}")
 
 
 def a_number_that_was_used() -> str:
@@ -157,6 +159,6 @@ ROLLBACK = {
     "other messages, and more, over two starts": more_of_others,
     "one who lags behind is misled": one_is_misled,
     "two are put back": two_at_once,
-    "two are put back and start together": both_at_once,
+    "all are put back to the same moment": all_to_the_same_moment,
     "a number that was used": a_number_that_was_used,
 }

@@ -145,6 +145,8 @@ def encode(packet: GroupPacket) -> bytes:
         writer.name(packet.source)
         writer.counts(packet.counts)
         writer.starts(packet.starts)
+        _optional(writer, packet.target)
+        writer.counts(packet.yours)
     else:
         kind = NOTICE if isinstance(packet, Notice) else FAREWELL
         writer.names([packet.source, packet.target])
@@ -191,6 +193,11 @@ def _receipt(parser: Parser) -> Receipt:
     return Receipt(source, counts, suspects, unheard, running, target, stream, wants, past)
 
 
+def _lineage(parser: Parser) -> Lineage:
+    source, counts, starts = parser.name(), parser.counts(), parser.starts()
+    return Lineage(source, counts, starts, _take_optional(parser), parser.counts())
+
+
 def _notice(parser: Parser) -> Notice:
     source, target = _pair(parser)
     final = parser.number()
@@ -205,7 +212,7 @@ TAKE: dict[int, Callable[[Parser], GroupPacket]] = {
     PIECE: _piece,
     NOTICE: _notice,
     FAREWELL: lambda parser: Farewell(*_pair(parser), parser.number()),
-    LINEAGE: lambda parser: Lineage(parser.name(), parser.counts(), parser.starts()),
+    LINEAGE: _lineage,
 }
 
 

@@ -56,15 +56,15 @@ ALL: Final = (1 << 43) - 1
 
 
 Start = tuple[int, int]
-"""Of an incarnation: how many messages it had sent when its process was started, and the number of that start,
-which is unlike any other. Messages above that count were sent under it, up to the next."""
+"""Of an incarnation: how many messages it had sent when its process was started, and the number of that
+start, which is unlike any other. Messages above that count were sent under it, up to the next."""
 
 Starts = tuple[Start, ...]
 
 
 def timeline(member: str, start: int) -> str:
-    """What an incarnation has sent under one of its starts, as an origin of operations. A process whose disk was
-    put back to an earlier state gives counters twice; this tells them apart."""
+    """What an incarnation has sent under one of its starts, as an origin of operations. A process whose disk
+    was put back to an earlier state gives counters twice; this tells them apart."""
     return f"{process_of(member)}{MARK}{number_of(member)}{MARK}{start}"
 
 
@@ -206,11 +206,14 @@ class Farewell(NamedTuple):
 
 class Lineage(NamedTuple):
     """Under which starts the messages were sent that `source` has delivered, and how many those are, per
-    incarnation: the first word over a session link, and before anything that follows from another start."""
+    incarnation: the first word over a session link, and before anything that follows from another start.
+    `yours`: what its receiver `target` has delivered, as far as it has ever told."""
 
     source: str
     counts: dict[str, int]
     starts: dict[str, Starts]
+    target: str = ""
+    yours: dict[str, int] = {}  # noqa: RUF012  # never changed
 
 
 GroupPacket = Data | Flow | Receipt | JoinRequest | Offer | Piece | Notice | Farewell | Lineage

@@ -67,7 +67,10 @@ class Operations:
         return found
 
     def ready(
-        self, may_go: Callable[[str], bool], count: Count, spelled: Callable[[Place], Place] = lambda place: place
+        self,
+        may_go: Callable[[str], bool],
+        count: Count,
+        spelled: Callable[[Place], Place] = lambda place: place,
     ) -> list[Operation]:
         """The orphans that can be carried now, as they are `spelled`; they are not orphans any more."""
         found = []

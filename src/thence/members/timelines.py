@@ -41,16 +41,16 @@ def fork(mine: Starts, have: int, theirs: Starts, they_have: int) -> Fork | None
 
 
 class Timelines:
-    """What a member knows of starts. Those of incarnations that are past stay for a while: a disk that is put back
-    may speak as one of these."""
+    """What a member knows of starts. Those of incarnations that are past stay for a while: a disk that is put
+    back may speak as one of these."""
 
     __slots__ = ("branches", "starts", "version")
 
     def __init__(self, starts: dict[str, Starts], branches: dict[str, int]) -> None:
         self.starts = dict(starts)
         self.branches = dict(branches)
-        """Up to which counter operations were carried: of timelines that are not the one here, and beyond the last
-        message of one that is. Of who is past, also up to where it was delivered."""
+        """Up to which counter operations were carried: of timelines that are not the one here, and beyond the
+        last message of one that is. Of who is past, also up to where it was delivered."""
         self.version = len(starts)
         """How often another start was heard of."""
 
@@ -62,8 +62,8 @@ class Timelines:
             self.version += 1
 
     def carried(self, place: Place) -> None:
-        """An operation has taken effect that somebody brought. Whoever brings some of a timeline brings them in
-        order, from the first that is not known."""
+        """An operation has taken effect that was carried. Those of a timeline are carried in order, from the
+        first that is not known."""
         if place[0] in self.starts or told_apart(place[0])[1]:
             self.branches[place[0]] = max(place[1], self.branches.get(place[0], 0))
 
@@ -104,8 +104,8 @@ class Timelines:
         return (timeline(member, start), seq) if start else place
 
     def spelled(self, place: Place, past: Spans | None = None) -> Place:
-        """The same the other way: what is in this timeline, or would come next in it, needs no start to be known
-        by. Nor does anything of one of whom nothing is known. But nothing comes next of who is past."""
+        """The same the other way: what is in this timeline, or would come next in it, needs no start to be
+        known by. Nor does anything of one of whom nothing is known. Nothing comes next of who is past."""
         member, start = told_apart(place[0])
         starts = self.starts.get(member, ())
         if starts and past is not None and member in past:

@@ -45,7 +45,7 @@ from thence.members.sides import Course
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
 from thence.order.tags import Attic
-from thence.replica.group_births import founding, refounding, returning, told_exactly
+from thence.replica.group_births import founding, is_outdated, refounding, returning, told_exactly
 from thence.replica.group_entry import Entry
 from thence.replica.group_leaving import Leaving, is_alone
 from thence.replica.group_lineage import Rollback
@@ -338,7 +338,7 @@ class GroupNode:
             return
         member.receipt(packet, now)
         if self._notices.is_due(member, packet, now):
-            self._send(source, self._notices.notice(member, source))
+            self._send_notice(member, source)
 
     def _late(self, member: Member, packet: Receipt) -> None:
         """Somebody who is past runs after all: a leaver that has not heard that it may go, or one of whom
@@ -347,7 +347,13 @@ class GroupNode:
         if packet.running.member == source:
             self._bid_farewell(member, source, ALL)
             if not member.view.leaving:
-                self._send(source, self._notices.notice(member, source))
+                self._send_notice(member, source)
+
+    def _send_notice(self, member: Member, target: str) -> None:
+        """Before one is compared with another side it must know whether it was put back."""
+        if member.ledger.timelines.starts:
+            self._send(target, member.lineages.about(process_of(target)))
+        self._send(target, self._notices.notice(member, target))
 
     def _bid_farewell(self, member: Member, leaver: str, final: int) -> None:
         """Rule 14; not by somebody who leaves as well and finds nobody to leave anything to."""
@@ -386,7 +392,7 @@ class GroupNode:
         elif todo is Course.SUSPECT:
             member.suspect([notice.source], now)
         elif todo is Course.ANSWER:
-            self._send(notice.source, self._notices.notice(member, notice.source))
+            self._send_notice(member, notice.source)
 
     def _return(self, source: str, now: int) -> None:
         """Rule 22: come back as a new incarnation; the old one works on meanwhile."""
@@ -401,6 +407,11 @@ class GroupNode:
             self._entry.give_up(now)
             return
         old, orphans = self.member or self.former, list[Orphan]()
+        if old is not None and is_outdated(state, attempt.bound, old):
+            contact = process_of(attempt.bound)
+            self.posts.append(Post(contact, old.lineages.about(contact)))
+            self._entry.give_up(now)
+            return
         if old is None:
             state.since = attempt.since
         else:
@@ -428,8 +439,8 @@ class GroupNode:
     # Put back to an earlier state
 
     def _begin_again(self, member: Member, found: Rollback, now: int) -> None:
-        """Rule 29: others have more, or other, messages than this member, or than one whom it has listened to.
-        It falls silent, and comes back as a new incarnation."""
+        """Rule 29: others have more messages than this member, or others, of itself or of one that it has
+        listened to. It falls silent, and comes back as a new incarnation."""
         assert self._lives.log is not None
         self._lives.log.sync(now)  # what was sent may be all that is left of it
         member.committed()
@@ -441,30 +452,29 @@ class GroupNode:
             self.meet(process_of(name))
         for process in sorted(self._wires.up):
             self._warn(member, process)
-        if not self._is_left_alone(member, found):
-            self._entry.towards(process_of(found.source), now, outside=True)
-        else:
+        if self._founds_again(member):
             self.refound(now)
+        else:
+            self._entry.towards(process_of(found.source), now, outside=True)
 
     def _warn(self, former: Member, process: str) -> None:
         """One that is silent may still know that others were put back."""
         former.links.up(process)
         former.lineages.link(process)
         if process in {process_of(name) for name in former.view.view}:
-            self.posts.append(Post(process, former.lineages.about()))
+            self.posts.append(Post(process, former.lineages.about(process)))
 
     def _judge_former(self, former: Member, now: int) -> None:
-        found = former.lineages.rollback
-        if found is not None and self._is_left_alone(former, found):
-            if self._entry.attempt is not None and not self._entry.attempt.bound:
-                self._entry.attempt = None
-                self.refound(now)
+        attempt, found = self._entry.attempt, former.lineages.rollback
+        if found is not None and attempt is not None and not attempt.bound and self._founds_again(former):
+            self._entry.attempt = None
+            self.refound(now)
 
-    def _is_left_alone(self, former: Member, found: Rollback) -> bool:
-        """Those who are there cannot go on either: then one of them founds the group again, the others join."""
+    def _founds_again(self, former: Member) -> bool:
+        """Those who are there cannot go on either: then one of them founds the group again, and the others
+        join it."""
         there = [process_of(name) for name in former.view.side if process_of(name) in self._wires.up]
-        behind = [process for process in there if former.lineages.is_behind(process)]
-        return bool(behind) and len(behind) == len(there) and self.name < min(behind)
+        return self.name < min(there, default="") and all(map(former.lineages.is_behind, there))
 
     # Time
 

@@ -4,7 +4,7 @@ from thence.core.groups import ALL, Span, number_of, process_of, span_of, told_a
 from thence.members.group import Final
 from thence.members.operations import Operation
 from thence.members.spans import Spans
-from thence.members.timelines import Timelines
+from thence.members.timelines import Timelines, fork
 from thence.replica.group_member import Member
 from thence.replica.group_retained import all_operations
 from thence.replica.group_state import GroupState
@@ -31,6 +31,22 @@ def returning(state: GroupState, old: Member, leaves: bool, forgetful: bool) -> 
     state.leaves = leaves or old.view.leaving > 0
 
 
+def is_outdated(state: GroupState, contact: str, old: Member) -> bool:
+    """Was this state made by one that was put back, or has listened to one, and has not noticed yet? It may
+    lack what all members had, and what none of them keeps for that reason."""
+    mine, past = old.ledger.timelines.starts, Spans(state.past)
+    for name, starts in state.starts.items():
+        if name not in mine or name in past:
+            continue
+        count, theirs = old.ledger.count(name), state.counts.get(name, 0)
+        if count == ALL:
+            count = old.ledger.timelines.branches[name]
+        found = fork(mine[name], count, starts, theirs)
+        if (name == contact and (found or count > theirs)) or (found and not found.behind):
+            return True
+    return False
+
+
 def _unknown(state: GroupState, old: Member) -> list[Operation]:
     """What `old` had and the state lacks. Counters that were given twice stand for two operations."""
     past, theirs, mine = Spans(state.past), Timelines(state.starts, state.branches), old.ledger.timelines
@@ -47,7 +63,7 @@ def _unknown(state: GroupState, old: Member) -> list[Operation]:
 
 
 def told_exactly(state: GroupState, old: Member) -> None:
-    """Orphans wait for a while, and which timeline of their origin the group has may become known only then."""
+    """Orphans wait for a while; only then may it be known which timeline of their origin the group has."""
     exactly = old.ledger.timelines.exactly
     state.orphans = [op._replace(origin=exactly((op.origin, op.seq))[0]) for op in state.orphans]
 

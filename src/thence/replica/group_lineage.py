@@ -1,4 +1,5 @@
-"""Whether what a member has of each incarnation is what the others have: rule 29 of docs/protocols/membership.md.
+"""Whether what a member has of each incarnation is what the others have: rule 29 of
+docs/protocols/membership.md.
 
 Counters alone do not tell. A process whose data folder was put back to an earlier state gives counters twice,
 and who has the first message of a counter takes the second for the same. So over each session link both ends
@@ -16,6 +17,7 @@ from thence.members.group import GroupView
 from thence.members.timelines import fork
 from thence.replica.group_ledger import Ledger
 from thence.replica.group_links import Links
+from thence.replica.group_peers import Peers
 
 
 class Rollback(NamedTuple):
@@ -28,22 +30,29 @@ class Rollback(NamedTuple):
     theirs: int
     """How many of them the other has."""
     source: str
-    mutual: bool
-    """The other cannot go on either."""
     highest: int
     """Of the own process, the highest number that the other has heard of."""
 
 
 class Lineages:
-    __slots__ = ("_drop", "_heard", "_ledger", "_links", "_posts", "_told", "_view", "odd", "rollback")
+    __slots__ = (
+        "_drop", "_heard", "_ledger", "_links", "_peers", "_posts", "_told", "_view", "odd", "rollback",
+    )  # fmt: skip
 
     def __init__(
-        self, ledger: Ledger, view: GroupView, links: Links, posts: list[Post], drop: Callable[[], None]
+        self,
+        ledger: Ledger,
+        view: GroupView,
+        peers: Peers,
+        links: Links,
+        posts: list[Post],
+        drop: Callable[[], None],
     ) -> None:
         """`drop`: what came and was not delivered may follow from something else than what is here."""
         self._drop = drop
         self._ledger = ledger
         self._view = view
+        self._peers = peers
         self._links = links
         self._posts = posts
         self._told: dict[str, int] = {}
@@ -69,11 +78,17 @@ class Lineages:
             self.link(process)
         self._told.pop(process, None)
 
-    def about(self) -> Lineage:
-        ledger = self._ledger
-        starts = ledger.timelines.starts
+    def about(self, process: str) -> Lineage:
+        """What a process is told."""
+        ledger, view = self._ledger, self._view
+        starts, ends = ledger.timelines.starts, ledger.timelines.branches
         counts = {name: ledger.count(name) for name in starts if name not in ledger.past}
-        return Lineage(ledger.me, counts, {name: starts[name] for name in counts})
+        # It may have been put back to when it was one who is past.
+        counts |= {name: ends[name] for name in starts if process_of(name) == process and name in ledger.past}
+        there = [name for name in view.view if process_of(name) == process]
+        target = max(there, key=number_of, default="")
+        yours = self._peers.said(target) if target else {}
+        return Lineage(ledger.me, counts, {name: starts[name] for name in counts}, target, yours)
 
     def tell(self) -> None:
         """Before anything else of the step leaves: to all members that have a link and not the newest."""
@@ -83,8 +98,7 @@ class Lineages:
         processes = {process_of(name) for name in (*self._view.view, *self._view.departing)}
         due = [one for one in self._links.linked if one in processes and self._told.get(one) != version]
         if due:
-            said = self.about()
-            self._posts[:0] = [Post(process, said) for process in due]
+            self._posts[:0] = [Post(process, self.about(process)) for process in due]
             self._told.update(dict.fromkeys(due, version))
 
     def heard(self, lineage: Lineage) -> None:
@@ -94,11 +108,12 @@ class Lineages:
         self._judge(process)
 
     def counted(self, receipt: Receipt) -> bool:
-        """A receipt came: does what it says count? A member has no more of this one than was sent, unless some of
-        that was forgotten."""
+        """A receipt came: does what it says count? A member has no more of this one than was sent, unless
+        some of that was forgotten. What others say who are none proves nothing."""
         has, sent, me = receipt.counts.get(self._ledger.me, 0), self._ledger.sent, self._ledger.me
-        if sent < has < ALL and receipt.source in self._view.view:
-            self.rollback = self.rollback or self._found(me, sent, has, receipt.source)
+        if has > sent:
+            if has < ALL and receipt.source in self._view.view:
+                self.rollback = self.rollback or self._found(me, sent, has, receipt.source)
             return False
         process = process_of(receipt.source)
         said = self._heard.get(process)
@@ -122,6 +137,9 @@ class Lineages:
             if not mine.get(ledger.me) or said.starts.get(ledger.me, ())[:1] != mine[ledger.me][:1]:
                 return
             said = said._replace(starts={ledger.me: said.starts[ledger.me]})
+        if said.target == ledger.me and any(ledger.count(o) < n < ALL for o, n in said.yours.items()):
+            theirs = said.counts.get(ledger.me, 0)
+            self.rollback = self.rollback or self._found(ledger.me, ledger.sent, theirs, said.source)
         odd = barred = False
         for name in sorted(said.starts.keys() & (mine.keys() | {ledger.me})):
             count, theirs = ledger.count(name), said.counts.get(name, 0)
@@ -145,14 +163,18 @@ class Lineages:
         me, said = process_of(self._ledger.me), self._heard.get(process_of(source))
         names = [one for one in said.starts if process_of(one) == me] if said else []
         highest = max(map(number_of, names), default=0)
-        return Rollback(name, agreed, theirs, source, self.is_behind(process_of(source)), highest)
+        return Rollback(name, agreed, theirs, source, highest)
 
     def is_behind(self, process: str) -> bool:
-        """Has the member of this process, as it says, sent less than is here, or something else?"""
-        said = self._heard.get(process)
+        """Can the member of this process, as far as it has said, not go on either?"""
+        said, ledger = self._heard.get(process), self._ledger
         if said is None:
             return False
-        name, count = said.source, self._ledger.count(said.source)
-        starts = self._ledger.timelines.starts.get(name, ()), said.starts.get(name, ())
-        has = said.counts.get(name, 0)
-        return count < ALL and (count > has or fork(starts[0], count, starts[1], has) is not None)
+        for name, own in ledger.timelines.starts.items():
+            count, theirs = ledger.count(name), said.counts.get(name, 0)
+            found = fork(said.starts.get(name, ()), theirs, own, count) if count < ALL else None
+            if name == said.source and (found is not None or theirs < count < ALL):
+                return True
+            if found is not None and found.behind and name != ledger.me:
+                return True
+        return False

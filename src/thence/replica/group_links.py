@@ -182,7 +182,7 @@ class Links:
         self.upto: list[int] | None = None
         """A leaver passes on only what it had delivered before its leave."""
         self.barred: set[str] = set()
-        """Processes that are not listened to, since they have gone on from something else (`group_lineage`)."""
+        """Processes that are not listened to: they have gone on from something else (`group_lineage`)."""
 
     @property
     def linked(self) -> list[str]:
@@ -264,8 +264,6 @@ class Links:
         link = self._links.get(process_of(receipt.source))
         if link is None or receipt.target != self._ledger.me:
             return False
-        if receipt.counts.get(self._ledger.me, 0) > self._ledger.sent:  # a member's was looked at before
-            raise PeerError(f"{receipt.source} has messages of {receipt.target} that were never sent")
         link.last = receipt
         before = link.outgoing.to if link.outgoing is not None else ""
         self._consider(link, receipt)

@@ -27,8 +27,8 @@ from thence.trace.recorder import CRASH, EVICT, INSTALL, RESTART, START
 
 class Lives:
     __slots__ = (
-        "_application", "_attics", "_diaries", "_floor", "_posts", "_process", "_settings", "_shelf", "_start",
-        "_wires", "log",
+        "_application", "_attics", "_diaries", "_floor", "_posts", "_process", "_settings", "_shelf",
+        "_start", "_wires", "log",
     )  # fmt: skip
 
     def __init__(

@@ -87,9 +87,9 @@ MUCH = 1 << 30
 
 class Member:
     __slots__ = (
-        "_application", "_diary", "_freed", "_gate", "_log", "_peers", "_posts", "_settings", "_start", "_took",
-        "_unswept", "_watch", "abandoned_by", "carrying", "inbox", "leavers", "ledger", "lineages", "links", "me",
-        "operations", "view",
+        "_application", "_diary", "_freed", "_gate", "_log", "_peers", "_posts", "_settings", "_start",
+        "_took", "_unswept", "_watch", "abandoned_by", "carrying", "inbox", "leavers", "ledger", "lineages",
+        "links", "me", "operations", "view",
     )  # fmt: skip
 
     def __init__(
@@ -140,7 +140,7 @@ class Member:
         self._peers = Peers(self.ledger, self.view, settings)
         self._gate = Gate(log, settings)
         self.links = Links(self.ledger, self.view, settings, posts, wires)
-        self.lineages = Lineages(self.ledger, self.view, self.links, posts, self._drop_pending)
+        self.lineages = Lineages(self.ledger, self.view, self._peers, self.links, posts, self._drop_pending)
         self._watch = Watch(self.ledger, self.view, self._peers, self.links, self._gate, settings, posts, now)
         self._unswept = 1
         """What was delivered or heard since somebody last looked for what is stable."""

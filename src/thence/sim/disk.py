@@ -66,16 +66,6 @@ class Disk:
         self.writes = 0
         self.syncs = 0
 
-    def copy(self, random: Random) -> "Disk":
-        """What a backup of the folder holds, put on another disk."""
-        other = Disk(random)
-        for name, file in self._files.items():
-            kept = other._files[name] = _File()
-            kept.current[:] = file.current
-            kept.synced = bytes(file.current)
-        other._durable = dict(other._files)
-        return other
-
     # What the log calls
 
     def names(self) -> list[str]:

@@ -131,7 +131,7 @@ class GroupWorld:
         self.stale: set[tuple[str, int]] = set()
         """Incarnations whose disks had been put back, and their starts since."""
         self.misled: set[str] = set()
-        """Others that have listened to them."""
+        """Others that have listened to them, and processes that have used a number twice."""
         self.rollbacks = 0
         for process in self.processes.values():
             process.application.numbered = numbered
@@ -355,6 +355,8 @@ class GroupWorld:
 
     def _look_for_misled(self, name: str, member: Member) -> None:
         for origin, starts in member.ledger.timelines.starts.items():
+            if len(set(self.processes[name].shelf.used)) < len(self.processes[name].shelf.used):
+                self.misled.add(name)
             if process_of(origin) != name and any((origin, start) in self.stale for _, start in starts):
                 self.misled.add(name)
 

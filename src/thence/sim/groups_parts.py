@@ -40,13 +40,17 @@ class SimShelf:
         self.forgetful = False
         """The newest log may lack its end."""
         self.boots = 0
+        self.used: list[int] = []
+        """Numbers that were ever reserved; a backup does not bring them back."""
 
     def copy(self) -> "SimShelf":
         """A backup."""
         other = SimShelf(Random(self._random.random()), self._settings.segment_bytes, self._settings.sync)
-        other._disks = {number: disk.copy(Random(self._random.random())) for number, disk in self._disks.items()}
+        other._disks = {
+            number: disk.copy(Random(self._random.random())) for number, disk in self._disks.items()
+        }
         other._highest, other._since = self._highest, self._since
-        other.forgetful, other.boots = self.forgetful, self.boots
+        other.forgetful, other.boots, other.used = self.forgetful, self.boots, self.used
         return other
 
     @property
@@ -64,6 +68,7 @@ class SimShelf:
         if self._room == 0:
             raise DiskError("no space left", file="numbers", full=True)
         self._highest, self._since = number, since
+        self.used.append(number)
 
     def open(self, number: int, now: int) -> OpLog:
         disk = self._disks.setdefault(number, Disk(Random(self._random.random()), self._room))
@@ -135,7 +140,9 @@ class SimApplication:
     def known_as(self, operation: Operation) -> Place:
         """What an operation is known by in the whole world."""
         number = int.from_bytes(operation.payload[:NUMBER_BYTES], "big")
-        return (told_apart(operation.origin)[0], number) if self.numbered else (operation.origin, operation.seq)
+        return (
+            (told_apart(operation.origin)[0], number) if self.numbered else (operation.origin, operation.seq)
+        )
 
     def apply(self, operation: Operation, own: bool, tag: Tag) -> None:  # noqa: ARG002
         place = self.known_as(operation)

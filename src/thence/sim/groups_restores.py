@@ -6,8 +6,8 @@ from random import Random
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """At `saved_us` a backup is made of a process's disk, at `down_us` it takes the disk's place, and at `up_us` the
-    process is started."""
+    """At `saved_us` a backup is made of a process's disk, at `down_us` it takes the disk's place, and at
+    `up_us` the process is started."""
 
     saved_us: int
     down_us: int
