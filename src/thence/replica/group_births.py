@@ -36,7 +36,7 @@ def is_outdated(state: GroupState, contact: str, old: Member) -> bool:
     lack what all members had, and what none of them keeps for that reason."""
     mine, past = old.ledger.timelines.starts, Spans(state.past)
     for name, starts in state.starts.items():
-        if name not in mine or name in past:
+        if name not in mine or name in past or name == old.me:  # of itself others know better
             continue
         count, theirs = old.ledger.count(name), state.counts.get(name, 0)
         if count == ALL:

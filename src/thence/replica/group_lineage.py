@@ -137,9 +137,6 @@ class Lineages:
             if not mine.get(ledger.me) or said.starts.get(ledger.me, ())[:1] != mine[ledger.me][:1]:
                 return
             said = said._replace(starts={ledger.me: said.starts[ledger.me]})
-        if said.target == ledger.me and any(ledger.count(o) < n < ALL for o, n in said.yours.items()):
-            theirs = said.counts.get(ledger.me, 0)
-            self.rollback = self.rollback or self._found(ledger.me, ledger.sent, theirs, said.source)
         odd = barred = False
         for name in sorted(said.starts.keys() & (mine.keys() | {ledger.me})):
             count, theirs = ledger.count(name), said.counts.get(name, 0)
@@ -154,6 +151,9 @@ class Lineages:
             elif found is not None and found.behind and name != said.source:
                 self.rollback = self.rollback or self._found(name, found.agreed, theirs, said.source)
             barred = barred or found is not None
+        if said.target == ledger.me and any(ledger.count(o) < n < ALL for o, n in said.yours.items()):
+            theirs = said.counts.get(ledger.me, 0)
+            self.rollback = self.rollback or self._found(ledger.me, ledger.sent, theirs, said.source)
         (self.odd.add if odd else self.odd.discard)(process)
         if barred and process not in self._links.barred:
             self._links.bar(process)

@@ -82,7 +82,7 @@ class Neighbours:
         log_id, boot = self._met.get(peer.name, (peer.log_id, 0))
         if log_id != peer.log_id and self._links.linked(peer.name):
             return f"another node called {peer.name} is linked here: two nodes with one name"
-        if log_id == peer.log_id and peer.boot < boot:
+        if log_id == peer.log_id and peer.boot < boot and self._links.linked(peer.name):
             return f"{peer.name} was here with a newer boot ({boot}, not {peer.boot}): a copy of its data"
         self._met[peer.name] = peer.log_id, peer.boot
         return None
