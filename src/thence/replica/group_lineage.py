@@ -87,7 +87,9 @@ class Lineages:
         counts |= {name: ends[name] for name in starts if process_of(name) == process and name in ledger.past}
         there = [name for name in view.view if process_of(name) == process]
         target = max(there, key=number_of, default="")
-        yours = self._peers.said(target) if target else {}
+        # Whoever is past is so because every member has all of it.
+        ended = {name: ends[name] for name in starts if name in ledger.past}
+        yours = ended | self._peers.said(target) if target else {}
         return Lineage(ledger.me, counts, {name: starts[name] for name in counts}, target, yours)
 
     def tell(self) -> None:
@@ -151,13 +153,18 @@ class Lineages:
             elif found is not None and found.behind and name != said.source:
                 self.rollback = self.rollback or self._found(name, found.agreed, theirs, said.source)
             barred = barred or found is not None
-        if said.target == ledger.me and any(ledger.count(o) < n < ALL for o, n in said.yours.items()):
+        if said.target == ledger.me and self._has_forgotten(said.yours):
             theirs = said.counts.get(ledger.me, 0)
             self.rollback = self.rollback or self._found(ledger.me, ledger.sent, theirs, said.source)
         (self.odd.add if odd else self.odd.discard)(process)
         if barred and process not in self._links.barred:
             self._links.bar(process)
             self._drop()
+
+    def _has_forgotten(self, told: dict[str, int]) -> bool:
+        """Others know that this one had delivered more than it has."""
+        count, ends = self._ledger.count, self._ledger.timelines.branches
+        return any(max(count(name), ends.get(name, 0)) < had < ALL for name, had in told.items())
 
     def _found(self, name: str, agreed: int, theirs: int, source: str) -> Rollback:
         me, said = process_of(self._ledger.me), self._heard.get(process_of(source))

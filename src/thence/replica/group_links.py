@@ -216,7 +216,9 @@ class Links:
     def opened(self, member: str) -> int:
         """The number under which a member should send; 0: it should not."""
         link = self._links.get(process_of(member))
-        if link is None or member not in self._view.side or process_of(member) in self.barred:
+        if link is None or member not in self._view.side:
+            return 0
+        if process_of(member) in self.barred:
             return 0
         if link.incoming is None or link.incoming.source != member:
             if link.incoming is not None:
