@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 from support.changing import Changing, Journal, agree, judged
-from support.open_nodes import run, until
+from support.open_nodes import Group, delivered, run, until
 
-from thence import UsageError
+from thence import StorageError, UsageError
+from thence.runtime.application import OpenNode
 from thence.runtime.group_application import OpenGroupNode
 
 MESSAGES = 30
@@ -85,3 +86,40 @@ async def attempt(node: OpenGroupNode, payload: str) -> str:
     except UsageError as refused:
         return str(refused)
     return ""
+
+
+def test_a_node_of_a_fixed_group_that_was_put_back_refuses_and_says_why(tmp_path: Path) -> None:
+    """It has sent others, and as many, before it meets anybody; and those were started anew, too."""
+    group = Group(tmp_path, ["a", "c"])
+    backup = tmp_path / "backup"
+
+    async def before() -> None:
+        async with group.open("a") as a:
+            events = a.events()
+            async with group.open("c") as c:
+                await c.broadcast(b"before")
+                await delivered(events, 1)
+            shutil.copytree(tmp_path / "c", backup)
+            async with group.open("c") as c:
+                for name in names("lost"):
+                    await c.broadcast(name.encode())
+                await delivered(events, MESSAGES)
+
+    async def after() -> None:
+        async with group.open("c") as c:
+            for name in names("since", 2 * MESSAGES):
+                await c.broadcast(name.encode())
+            async with group.open("a"):
+                await refuses(c)
+
+    run(before)
+    shutil.rmtree(tmp_path / "c")
+    shutil.copytree(backup, tmp_path / "c")
+    with pytest.raises(StorageError, match="put back to an earlier state"):
+        run(after)
+
+
+async def refuses(node: OpenNode) -> None:
+    while True:
+        await node.broadcast(b"more")
+        await asyncio.sleep(0.01)

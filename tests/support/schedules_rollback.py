@@ -3,7 +3,8 @@
 Each returns what is wrong, nothing if all is well.
 """
 
-from support.schedules_groups import Play
+from support.schedules_groups import Play, without
+from thence.core.groups import Lineage
 from thence.sim.groups import Air
 
 
@@ -153,6 +154,47 @@ def a_number_that_was_used() -> str:
     return why or ("" if play.me("c") > before else f"{play.me('c')} after {before}")
 
 
+def it_hears_of_it_late() -> str:
+    """c does not hear yet that it was put back, goes on without a, and tells it so. a must not begin from c's
+    state, which lacks what all had: nobody keeps that."""
+    play = rolling("ac")
+    sends(play, "c", 2)
+    play.passes(1)
+    play.save("c")
+    sends(play, "a", 3)
+    sends(play, "c", 3)
+    play.passes(5)
+    play.cuts("ac")
+    put_back(play, "c")
+    sends(play, "c", 6)
+    play.evicts("c", "a")
+    play.passes(1)
+    play.filter = without(Lineage, only="ac")
+    play.cut -= {("a", "c"), ("c", "a")}
+    play.passes(8)
+    return returned(play, "c")
+
+
+def a_checkpoint() -> str:
+    """Starts are known after a restart, though the messages that named them are not in the log any more."""
+    play = rolling("abc")
+    sends(play, "c", 2)
+    play.passes(1)
+    play.save("c")
+    sends(play, "c", 3)
+    play.passes(5)
+    for name in "ab":
+        play.call(name, lambda node: node.checkpoint(play.now))
+        play.crash(name)
+        play.boot(name)
+    play.passes(2)
+    play.cuts("ac", "bc")
+    put_back(play, "c")
+    sends(play, "c", 6)
+    play.passes(1)
+    return returned(play, "c")
+
+
 ROLLBACK = {
     "fewer own messages than others have": fewer,
     "other messages under the same counters": as_many_others,
@@ -161,4 +203,6 @@ ROLLBACK = {
     "two are put back": two_at_once,
     "all are put back to the same moment": all_to_the_same_moment,
     "a number that was used": a_number_that_was_used,
+    "it hears of it late": it_hears_of_it_late,
+    "after a checkpoint": a_checkpoint,
 }

@@ -125,7 +125,7 @@ class Lives:
                 seen.append(stored.dot)
             member.recovered(seen, log.stable, log.notes, now)
             diary = self._diaries(member.me)
-            if not forgetful and diary.is_ahead(member.ledger.sent):
+            if not forgetful and diary.is_ahead(member.ledger.count):
                 member.mute()  # its trace has gone on already, with other messages
             elif not member.view.leaving:
                 diary.row(RESTART, None, member.ledger.frontier(), now)

@@ -1,5 +1,6 @@
 """What a member of a changing group needs from its surroundings."""
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from thence.core.groups import Place
@@ -57,8 +58,8 @@ class Diary(Protocol):
     """Where one incarnation writes its trace; names, not indices. Rows that were written before are not
     written again: after a restart the log is told once more."""
 
-    def is_ahead(self, sent: int) -> bool:
-        """Was it told of more messages than so many sent, or that the incarnation is down for good?"""
+    def is_ahead(self, count: Callable[[str], int]) -> bool:
+        """Was it told of more messages than these counts, or that the incarnation is down for good?"""
         ...
 
     def row(self, kind: int, about: Place | None, deps: tuple[Place, ...] | None, now: int) -> None: ...
@@ -67,8 +68,8 @@ class Diary(Protocol):
 class Closed:
     """A diary that takes no more rows: its incarnation has left, or was put back to an earlier state."""
 
-    def is_ahead(self, sent: int) -> bool:
-        return sent < 0
+    def is_ahead(self, count: Callable[[str], int]) -> bool:  # noqa: ARG002
+        return False
 
     def row(self, kind: int, about: Place | None, deps: tuple[Place, ...] | None, now: int) -> None:
         """Nothing."""

@@ -195,9 +195,9 @@ class SimDiary:
         self._known: set[tuple[int, Place | None]] = set()
         self._mark = 0
 
-    def is_ahead(self, sent: int) -> bool:
-        told = [about[1] for kind, about, *_ in self.rows if kind == SEND and about]
-        return (CRASH, None) in self._known or max(told, default=0) > sent
+    def is_ahead(self, count: Callable[[str], int]) -> bool:
+        told = [about for kind, about, *_ in self.rows if kind in (SEND, DELIVER) and about]
+        return (CRASH, None) in self._known or any(seq > count(origin) for origin, seq in told)
 
     def row(self, kind: int, about: Place | None, deps: tuple[Place, ...] | None, now: int) -> None:
         if kind != RESTART:
