@@ -36,7 +36,8 @@ class Rollback(NamedTuple):
 
 class Lineages:
     __slots__ = (
-        "_drop", "_heard", "_ledger", "_links", "_peers", "_posts", "_told", "_view", "odd", "rollback",
+        "_counts", "_drop", "_heard", "_ledger", "_links", "_peers", "_posts", "_told", "_view", "odd",
+        "rollback",
     )  # fmt: skip
 
     def __init__(
@@ -58,6 +59,8 @@ class Lineages:
         self._told: dict[str, int] = {}
         """Per linked process: which version of the own lineage it has."""
         self._heard: dict[str, Lineage] = {}
+        self._counts: dict[str, dict[str, int]] = {}
+        """What was counted since, in the last receipt."""
         self.odd: set[str] = set()
         """Whose lineage is not the own one: it may come to differ with the next message."""
         self.rollback: Rollback | None = None
@@ -67,6 +70,7 @@ class Lineages:
         """A link came up, or broke."""
         self._told.pop(process, None)
         self._heard.pop(process, None)
+        self._counts.pop(process, None)
         self.odd.discard(process)
         self._links.barred.discard(process)
 
@@ -106,6 +110,7 @@ class Lineages:
     def heard(self, lineage: Lineage) -> None:
         process = process_of(lineage.source)
         self._heard[process] = lineage
+        self._counts.pop(process, None)
         self._links.barred.discard(process)
         self._judge(process)
 
@@ -120,8 +125,7 @@ class Lineages:
         process = process_of(receipt.source)
         said = self._heard.get(process)
         if said is not None and said.source == receipt.source:
-            newer = {name: max(count, receipt.counts.get(name, 0)) for name, count in said.counts.items()}
-            self._heard[process] = said._replace(counts=newer)
+            self._counts[process] = receipt.counts
             if process in self.odd:
                 self._judge(process)
         return process not in self._links.barred
@@ -140,8 +144,9 @@ class Lineages:
                 return
             said = said._replace(starts={ledger.me: said.starts[ledger.me]})
         odd = barred = False
+        newer = self._counts.get(process, {})
         for name in sorted(said.starts.keys() & (mine.keys() | {ledger.me})):
-            count, theirs = ledger.count(name), said.counts.get(name, 0)
+            count, theirs = ledger.count(name), max(said.counts.get(name, 0), newer.get(name, 0))
             own = mine.get(name, ())
             if count == ALL or theirs == ALL or (own == said.starts[name] and name != ledger.me):
                 continue
