@@ -3,7 +3,7 @@
 import pytest
 from support.groups import trouble_with_restores, with_restores
 
-from thence.sim.groups_storm import draw, draw_all
+from thence.sim.groups_storm import Storm, draw, draw_all
 
 ONCE_FAILED = {
     8: "a process had said that it carried everything, and others had more of it than its disk",
@@ -33,3 +33,7 @@ def test_what_is_put_back_changes_nothing_else_in_the_plan_of_a_seed() -> None:
     for seed, weather in enumerate(drawn):
         assert draw(seed).restores == ()
         assert (draw(seed).troubles, draw(seed).air) == (weather.troubles, weather.air)
+
+
+def test_a_member_that_joined_one_that_was_put_back_is_told_by_one_that_does_not_know_it() -> None:
+    assert Storm(17, draw_all(17))() == ""

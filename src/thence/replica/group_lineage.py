@@ -97,13 +97,13 @@ class Lineages:
         return Lineage(ledger.me, counts, {name: starts[name] for name in counts}, target, yours)
 
     def tell(self) -> None:
-        """Before anything else of the step leaves: to all members that have a link and not the newest."""
+        """Before anything else of the step leaves: to all that have a link and not the newest, if one has
+        heard of the other. They may take this one for a member though it does not know them."""
         version = self._ledger.timelines.version
-        if not version:
-            return
-        processes = {process_of(name) for name in (*self._view.view, *self._view.departing)}
-        due = [one for one in self._links.linked if one in processes and self._told.get(one) != version]
+        due = [one for one in self._links.linked if version and self._told.get(one) != version]
         if due:
+            known = {process_of(name) for name in self._view.named()} | self._heard.keys()
+            due = [process for process in due if process in known]
             self._posts[:0] = [Post(process, self.about(process)) for process in due]
             self._told.update(dict.fromkeys(due, version))
 
