@@ -7,6 +7,7 @@ from thence.check import judge
 from thence.oplog.policy import Policy
 from thence.sim.groups_disks import BadDisk, draw_disks
 from thence.sim.groups_lies import Traitor
+from thence.sim.groups_restores import draw_restores
 from thence.sim.groups_storm import SECOND, Storm, Weather, draw
 from thence.trace.schema import JUDGED, Event
 
@@ -91,3 +92,19 @@ def trouble_with_a_traitor(seed: int) -> str:
     Traitor(world, random.choice(world.names), random, share=0.05)
     world.run(weather.span_us + 8 * SECOND)
     return "" if world.problem.startswith("no end") else world.problem
+
+
+def with_restores(seed: int) -> Storm:
+    """The same over session links, with disks that are put back to an earlier state."""
+    weather, random = glass(seed), Random(f"{seed}/restored glass")
+    restores = draw_restores(f"{seed}/glass", weather.processes, weather.span_us)
+    air = replace(weather.air, links=True)
+    return Storm(seed, replace(weather, troubles=random.randint(0, 5), air=air, restores=restores))
+
+
+def trouble_with_restores(seed: int) -> str:
+    """Where somebody has listened to a process that was put back, its trace speaks of two messages as of one:
+    then the states have the last word."""
+    storm = with_restores(seed)
+    why = storm()
+    return why if storm.world.misled else judged(why, storm.events())

@@ -322,7 +322,7 @@ NEAR = of(
     "test_neighbours.py",
     ("a copy of a data folder is let in",
      "copies_twins_and_anybody_while_nothing_can_be_written_are_not_let_in", "AssertionError",
-     (NEIGHBOURS, "if log_id == peer.log_id and peer.boot < boot:", "if False:")),
+     (NEIGHBOURS, "if log_id == peer.log_id and peer.boot < boot and ", "if False and ")),
     ("another node of the same name is let in",
      "copies_twins_and_anybody_while_nothing_can_be_written_are_not_let_in", "AssertionError",
      (NEIGHBOURS, "if log_id != peer.log_id and self._links.linked(peer.name):", "if False:")),

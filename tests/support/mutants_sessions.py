@@ -115,5 +115,5 @@ SESSIONS = of(
     ("what a peer once said is never taken back", "gone", "rest",
      ("            link.has = count\n", "            link.has = max(link.has, count)\n")),
     ("more messages than the log has are nothing to worry about", "unexpected", "dot",
-     ("        if count > self._top and not self._recovering:\n", "        if False:\n")),
+     ("        if count > (self._given or 0) and not self._recovering:\n", "        if False:\n")),
 )  # fmt: skip

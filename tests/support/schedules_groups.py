@@ -27,8 +27,10 @@ class Play(GroupWorld):
         take_us: int = 0,
         air: Air | None = None,
         sync: Policy = "always",
+        numbered: bool = False,
     ) -> None:
-        super().__init__(1, list(names), air or Air(jitter_us=0), settings or GroupSettings(), take_us, sync)
+        settings = settings or GroupSettings()
+        super().__init__(1, list(names), air or Air(jitter_us=0), settings, take_us, sync, numbered)
         for name in names:
             self.boot(name)
 

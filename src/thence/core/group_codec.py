@@ -27,6 +27,7 @@ from thence.core.groups import (
     Flow,
     GroupPacket,
     JoinRequest,
+    Lineage,
     Notice,
     Offer,
     Piece,
@@ -36,7 +37,7 @@ from thence.core.groups import (
 from thence.core.varint import Reader, put
 
 VERSION: Final = 1
-DATA, RECEIPT, JOIN_REQUEST, OFFER, PIECE, NOTICE, FAREWELL, FLOW = range(32, 40)
+DATA, RECEIPT, JOIN_REQUEST, OFFER, PIECE, NOTICE, FAREWELL, FLOW, LINEAGE = range(32, 41)
 
 
 def _put_running(writer: Writer, running: Running) -> None:
@@ -139,6 +140,13 @@ def encode(packet: GroupPacket) -> bytes:
     elif isinstance(packet, Offer):
         kind = OFFER
         writer.names(packet)
+    elif isinstance(packet, Lineage):
+        kind = LINEAGE
+        writer.name(packet.source)
+        writer.counts(packet.counts)
+        writer.starts(packet.starts)
+        _optional(writer, packet.target)
+        writer.counts(packet.yours)
     else:
         kind = NOTICE if isinstance(packet, Notice) else FAREWELL
         writer.names([packet.source, packet.target])
@@ -185,6 +193,11 @@ def _receipt(parser: Parser) -> Receipt:
     return Receipt(source, counts, suspects, unheard, running, target, stream, wants, past)
 
 
+def _lineage(parser: Parser) -> Lineage:
+    source, counts, starts = parser.name(), parser.counts(), parser.starts()
+    return Lineage(source, counts, starts, _take_optional(parser), parser.counts())
+
+
 def _notice(parser: Parser) -> Notice:
     source, target = _pair(parser)
     final = parser.number()
@@ -199,6 +212,7 @@ TAKE: dict[int, Callable[[Parser], GroupPacket]] = {
     PIECE: _piece,
     NOTICE: _notice,
     FAREWELL: lambda parser: Farewell(*_pair(parser), parser.number()),
+    LINEAGE: _lineage,
 }
 
 

@@ -11,10 +11,11 @@ from functools import lru_cache
 from typing import Final
 
 from thence.core.errors import PeerError
-from thence.core.groups import CARRY, Named, Place, Span, incarnation
+from thence.core.groups import START_BYTES, STARTED, Named, Place, Span, Starts, plain
 from thence.core.varint import Reader, put
 
-MAX_NAME: Final = 255
+MAX_NAME: Final = 255 + 2 * 20
+"""The name of a process, the number of an incarnation and that of a start."""
 MAX_ADDRESS: Final = 1024
 MAX_SEQ: Final = 1 << 43
 NAMES: Final = 4096
@@ -68,6 +69,15 @@ class Writer:
             put(self.body, low)
             put(self.body, high - low)
 
+    def starts(self, starts: dict[str, Starts]) -> None:
+        put(self.body, len(starts))
+        for name, listed in starts.items():
+            self.name(name)
+            put(self.body, len(listed))
+            for base, start in listed:
+                put(self.body, base)
+                put(self.body, start)
+
     def places(self, places: tuple[Place, ...] | list[Place]) -> None:
         put(self.body, len(places))
         for name, seq in places:
@@ -105,11 +115,20 @@ def _name(data: bytes) -> str:
         raise PeerError("a name that is no text") from None
     if any(letter.isspace() for letter in name):
         raise PeerError("a name with white space")
-    process, mark, number = name.partition("~")
-    plain = number.isascii() and number.isdigit() and len(number) < 20
-    if not process or (mark and not (plain and name == incarnation(process, int(number)))):
+    process, *numbers = name.split("~")
+    good = all(number.isascii() and number.isdigit() and len(number) < 20 for number in numbers)
+    if not process or len(numbers) > 2 or not good or any(str(int(number)) != number for number in numbers):
         raise PeerError(f"no incarnation is called {name!r}")
+    if numbers and (numbers == ["1"] or numbers[0] == "0"):
+        raise PeerError(f"{name!r} is another name of {process!r}, or of nothing")
     return name
+
+
+def is_known(payload: bytes) -> bool:
+    """Is this the payload of a message, as far as its first bytes tell?"""
+    if payload[:1] == bytes((STARTED,)) and len(payload) > 1 + START_BYTES:
+        return plain(payload)[0] < STARTED
+    return bool(payload) and payload[0] < STARTED
 
 
 class Parser:
@@ -172,12 +191,22 @@ class Parser:
             raise PeerError(f"number 0 of {process}")
         return process, low, low + more
 
+    def starts(self) -> dict[str, Starts]:
+        return {self.name(): self._starts() for _ in range(self.count())}
+
+    def _starts(self) -> Starts:
+        starts = tuple([(self.number(), self.number()) for _ in range(self.count())])
+        bases = [base for base, _ in starts]
+        if sorted(set(bases)) != bases:
+            raise PeerError("starts in disorder")
+        return starts
+
     def places(self) -> tuple[Place, ...]:
         return tuple([(self.name(), self.seq()) for _ in range(self.count())])
 
     def message(self) -> Named:
         message = Named(self.name(), self.seq(), self.places(), self.data())
-        if not message.payload or message.payload[0] > CARRY:
+        if not is_known(message.payload):
             raise PeerError("a message of an unknown kind")
         if any(name == message.origin and seq >= message.seq for name, seq in message.context):
             raise PeerError("a message that follows from itself")

@@ -14,8 +14,11 @@ from typing import Final, NamedTuple
 
 from thence.core.tag import Tag
 
-OPERATION, JOIN, LEAVE, FLUSH, CARRY = range(5)
-"""What a message is: the first byte of its payload."""
+OPERATION, JOIN, LEAVE, FLUSH, CARRY, STARTED = range(6)
+"""What a message is: the first byte of its payload. STARTED: the first that its sender has sent since it was
+started; the number of that start follows, and then the message (`plain`)."""
+
+START_BYTES: Final = 8
 
 MARK: Final = "~"
 
@@ -32,7 +35,7 @@ def process_of(member: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def number_of(member: str) -> int:
-    number = member.partition(MARK)[2]
+    number = member.partition(MARK)[2].partition(MARK)[0]
     return int(number) if number else 1
 
 
@@ -55,6 +58,41 @@ def span_of(member: str) -> Span:
 
 ALL: Final = (1 << 43) - 1
 """As a count: every message that an incarnation has ever sent."""
+
+
+Start = tuple[int, int]
+"""Of an incarnation: how many messages it had sent when its process was started, and the number of that
+start, which is unlike any other. Messages above that count were sent under it, up to the next."""
+
+Starts = tuple[Start, ...]
+
+
+def timeline(member: str, start: int) -> str:
+    """What an incarnation has sent under one of its starts, as an origin of operations. A process whose disk
+    was put back to an earlier state gives counters twice; this tells them apart."""
+    return f"{process_of(member)}{MARK}{number_of(member)}{MARK}{start}"
+
+
+@lru_cache(maxsize=1 << 12)
+def told_apart(origin: str) -> tuple[str, int]:
+    """The incarnation, and the start (0: none is named)."""
+    process, _, rest = origin.partition(MARK)
+    number, mark, start = rest.partition(MARK)
+    return (incarnation(process, int(number)), int(start)) if mark else (origin, 0)
+
+
+def plain(payload: bytes) -> bytes:
+    """A message's payload without the start that it may name."""
+    return payload[1 + START_BYTES :] if payload[0] == STARTED else payload
+
+
+def started(start: int, payload: bytes) -> bytes:
+    return bytes((STARTED,)) + start.to_bytes(START_BYTES, "little") + payload
+
+
+def start_named(payload: bytes) -> int:
+    """The start that a payload names; 0: none."""
+    return int.from_bytes(payload[1 : 1 + START_BYTES], "little") if payload[0] == STARTED else 0
 
 
 class Named(NamedTuple):
@@ -171,7 +209,19 @@ class Farewell(NamedTuple):
     final: int
 
 
-GroupPacket = Data | Flow | Receipt | JoinRequest | Offer | Piece | Notice | Farewell
+class Lineage(NamedTuple):
+    """Under which starts the messages were sent that `source` has delivered, and how many those are, per
+    incarnation: the first word over a session link, and before anything that follows from another start.
+    `yours`: what its receiver `target` has delivered, as far as it has ever told."""
+
+    source: str
+    counts: dict[str, int]
+    starts: dict[str, Starts]
+    target: str = ""
+    yours: dict[str, int] = {}  # noqa: RUF012  # never changed
+
+
+GroupPacket = Data | Flow | Receipt | JoinRequest | Offer | Piece | Notice | Farewell | Lineage
 
 
 class Post(NamedTuple):

@@ -87,6 +87,10 @@ class GroupView:
         """Everybody whom this view has to name; `knows` asks the same of one."""
         return self.view | self.gone.keys() | self.suspects | self.departing.keys()
 
+    def named(self) -> set[str]:
+        """The same, and strangers."""
+        return self._known | self.strangers
+
     def knows(self, member: str) -> bool:
         return (
             member in self.view or member in self.gone or member in self.suspects or member in self.departing

@@ -43,9 +43,10 @@ class Operations:
         self.carried: set[Place] = set(carried)
         self.orphans: deque[Operation] = deque(orphans)
 
-    def came(self, operation: Operation) -> bool:
+    def came(self, operation: Operation, exactly: Callable[[Place], Place] = lambda place: place) -> bool:
         """An operation comes in the message that it was sent in: is it to be applied?"""
-        return not self.carried or (operation.origin, operation.seq) not in self.carried
+        place = operation.origin, operation.seq
+        return not self.carried or (place not in self.carried and exactly(place) not in self.carried)
 
     def was_carried(self, operation: Operation, count: Count) -> bool:
         """An operation comes inside a CARRY: is it to be applied?"""
@@ -65,11 +66,17 @@ class Operations:
             self.carried = {place for place in self.carried if place[0] not in past}
         return found
 
-    def ready(self, may_go: Callable[[str], bool], count: Count) -> list[Operation]:
-        """The orphans that can be carried now; they are not orphans any more."""
+    def ready(
+        self,
+        may_go: Callable[[str], bool],
+        count: Count,
+        spelled: Callable[[Place], Place] = lambda place: place,
+    ) -> list[Operation]:
+        """The orphans that can be carried now, as they are `spelled`; they are not orphans any more."""
         found = []
         while self.orphans:
             first = self.orphans[0]
+            first = first._replace(origin=spelled((first.origin, first.seq))[0])
             if not self.applied(first, count):
                 if not may_go(first.origin):
                     break

@@ -27,6 +27,7 @@ from thence.core.groups import (
     Flow,
     GroupPacket,
     JoinRequest,
+    Lineage,
     Notice,
     Offer,
     Piece,
@@ -45,10 +46,11 @@ from thence.members.sides import Course
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
 from thence.order.tags import Attic
-from thence.replica.group_births import founding, refounding, returning
+from thence.replica.group_births import founding, is_outdated, refounding, returning, told_exactly
 from thence.replica.group_entry import Entry
 from thence.replica.group_handover import check_state
 from thence.replica.group_leaving import Leaving, is_alone
+from thence.replica.group_lineage import Rollback
 from thence.replica.group_links import Wires
 from thence.replica.group_lives import Lives
 from thence.replica.group_member import Member
@@ -63,7 +65,7 @@ from thence.replica.group_state import GroupState, decode_state
 class GroupNode:
     __slots__ = (
         "_entry", "_leaving", "_lives", "_notices", "_probe_at", "_settings", "_wires",
-        "address", "application", "former", "member", "name", "posts", "unclean",
+        "address", "application", "former", "member", "name", "posts", "rollback", "unclean",
     )  # fmt: skip
 
     def __init__(
@@ -79,9 +81,12 @@ class GroupNode:
         address: str = "",
         attics: Callable[[], Attic] | None = None,
         forgetful: bool = False,
+        start: int = 0,
     ) -> None:
         """`attics`: where tags of unstable messages go when there are many; one for each incarnation.
-        `forgetful`: the log on the shelf may lack its end, so that whoever wrote it must not speak again."""
+        `forgetful`: the log on the shelf may lack its end, so that whoever wrote it must not speak again.
+        `start`: a number that no other start of this process has; without one, others cannot tell messages
+        apart that were sent before and after the data folder was put back to an earlier state."""
         self.name = name
         self.address = address
         """Where others reach this process; opaque here."""
@@ -90,12 +95,14 @@ class GroupNode:
         self.former: Member | None = None
         """Who ran here before, as far as its log tells, and may have said more than that. It is silent; what
         it had applied goes on in the next incarnation, through `join` or `refound`."""
+        self.rollback: Rollback | None = None
+        """Why the incarnation that ran last could not go on, if it was put back to an earlier state."""
         self.posts: list[Post] = []
         self.unclean = False
         """The last leave was not in good order: nobody may have got what was sent last."""
         self._wires = Wires()
         self._lives = Lives(
-            name, shelf, application, diaries, settings, self.posts, self._wires, floor, attics
+            name, shelf, application, diaries, settings, self.posts, self._wires, floor, attics, start
         )
         others = tuple([seed for seed in seeds if seed != name])
         about = self._about
@@ -104,7 +111,7 @@ class GroupNode:
         self._notices = Notices(settings)
         self._leaving = Leaving(settings.leave_timeout_us)
         self._probe_at = now
-        recovered = self._lives.recover(now)
+        recovered = self._lives.recover(now, forgetful)
         if recovered is not None and forgetful:
             self.former, state = recovered
             self._leaving.wanted = state.leaves or self.former.view.leaving > 0
@@ -153,7 +160,8 @@ class GroupNode:
     @property
     def addresses(self) -> dict[str, str]:
         """Where processes are reached: members, suspects, leavers and the evicted, as far as known."""
-        return self.member.view.by_process() if self.member else {}
+        known = self.member or self.former
+        return known.view.by_process() if known else {}
 
     def meet(self, process: str, address: str = "") -> None:
         """There is somebody through whom one may join, whose name was not known before; or a process is
@@ -173,13 +181,15 @@ class GroupNode:
         if self.member is not None:
             self.member.up(process, now)
             self.member.tick(self._running(), now)
+        elif self.former is not None:
+            self._warn(self.former, process)
         self._entry.up(process, now)
 
     def down(self, process: str, now: int) -> None:
         """The link broke: whatever was under way may be lost."""
         self._wires.up.discard(process)
-        if self.member is not None:
-            self.member.down(process, now)
+        if member := self.member or self.former:
+            member.down(process, now)
 
     def join(self, now: int) -> None:
         """Become a member through one of the seeds, and keep trying."""
@@ -194,6 +204,11 @@ class GroupNode:
 
     def broadcast(self, payload: bytes, now: int) -> Place:
         """Send an operation to the group; applied here at once."""
+        if self.member is None and self.rollback is not None:
+            raise UsageError(
+                f"{self.name} cannot send: its data folder was put back to an earlier state, "
+                "and it has not come back as a new incarnation yet"
+            )
         if self.member is None or self.member.view.leaving:
             raise UsageError(f"{self.name} is {self.status}: it cannot send")
         if len(payload) > (most := payload_max(self._settings.frame_bytes)):
@@ -206,8 +221,11 @@ class GroupNode:
         return len(self.member.inbox) if self.member else 0
 
     def take(self, now: int) -> None:
-        assert self.member is not None
-        self.member.take(now)
+        member = self.member
+        assert member is not None
+        member.take(now)
+        if member.lineages.rollback is not None:
+            self._begin_again(member, member.lineages.rollback, now)
 
     def leave(self, now: int) -> None:
         """Leave for good: the rest goes by itself, `status` says when it is over and `unclean` how."""
@@ -271,6 +289,7 @@ class GroupNode:
         if log is None or self.member is None:
             return []
         self.member.links.gather()
+        self.member.lineages.tell()
         effects = log.commit(now)
         self.member.committed()
         return effects
@@ -299,6 +318,9 @@ class GroupNode:
             if member:
                 member.ghosts(packet.running, now)
                 self._asked(member, packet, now)
+        elif isinstance(packet, Lineage):
+            if known := member or self.former:
+                known.lineage(packet)
         elif isinstance(packet, Offer):
             self._entry.offered(packet, now)
         elif isinstance(packet, Piece):
@@ -323,7 +345,7 @@ class GroupNode:
             return
         member.receipt(packet, now)
         if self._notices.is_due(member, packet, now):
-            self._send(source, self._notices.notice(member, source))
+            self._send_notice(member, source)
 
     def _late(self, member: Member, packet: Receipt) -> None:
         """Somebody who is past runs after all: a leaver that has not heard that it may go, or one of whom
@@ -332,7 +354,13 @@ class GroupNode:
         if packet.running.member == source:
             self._bid_farewell(member, source, ALL)
             if not member.view.leaving:
-                self._send(source, self._notices.notice(member, source))
+                self._send_notice(member, source)
+
+    def _send_notice(self, member: Member, target: str) -> None:
+        """Before one is compared with another side it must know whether it was put back."""
+        if member.ledger.timelines.starts:
+            self._send(target, member.lineages.about(process_of(target)))
+        self._send(target, self._notices.notice(member, target))
 
     def _bid_farewell(self, member: Member, leaver: str, final: int) -> None:
         """Rule 14; not by somebody who leaves as well and finds nobody to leave anything to."""
@@ -373,7 +401,7 @@ class GroupNode:
         elif todo is Course.SUSPECT:
             member.suspect([notice.source], now)
         elif todo is Course.ANSWER:
-            self._send(notice.source, self._notices.notice(member, notice.source))
+            self._send_notice(member, notice.source)
 
     def _return(self, source: str, now: int) -> None:
         """Rule 22: come back as a new incarnation; the old one works on meanwhile."""
@@ -389,11 +417,17 @@ class GroupNode:
             self._entry.give_up(now)
             return
         old, orphans = self.member or self.former, list[Orphan]()
+        if old is not None and is_outdated(state, attempt.bound, old):
+            contact = process_of(attempt.bound)
+            self.posts.append(Post(contact, old.lineages.about(contact)))
+            self._entry.give_up(now)
+            return
         if old is None:
             state.since = attempt.since
         else:
             returning(state, old, self._leaving.wanted, self.member is None)
             orphans = decided(state, old, self.application)
+            told_exactly(state, old)
         self._begin_anew(attempt.joiner, state, old, now)
         for orphan in orphans:
             self.application.orphaned(orphan)
@@ -404,13 +438,53 @@ class GroupNode:
         self._notices.begin_anew()
         self.application.install(state.application)
         member = self.member = self._lives.install(me, state, now)
-        self.former = None
+        self.former = self.rollback = None
         if old is not None:
             self._lives.end(old, now, down=True, replaced=True)
         self._leaving.begin_anew(state.leaves)
         self.application.view_changed(tuple(sorted(member.view.view)))
         member.arrived(now)
         member.news(now)
+
+    # Put back to an earlier state
+
+    def _begin_again(self, member: Member, found: Rollback, now: int) -> None:
+        """Rule 31: others have more messages than this member, or others, of itself or of one that it has
+        listened to. It falls silent, and comes back as a new incarnation."""
+        assert self._lives.log is not None
+        self._lives.log.sync(now)  # what was sent may be all that is left of it
+        member.committed()
+        self.member, self.former, self.rollback = None, member, found
+        self._entry.attempt = None
+        self._leaving.begin_anew(self._leaving.wanted or member.view.leaving > 0)
+        self._lives.skip(found.highest)
+        for name in sorted(member.view.view):
+            self.meet(process_of(name))
+        for process in sorted(self._wires.up):
+            self._warn(member, process)
+        if self._founds_again(member):
+            self.refound(now)
+        else:
+            self._entry.towards(process_of(found.source), now, outside=True)
+
+    def _warn(self, former: Member, process: str) -> None:
+        """One that is silent may still know that others were put back."""
+        former.links.up(process)
+        former.lineages.link(process)
+        if process in {process_of(name) for name in former.view.view}:
+            self.posts.append(Post(process, former.lineages.about(process)))
+
+    def _judge_former(self, former: Member, now: int) -> None:
+        attempt, found = self._entry.attempt, former.lineages.rollback
+        if found is not None and attempt is not None and not attempt.bound and self._founds_again(former):
+            self._entry.attempt = None
+            self.refound(now)
+
+    def _founds_again(self, former: Member) -> bool:
+        """Those who are there cannot go on either: then one of them founds the group again, and the others
+        join it."""
+        there = [process_of(name) for name in former.view.side if process_of(name) in self._wires.up]
+        return self.name < min(there, default="") and all(map(former.lineages.is_behind, there))
 
     # Time
 
@@ -446,6 +520,11 @@ class GroupNode:
         """What follows from a step, whatever it was."""
         member = self.member
         if member is None:
+            if self.former is not None:
+                self._judge_former(self.former, now)
+            return
+        if member.lineages.rollback is not None:
+            self._begin_again(member, member.lineages.rollback, now)
             return
         member.sweep(now)
         member.carry(now)

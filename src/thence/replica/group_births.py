@@ -1,8 +1,10 @@
 """The state that an incarnation begins with: a founder's, a returner's, and that of one who founds again."""
 
-from thence.core.groups import Span, number_of, process_of, span_of
+from thence.core.groups import ALL, Span, number_of, process_of, span_of, told_apart
 from thence.members.group import Final
+from thence.members.operations import Operation
 from thence.members.spans import Spans
+from thence.members.timelines import Timelines, fork
 from thence.replica.group_member import Member
 from thence.replica.group_retained import all_operations
 from thence.replica.group_state import GroupState
@@ -19,13 +21,7 @@ def founding(me: str, application: bytes, address: str, since: int) -> GroupStat
 def returning(state: GroupState, old: Member, leaves: bool, forgetful: bool) -> None:
     """Rule 23: what `old` had and this state lacks goes on in the next incarnation. `forgetful`: it may have
     said more than it remembers."""
-    counts, carried, past = state.counts, state.carried, Spans(state.past)
-    unknown = {
-        (op.origin, op.seq): op
-        for op in all_operations(old.ledger, old.operations)
-        if op.seq > counts.get(op.origin, 0) and (op.origin, op.seq) not in carried and op.origin not in past
-    }
-    state.orphans = list(unknown.values())
+    state.orphans = _unknown(state, old)
     carrying = old.carrying
     state.since, state.owes = carrying.since, True
     state.vague = forgetful or (carrying.owes and carrying.vague)
@@ -33,6 +29,43 @@ def returning(state: GroupState, old: Member, leaves: bool, forgetful: bool) -> 
     state.spent = Spans([*state.spent, *old.view.spent]).all
     state.strangers = _companions(old, forgetful)
     state.leaves = leaves or old.view.leaving > 0
+
+
+def is_outdated(state: GroupState, contact: str, old: Member) -> bool:
+    """Was this state made by one that was put back, or has listened to one, and has not noticed yet? It may
+    lack what all members had, and what none of them keeps for that reason."""
+    mine, past = old.ledger.timelines.starts, Spans(state.past)
+    for name, starts in state.starts.items():
+        if name not in mine or name in past or name == old.me:  # of itself others know better
+            continue
+        count, theirs = old.ledger.count(name), state.counts.get(name, 0)
+        if count == ALL:
+            count = old.ledger.timelines.branches[name]
+        found = fork(mine[name], count, starts, theirs)
+        if (name == contact and (found or count > theirs)) or (found and not found.behind):
+            return True
+    return False
+
+
+def _unknown(state: GroupState, old: Member) -> list[Operation]:
+    """What `old` had and the state lacks. Counters that were given twice stand for two operations."""
+    past, theirs, mine = Spans(state.past), Timelines(state.starts, state.branches), old.ledger.timelines
+    found = {}
+    for op in all_operations(old.ledger, old.operations):
+        place = mine.exactly((op.origin, op.seq))
+        member, start = told_apart(place[0])
+        told = start and (member in theirs.starts or member not in past)  # else counters are all there is
+        count = ALL if member in past else state.counts.get(member, 0)
+        known = op.seq <= (theirs.reach(member, start, count) if told else count)
+        if not (known or place in state.carried or theirs.spelled(place, past) in state.carried):
+            found[place] = op
+    return list(found.values())
+
+
+def told_exactly(state: GroupState, old: Member) -> None:
+    """Orphans wait for a while; only then may it be known which timeline of their origin the group has."""
+    exactly = old.ledger.timelines.exactly
+    state.orphans = [op._replace(origin=exactly((op.origin, op.seq))[0]) for op in state.orphans]
 
 
 def refounding(me: str, old: Member, address: str, leaves: bool) -> GroupState:

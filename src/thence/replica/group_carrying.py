@@ -1,7 +1,7 @@
 """What a returner still has to carry, and what everybody concludes from it: rules 23 to 26 of
 docs/protocols/membership.md."""
 
-from thence.core.groups import Place, Running, Span, incarnation, number_of, process_of, span_of
+from thence.core.groups import Place, Running, Span, incarnation, number_of, process_of, span_of, told_apart
 from thence.members.group import GroupView
 from thence.members.operations import Operation, Operations
 from thence.members.spans import Spans
@@ -67,7 +67,8 @@ class Carrying:
     def due(self) -> list[Carried]:
         """What can be carried now, as far as it is certain that it would never come otherwise: a message
         each."""
-        ready = self._operations.ready(self._may_go, self._ledger.count)
+        ledger = self._ledger
+        ready = self._operations.ready(self._may_go, ledger.count, ledger.spelled)
         found = [Carried(part) for part in _parts(ready, self._part_bytes)]
         if not self.owes or self._operations.orphans:
             return found
@@ -135,7 +136,7 @@ class Carrying:
         return Spans([span for spans in self._view.closing.values() for span in spans])
 
     def _may_go(self, origin: str) -> bool:
-        view = self._view
+        view, origin = self._view, told_apart(origin)[0]
         known = view.knows(origin) or view.open
         return origin in view.gone or origin in view.past or not known
 

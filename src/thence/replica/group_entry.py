@@ -52,13 +52,13 @@ class Entry:
             self.seeds += (process,)
             self._contacts.append(process)
 
-    def towards(self, process: str, now: int) -> None:
-        """Return, through this process if possible."""
+    def towards(self, process: str, now: int, outside: bool = False) -> None:
+        """Return, through this process if possible. `outside`: nothing runs meanwhile."""
         with suppress(ValueError):
             self._contacts.remove(process)
         self._contacts.appendleft(process)
         self._tries = len(self._contacts)
-        self.begin(outside=False, fresh=False, now=now)
+        self.begin(outside, fresh=False, now=now)
 
     def begin(self, outside: bool, fresh: bool, now: int) -> None:
         """A new attempt, through the next contact. `outside`: nothing runs meanwhile; `fresh`: nor did

@@ -45,6 +45,8 @@ def state_of(
         retained=stable_operations(ledger, operations) if joins else operations.inherited,
         floor={} if joins else dict(zip(ledger.names, ledger.floor, strict=True)),
         carried=operations.carried,
+        starts=ledger.timelines.starts,
+        branches=ledger.timelines.branches,
     )
 
 

@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from thence.core.codec import Codec
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
 from thence.core.errors import InvariantError
-from thence.core.groups import ALL, Named, Place
+from thence.core.groups import ALL, Named, Place, told_apart
 from thence.core.message import Message
 from thence.members.spans import Spans
+from thence.members.timelines import Timelines
 from thence.oplog.log import OpLog
 from thence.oplog.record import Stored
 from thence.order.graph import GraphOrderer, GraphTagger
@@ -38,7 +39,7 @@ many."""
 class Ledger:
     __slots__ = (
         "_index", "counts", "delivered", "floor", "fresh", "log", "me", "mine", "names", "orderer",
-        "past", "quiet", "tagger", "window",
+        "past", "quiet", "tagger", "timelines", "window",
     )  # fmt: skip
 
     def __init__(
@@ -63,6 +64,7 @@ class Ledger:
         """Messages since this incarnation, or its process, was started."""
         self.fresh: list[tuple[int, bytes]] = []
         self.past = past
+        self.timelines = Timelines(state.starts, state.branches)
         self.quiet = {index for index, name in enumerate(self.names) if name in past}
         """Of these everything was delivered, and is stable: they are not spoken of."""
         self.counts = [state.counts.get(name, 0) for name in self.names]
@@ -106,6 +108,7 @@ class Ledger:
     def forget(self, name: str) -> None:
         """Everything of this incarnation was delivered and is stable: it is not spoken of any more."""
         if name in self._index:
+            self.timelines.ended(name, self.counts[self._index[name]])
             self.quiet.add(self._index[name])
 
     def reached(self) -> tuple[int, ...]:
@@ -139,8 +142,15 @@ class Ledger:
         """How many messages of an incarnation were delivered here."""
         index = self._index.get(name)
         if index is None or index in self.quiet:
+            member, start = told_apart(name)
+            if start:
+                return self.timelines.reach(member, start, self.count(member))
             return ALL if name in self.past else 0
         return self.counts[index]
+
+    def spelled(self, place: Place) -> Place:
+        """How an operation is named in what is sent."""
+        return self.timelines.spelled(place, self.past)
 
     @property
     def sent(self) -> int:

@@ -24,7 +24,8 @@ from typing import Final, TypeVar
 from thence.core.codec import Codec
 from thence.core.dots import ORIGIN_MASK
 from thence.core.errors import PeerError
-from thence.core.groups import CARRY, Flow, Post, Receipt, process_of
+from thence.core.group_words import is_known
+from thence.core.groups import Flow, Post, Receipt, process_of
 from thence.core.message import Message
 from thence.members.group import GroupView
 from thence.members.spans import Spans
@@ -87,7 +88,7 @@ class Incoming:
 
     def read(self, body: bytes) -> Message:
         message = self._codec.decode(body)
-        if type(message) is not Message or not message.payload or message.payload[0] > CARRY:
+        if type(message) is not Message or not is_known(message.payload):
             raise PeerError(f"{self.source} sends something else than a message")
         if not self._same:
             context = tuple(sorted([self._own(dot) for dot in message.context]))
@@ -124,7 +125,7 @@ class Link:
 class Links:
     __slots__ = (
         "_filled", "_incoming", "_lacking", "_ledger", "_links", "_posts", "_recent", "_recent_bytes",
-        "_settings", "_view", "_wires", "upto",
+        "_settings", "_view", "_wires", "barred", "upto",
     )  # fmt: skip
 
     def __init__(
@@ -145,6 +146,19 @@ class Links:
         self._recent_bytes = 0
         self.upto: list[int] | None = None
         """A leaver passes on only what it had delivered before its leave."""
+        self.barred: set[str] = set()
+        """Processes that are not listened to: they have gone on from something else (`group_lineage`)."""
+
+    @property
+    def linked(self) -> list[str]:
+        return list(self._links)
+
+    def bar(self, process: str) -> None:
+        self.barred.add(process)
+        link = self._links.get(process)
+        if link is not None and link.incoming is not None:
+            del self._incoming[link.incoming.number]
+            link.incoming = None
 
     @property
     def used(self) -> bool:
@@ -168,6 +182,8 @@ class Links:
         """The number under which a member should send; 0: it should not."""
         link = self._links.get(process_of(member))
         if link is None or member not in self._view.side:
+            return 0
+        if process_of(member) in self.barred:
             return 0
         if link.incoming is None or link.incoming.source != member:
             if link.incoming is not None:
@@ -221,8 +237,6 @@ class Links:
         link = self._links.get(process_of(receipt.source))
         if link is None or receipt.target != self._ledger.me:
             return False
-        if receipt.counts.get(self._ledger.me, 0) > self._ledger.sent:
-            raise PeerError(f"{receipt.source} has messages of {receipt.target} that were never sent")
         link.last = receipt
         before = link.outgoing.to if link.outgoing is not None else ""
         self._consider(link, receipt)

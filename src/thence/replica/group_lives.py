@@ -28,7 +28,7 @@ from thence.trace.recorder import CRASH, EVICT, INSTALL, RESTART, START
 class Lives:
     __slots__ = (
         "_application", "_attics", "_diaries", "_floor", "_posts", "_process", "_settings", "_shelf",
-        "_wires", "log",
+        "_start", "_wires", "log",
     )  # fmt: skip
 
     def __init__(
@@ -42,6 +42,7 @@ class Lives:
         wires: Wires,
         floor: int,
         attics: Callable[[], Attic] | None,
+        start: int,
     ) -> None:
         self._process = process
         self._shelf = shelf
@@ -52,6 +53,7 @@ class Lives:
         self._wires = wires
         self._floor = floor
         self._attics = attics
+        self._start = start
         self.log: OpLog | None = None
         """Of the incarnation that runs."""
 
@@ -66,6 +68,11 @@ class Lives:
         since = (self._shelf.since or number) if fresh else 0
         self._shelf.reserve(number, since)
         return incarnation(self._process, number), since
+
+    def skip(self, number: int) -> None:
+        """Numbers up to this one were used by this process, though its disk does not know."""
+        if number > self._shelf.highest:
+            self._shelf.reserve(number)
 
     def install(self, me: str, state: GroupState, now: int) -> Member:
         """Begin a life; durable when it returns."""
@@ -99,7 +106,7 @@ class Lives:
         self.log.collect(now, oldest.position - 1 if oldest else None)
         member.committed()
 
-    def recover(self, now: int) -> tuple[Member, GroupState] | None:
+    def recover(self, now: int, forgetful: bool) -> tuple[Member, GroupState] | None:
         """Restart: the newest incarnation whose state had come in whole, and that state."""
         found = None
         for number in reversed(self._shelf.kept()):
@@ -117,8 +124,11 @@ class Lives:
                 member.replay(understood(CODEC, stored), now)
                 seen.append(stored.dot)
             member.recovered(seen, log.stable, log.notes, now)
-            if not member.view.leaving:
-                self._diaries(member.me).row(RESTART, None, member.ledger.frontier(), now)
+            diary = self._diaries(member.me)
+            if not forgetful and diary.is_ahead(member.ledger.count):
+                member.mute()  # its trace has gone on already, with other messages
+            elif not member.view.leaving:
+                diary.row(RESTART, None, member.ledger.frontier(), now)
             found = member, state
         return found
 
@@ -136,8 +146,9 @@ class Lives:
         attic = self._attics() if self._attics else None
         ledger = Ledger(me, log, state, unstable, Spans(state.past), attic, self._settings.tags_max)
         member = Member(
-            me, log, state, ledger, self._application, diary, self._settings, self._posts, self._wires, now
-        )
+            me, log, state, ledger, self._application, diary, self._settings, self._posts, self._wires, now,
+            self._start,
+        )  # fmt: skip
         if state.goes_on:
             return member
         if not state.counts:

@@ -23,10 +23,12 @@ from thence.core.groups import (
     JOIN,
     LEAVE,
     OPERATION,
+    STARTED,
     Data,
     Farewell,
     Flow,
     JoinRequest,
+    Lineage,
     Offer,
     Piece,
     Place,
@@ -35,7 +37,10 @@ from thence.core.groups import (
     Running,
     Span,
     number_of,
+    plain,
     process_of,
+    start_named,
+    started,
 )
 from thence.core.message import Message
 from thence.members.group import Changes, GroupView
@@ -46,6 +51,7 @@ from thence.replica.group_carrying import Carrying
 from thence.replica.group_gate import Gate
 from thence.replica.group_handover import state_of
 from thence.replica.group_ledger import Ledger
+from thence.replica.group_lineage import Lineages
 from thence.replica.group_links import Links, Wires
 from thence.replica.group_parts import Application, Closed, Diary
 from thence.replica.group_peers import Peers
@@ -80,9 +86,9 @@ APPLICATIONS = bytes((OPERATION,))
 
 class Member:
     __slots__ = (
-        "_application", "_diary", "_freed", "_gate", "_log", "_peers", "_posts", "_settings", "_took",
-        "_unswept", "_watch", "abandoned_by", "carrying", "inbox", "leavers", "ledger", "links", "me",
-        "operations", "view",
+        "_application", "_diary", "_freed", "_gate", "_log", "_peers", "_posts", "_settings", "_start",
+        "_took", "_unswept", "_watch", "abandoned_by", "carrying", "inbox", "leavers", "ledger", "lineages",
+        "links", "me", "operations", "view",
     )  # fmt: skip
 
     def __init__(
@@ -97,8 +103,11 @@ class Member:
         posts: list[Post],
         wires: Wires,
         now: int,
+        start: int = 0,
     ) -> None:
+        """`start`: the number of this start of the process; 0: nobody asks."""
         self.me = me
+        self._start = start
         self.inbox: deque[Message] = deque()
         self.ledger = ledger
         self.view = GroupView(
@@ -130,6 +139,7 @@ class Member:
         self._peers = Peers(self.ledger, self.view, settings)
         self._gate = Gate(log, settings)
         self.links = Links(self.ledger, self.view, settings, posts, wires)
+        self.lineages = Lineages(self.ledger, self.view, self._peers, self.links, posts, self._drop_pending)
         self._watch = Watch(self.ledger, self.view, self._peers, self.links, self._gate, settings, posts, now)
         self._unswept = 1
         """What was delivered or heard since somebody last looked for what is stable."""
@@ -142,7 +152,10 @@ class Member:
         """Rule 1: tagged with everything that was delivered here, delivered here, sent to all."""
         if is_large(body, self._settings.frame_bytes) and len(self.ledger.tagger.frontier()) > CONTEXT_MAX:
             self.broadcast(CARRY, carry_payload(Carried([])), now)
-        message = self.ledger.tagger.tag(bytes((kind,)) + body)
+        payload = bytes((kind,)) + body
+        if self._start and self.ledger.timelines.last(self.me) != self._start:
+            payload = started(self._start, payload)
+        message = self.ledger.tagger.tag(payload)
         ledger, seq = self.ledger, message.dot >> ORIGIN_BITS
         ledger.orderer.sent(message, now)
         places = ledger.places(message.context)
@@ -192,29 +205,38 @@ class Member:
         tag = ledger.see(message)
         self._unswept += 1
         kind = payload[0]
+        if kind == STARTED:
+            name, seq = ledger.place(message.dot)
+            ledger.timelines.began(name, seq - 1, start_named(payload))
+            payload = plain(payload)
+            kind = payload[0]
+            self.lineages.judge()
+        elif self.lineages.odd:
+            self.lineages.judge()
         if kind == OPERATION:
             origin = message.dot & ORIGIN_MASK
             operation = Operation(ledger.names[origin], message.dot >> ORIGIN_BITS, payload[1:])
-            if self.operations.came(operation):
+            if self.operations.came(operation, ledger.timelines.exactly):
                 self._application.apply(operation, origin == ledger.mine, tag)
         elif kind == CARRY:
             carried = payload_carry(payload)
             for operation in carried.operations:
                 if self.operations.was_carried(operation, ledger.count):
+                    ledger.timelines.carried((operation.origin, operation.seq))
                     self._application.apply(operation, False, tag)
             self.carrying.came(ledger.place(message.dot), carried)
         else:
-            self._membership(kind, message, now)
+            self._membership(kind, message.dot, payload, now)
 
-    def _membership(self, kind: int, message: Message, now: int) -> None:
-        origin, seq = self.ledger.place(message.dot)
+    def _membership(self, kind: int, dot: int, payload: bytes, now: int) -> None:
+        origin, seq = self.ledger.place(dot)
         own = origin == self.me
         names: tuple[str, ...] = ()
         past: tuple[Span, ...] = ()
         if kind == FLUSH:
-            names, past = payload_flush(message.payload)
+            names, past = payload_flush(payload)
         elif kind == JOIN:
-            names = (self._joins(origin, seq, message.payload, now),)
+            names = (self._joins(origin, seq, payload, now),)
         changes = self.view.deliver(origin, seq, kind, names, self.ledger.count, past)
         if kind == LEAVE and not own:
             self.leavers.append(origin)
@@ -222,7 +244,7 @@ class Member:
             self._peers.upto = self.links.upto = list(self.ledger.counts)
             self._diary.row(LEAVE_ROW, None, None, now)
             self._diary = Closed()  # what it still takes part in concerns nobody's application
-        self._changed(changes, message.dot, now)
+        self._changed(changes, dot, now)
 
     def _joins(self, contact: str, seq: int, payload: bytes, now: int) -> str:
         joiner, address, since = payload_join(payload)
@@ -255,6 +277,7 @@ class Member:
         self._application.view_changed(tuple(sorted(view.view)))
         self._unswept += 1
         self.links.reconsider()
+        self.lineages.judge()
         if self.links.used and (changes.suspected or changes.evicted):
             self._watch.urgent(now)
         else:
@@ -372,6 +395,8 @@ class Member:
         """Rule 5."""
         source, inside = packet.source, packet.source in self.view.side
         packet = self._spelled(packet)
+        if not self.lineages.counted(packet):
+            return
         if inside:
             self._watch.heard(source, now)
             self._peers.hold(packet, now)
@@ -379,12 +404,17 @@ class Member:
             self._unswept += SWEEP_EVERY if self.view.leaving else few  # it has nothing else to wait for
         if self.links.used:
             if self.links.receipt(packet):
+                self.lineages.first_word(source)
                 self._watch.greet([source], now)
         elif (inside or source in self.view.departing) and (data := self._peers.serve(self.me, packet, now)):
             self._post(source, data)
         for member in packet.unheard if inside else ():
             if member in self.view.side and (last := self._peers.last_word(member, source)):
                 self._post(source, last)
+
+    def lineage(self, packet: Lineage) -> None:
+        """Rule 31."""
+        self.lineages.heard(packet)
 
     def _spelled(self, receipt: Receipt) -> Receipt:
         """Somebody who is past to the source of a receipt may not be past here."""
@@ -432,6 +462,7 @@ class Member:
             self._peers.gone(member)
         if view.past.version == before:
             return False
+        ledger.timelines.forget(view.past)
         for member in self.operations.forget(view.past):
             ledger.forget(member)
         return True
@@ -448,6 +479,10 @@ class Member:
             if dot >> ORIGIN_BITS <= ledger.window.stable_up_to(dot & ORIGIN_MASK):
                 self._diary.row(STABLE, ledger.place(dot), None, now)
         self._settle(now)
+
+    def mute(self) -> None:
+        """Nothing that happens here from now on is for its trace."""
+        self._diary = Closed()
 
     @property
     def drained(self) -> bool:
@@ -550,11 +585,13 @@ class Member:
         """A session link came up: its other end is told what is here, and says the same."""
         self.links.up(process)
         self._gate.relinked(process)
+        self.lineages.link(process)
         known = self.view.view | self.view.departing.keys()
         self._watch.greet([name for name in sorted(known) if process_of(name) == process], now)
 
     def down(self, process: str, now: int) -> None:
         self.links.down(process)
+        self.lineages.link(process)
         self._watch.news(now)
 
     def committed(self) -> None:

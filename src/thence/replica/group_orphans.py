@@ -7,7 +7,7 @@ the former incarnation is not closed (`vague`), as if it had forgotten it.
 """
 
 from thence.core.dots import pack
-from thence.core.groups import CARRY, OPERATION, Place
+from thence.core.groups import CARRY, OPERATION, Place, plain
 from thence.core.message import Message
 from thence.core.tag import Tag
 from thence.members.operations import Operation
@@ -68,7 +68,7 @@ def _decline_after(operations: list[Operation], found: set[Place]) -> None:
 
 
 def _inside(ledger: Ledger, message: Message) -> list[Operation]:
-    kind = message.payload[0]
-    if kind == OPERATION:
-        return [Operation(*ledger.place(message.dot), message.payload[1:])]
-    return payload_operations(message.payload) if kind == CARRY else []
+    payload = plain(message.payload)
+    if payload[0] == OPERATION:
+        return [Operation(*ledger.place(message.dot), payload[1:])]
+    return payload_operations(payload) if payload[0] == CARRY else []

@@ -1,5 +1,6 @@
 """What a member of a changing group needs from its surroundings."""
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from thence.core.groups import Place
@@ -57,6 +58,10 @@ class Diary(Protocol):
     """Where one incarnation writes its trace; names, not indices. Rows that were written before are not
     written again: after a restart the log is told once more."""
 
+    def is_ahead(self, count: Callable[[str], int]) -> bool:
+        """Was it told of more messages than these counts, or that the incarnation is down for good?"""
+        ...
+
     def row(
         self,
         kind: int,
@@ -70,7 +75,10 @@ class Diary(Protocol):
 
 
 class Closed:
-    """A diary that takes no more rows: its incarnation has left."""
+    """A diary that takes no more rows: its incarnation has left, or was put back to an earlier state."""
+
+    def is_ahead(self, count: Callable[[str], int]) -> bool:  # noqa: ARG002
+        return False
 
     def row(
         self,

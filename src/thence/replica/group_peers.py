@@ -81,6 +81,12 @@ class Peers:
             if peer.held and came and self._ledger.known(member, peer.held):
                 peer.held = {}
 
+    def said(self, member: str) -> dict[str, int]:
+        """What a member has delivered, as far as it is known, whether or not that counts already."""
+        known = self._ledger.row(member)
+        held = self._peers[member].held if member in self._peers else {}
+        return {name: max(known.get(name, 0), held.get(name, 0)) for name in known | held}
+
     def counted(self, member: str, origin: str) -> int:
         """How many messages of `origin` a member said that it has."""
         peer = self._peers.get(member)

@@ -7,7 +7,7 @@ they count: it follows what is stable for as long as nobody is missed, and stand
 
 from collections.abc import Iterator
 
-from thence.core.groups import CARRY, OPERATION, Place
+from thence.core.groups import CARRY, OPERATION, Place, plain
 from thence.members.operations import Operation, Operations
 from thence.replica.group_ledger import Ledger
 from thence.replica.group_state import payload_carry
@@ -16,7 +16,7 @@ from thence.replica.group_state import payload_carry
 def _came_in(ledger: Ledger) -> Iterator[tuple[int, Operation]]:
     """Operations that took effect here, with the dots of the messages that they came in."""
     for dot, data in ledger.written(ledger.floor):
-        payload = ledger.read(dot, data).payload
+        payload = plain(ledger.read(dot, data).payload)
         if payload[0] == OPERATION:
             yield dot, Operation(*ledger.place(dot), payload[1:])
         elif payload[0] == CARRY:

@@ -11,7 +11,19 @@ from typing import NamedTuple
 
 from thence.core.errors import PeerError
 from thence.core.group_words import Parser, Writer
-from thence.core.groups import CARRY, FLUSH, JOIN, LEAVE, OPERATION, Named, Place, Span
+from thence.core.groups import (
+    CARRY,
+    FLUSH,
+    JOIN,
+    LEAVE,
+    OPERATION,
+    STARTED,
+    Named,
+    Place,
+    Span,
+    Starts,
+    plain,
+)
 from thence.members.group import Final
 from thence.members.operations import Operation
 from thence.trace.schema import NO_OPERATION
@@ -68,6 +80,10 @@ class GroupState:
     """Of the member itself: who was past to its former incarnation and is not in this state."""
     goes_on: bool = False
     """Of the member itself: it did not begin with this state, but wrote it down on its way."""
+    starts: dict[str, Starts] = field(default_factory=dict)
+    """Under which starts of its process an incarnation has sent what is counted here."""
+    branches: dict[str, int] = field(default_factory=dict)
+    """Of incarnations that were put back: what was carried of timelines that are not counted here."""
 
     def names(self) -> list[str]:
         """Every incarnation that is spoken of, in an order of its own."""
@@ -119,6 +135,7 @@ def encode_state(state: GroupState) -> bytes:
     writer.number(
         state.leaves | state.goes_on << 1 | state.owes << 2 | state.vague << 3
         | bool(state.spent) << 4 | bool(state.ended) << 5 | bool(state.abandoned) << 6
+        | bool(state.starts) << 7
     )  # fmt: skip
     writer.number(state.since)
     writer.names(sorted(state.strangers))
@@ -127,6 +144,9 @@ def encode_state(state: GroupState) -> bytes:
             writer.spans(spans)
     if state.abandoned:
         writer.names(sorted(state.abandoned))
+    if state.starts:
+        writer.starts(state.starts)
+        writer.counts(state.branches)
     return writer.bytes()
 
 
@@ -163,6 +183,8 @@ def decode_state(data: bytes) -> GroupState:
     state.spent = parser.spans() if flags & 16 else ()
     state.ended = parser.spans() if flags & 32 else ()
     state.abandoned = set(parser.names()) if flags & 64 else set()
+    if flags & 128:
+        state.starts, state.branches = parser.starts(), parser.counts()
     parser.end()
     return state
 
@@ -243,6 +265,9 @@ def payload_carry(data: bytes) -> Carried:
 def check_payload(data: bytes) -> None:
     """`PeerError` if nobody could make sense of it when its turn comes."""
     kind = data[0] if data else None
+    if kind == STARTED:
+        data = plain(data)
+        kind = data[0] if data else None
     if kind == JOIN:
         payload_join(data)
     elif kind == FLUSH:

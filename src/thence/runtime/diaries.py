@@ -13,6 +13,7 @@ every incarnation of the process that does not run and has not ended is ended wi
 
 import os
 import re
+from collections.abc import Callable
 from json import dumps
 from pathlib import Path
 from typing import Final
@@ -21,7 +22,7 @@ from thence.core.errors import StorageError
 from thence.core.groups import MARK, Place, number_of, process_of
 from thence.runtime.tracing import LiveTrace, Rows, file_stem, lines_backwards, read_line
 from thence.trace.lines import POSITION_BITS
-from thence.trace.recorder import CRASH, INSTALL, KINDS, LEAVE, RESTART, START
+from thence.trace.recorder import CRASH, DELIVER, INSTALL, KINDS, LEAVE, RESTART, SEND, START
 
 ENDS: Final = (KINDS[LEAVE], KINDS[CRASH])
 
@@ -48,6 +49,10 @@ class FileDiary:
         self._mute = not self._told
         """Nothing was ever told, so it must begin at a beginning: `start`, `install` or `restart`."""
         self.trace: LiveTrace | None = None
+
+    def is_ahead(self, count: Callable[[str], int]) -> bool:
+        told = [(origin, seq) for (kind, origin), seq in self._told.items() if kind in (SEND, DELIVER)]
+        return (CRASH, "") in self._told or any(seq > count(origin) for origin, seq in told)
 
     def row(
         self,
@@ -168,6 +173,9 @@ class Diaries:
 
 class NoDiary:
     __slots__ = ()
+
+    def is_ahead(self, count: Callable[[str], int]) -> bool:  # noqa: ARG002
+        return False
 
     def row(
         self,

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Final
 
 from thence.core.errors import ThenceError, UsageError
-from thence.core.groups import CARRY, OPERATION, Place
+from thence.core.groups import CARRY, OPERATION, Place, plain
 from thence.core.message import Message
 from thence.core.tag import Tag
 from thence.replica.group_ledger import CODEC
@@ -247,10 +247,11 @@ class OpenGroupNode(OpenNode):
         for ordinal, message in messages:
             named, inner = member.ledger.place(message.dot), member.ledger.window.tag_of(message.dot)
             tag = None if inner is None else LifeTag(inner, member.me, named)
-            position, kind = place_of(life, ordinal), message.payload[0]
+            position, payload = place_of(life, ordinal), plain(message.payload)
+            kind = payload[0]
             if kind == OPERATION and named[0] != member.me:
-                yield Delivered(tag, message.payload[1:], *named, position)
-            carried = payload_operations(message.payload) if kind == CARRY and named[0] != member.me else []
+                yield Delivered(tag, payload[1:], *named, position)
+            carried = payload_operations(payload) if kind == CARRY and named[0] != member.me else []
             for part, operation in enumerate(carried, 1):
                 place = (operation.origin, operation.seq)
                 took_effect = operation.seq > member.ledger.count(operation.origin) and place not in again

@@ -8,7 +8,7 @@ from thence.core.errors import UsageError
 from thence.core.group_sizes import payload_max
 from thence.core.groups import Place, Sent, process_of
 from thence.runtime.asked import must_fit
-from thence.runtime.group_report import status_of
+from thence.runtime.group_report import rollback_of, status_of
 from thence.runtime.instruments import Instruments
 from thence.runtime.load import Load, Loader
 from thence.runtime.report import unwell
@@ -114,6 +114,8 @@ class Controls:
         node = self._node
         if node.driver is not None and node.driver.trouble is not None:
             return unwell(node.driver.trouble, node.driver.broken.done())
+        if why := rollback_of(node):
+            return f"put back to an earlier state: {why}"
         if node.driver is None or node.driver.node.member is None or node.state in ("starting", "draining"):
             return f"this node is {node.state}"
         return None

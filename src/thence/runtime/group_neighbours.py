@@ -86,7 +86,7 @@ class Neighbours:
         log_id, boot = self._met.get(peer.name, (peer.log_id, 0))
         if log_id != peer.log_id and self._links.linked(peer.name):
             return f"another node called {peer.name} is linked here: two nodes with one name"
-        if log_id == peer.log_id and peer.boot < boot:
+        if log_id == peer.log_id and peer.boot < boot and self._links.linked(peer.name):
             return f"{peer.name} was here with a newer boot ({boot}, not {peer.boot}): a copy of its data"
         absurd = leap(peer.name, peer.boot, boot if log_id == peer.log_id else 0)
         if absurd is not None:

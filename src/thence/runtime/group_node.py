@@ -8,6 +8,7 @@ Invariant: a process that is told to leave, or that must stop, ends; nothing els
 """
 
 import asyncio
+import os
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -16,9 +17,10 @@ from typing import Final
 from thence.core.errors import StorageError, ThenceError, UsageError
 from thence.core.groups import Place, process_of
 from thence.replica.group import GroupNode
+from thence.replica.group_lineage import Rollback
 from thence.runtime.asked import told
 from thence.runtime.attic import Attics
-from thence.runtime.diaries import Diaries
+from thence.runtime.diaries import Diaries, next_boot
 from thence.runtime.draining import drained
 from thence.runtime.group_controls import Controls
 from thence.runtime.group_drain import GroupApplication
@@ -32,6 +34,9 @@ from thence.runtime.premises import Premises
 from thence.runtime.settings import NodeSettings
 from thence.runtime.shelf import DiskShelf
 from thence.runtime.way_in import WayIn
+
+START_BITS: Final = 32
+"""Of the number of a start that are chance; the others count."""
 
 
 class ChangingNode:
@@ -51,6 +56,7 @@ class ChangingNode:
         self.neighbours: Neighbours | None = None
         self.driver: GroupDriver | None = None
         self.boot = 0
+        self._start_number = 0
         self.address = str(settings.listen)
         """Where others reach this node."""
         self._state = "starting"
@@ -89,7 +95,10 @@ class ChangingNode:
         folder = self._premises.enter()
         self._shelf = shelf = DiskShelf(folder, settings.name, settings.cluster, settings.log)
         self.boot = shelf.boot()
-        self._diaries = Diaries(settings.trace, self.boot)
+        # A folder that was put back counts boots a second time: peers and traces must not mix them up.
+        self._start_number = self.boot << START_BITS | int.from_bytes(os.urandom(START_BITS // 8), "little")
+        traced = next_boot(settings.trace, settings.name, 0) if settings.trace else 0
+        self._diaries = Diaries(settings.trace, max(self.boot, traced))
         await self._premises.open_door(self.controls)
         await self._enter(shelf, self._diaries)
         self._state = "running"
@@ -137,6 +146,7 @@ class ChangingNode:
                 self.settings.name, self._shelf, self._application, self._diaries,
                 tuple(self._way.contacts), machine_settings(self.settings), now,
                 address=self.address, attics=self._attics, forgetful=self._shelf.forgetful,
+                start=self._start_number,
             )  # fmt: skip
         finally:
             self._application.recovering(False)
@@ -241,6 +251,8 @@ class ChangingNode:
         if phase == self._phase:
             return
         self._phase = phase
+        if node.rollback is not None:
+            self._put_back(node, node.rollback)
         view = sorted(node.member.view.view) if node.member else []
         self._says.info(node.status, node=node.member.me if node.member else node.name, members=len(view))
         self._inside = self._inside or node.member is not None
@@ -252,6 +264,23 @@ class ChangingNode:
                     self._shelf.remembered()
         elif self._inside and node.status == "outside":
             self._has_left(node.unclean)
+
+    def _put_back(self, node: GroupNode, found: Rollback) -> None:
+        """Others know that this node's data folder is older than what it has sent: say so, and keep it."""
+        former = node.former
+        assert former is not None
+        own = found.origin == former.me
+        self._says.error(
+            "this data folder was put back to an earlier state" if own else "another node was put back to an "
+            "earlier state, and this one has listened to it: both come back as new incarnations",
+            node=former.me, origin=found.origin, agreed=found.agreed, told_by=found.source,
+            others_have=f"{found.agreed + 1}..{found.theirs}" if found.theirs > found.agreed else "none",
+            sent_again=max(0, former.ledger.count(found.origin) - found.agreed),
+        )  # fmt: skip
+        self._way.returns(node)
+        with suppress(StorageError):  # then it finds out again after the next start
+            if self._shelf is not None and not self._shelf.forgetful:
+                self._shelf.forget()
 
     def _has_left(self, unclean: bool) -> None:
         self.unclean = unclean

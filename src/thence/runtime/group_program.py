@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final, ParamSpec, Protocol, TypeVar
 
 from thence.core.errors import ProgramError, ThenceError, UsageError
-from thence.core.groups import CARRY, OPERATION, Place, Sent
+from thence.core.groups import CARRY, OPERATION, Place, Sent, plain
 from thence.core.tag import Tag
 from thence.replica.group import GroupNode
 from thence.replica.group_parts import Operation, Orphan
@@ -166,7 +166,7 @@ class Program:
         """Take the next message; if it cannot be written down it was not taken."""
         member = self.machine.member
         assert member is not None
-        payload = member.inbox[0].payload
+        payload = plain(member.inbox[0].payload)
         carried = payload_operations(payload) if payload[0] == CARRY else []
         self._parts = {(op.origin, op.seq): part for part, op in enumerate(carried, 1)}
         self._unsure, self._takes = [], True
@@ -284,4 +284,5 @@ def place_of(life: int, ordinal: int) -> int:
 
 def concerns_programs(payload: bytes) -> bool:
     """Is there an operation in a message?"""
+    payload = plain(payload)
     return payload[0] == OPERATION or (payload[0] == CARRY and bool(payload_operations(payload)))

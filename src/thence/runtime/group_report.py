@@ -56,7 +56,9 @@ def status_of(node: "ChangingNode") -> Status:
 def _group(node: "ChangingNode", member: "Member | None") -> GroupStatus:
     phase = node.driver.node.status if node.driver else "outside"
     if member is None:
-        return GroupStatus(incarnation="", phase=phase, view=[], waiting_for=node.waiting_for)
+        return GroupStatus(
+            incarnation="", phase=phase, view=[], waiting_for=node.waiting_for, rollback=rollback_of(node)
+        )
     return GroupStatus(
         incarnation=member.me,
         phase=phase,
@@ -64,6 +66,17 @@ def _group(node: "ChangingNode", member: "Member | None") -> GroupStatus:
         suspects=sorted(member.view.open),
         departing=sorted(member.view.departing),
         orphans=len(member.operations.orphans),
+    )
+
+
+def rollback_of(node: "ChangingNode") -> str:
+    found = node.driver.node.rollback if node.driver else None
+    if found is None:
+        return ""
+    return (
+        f"{found.source} has {found.theirs} messages of {found.origin}, "
+        f"and only the first {found.agreed} of them are those of this node's data folder: "
+        f"it is a copy from before, or {found.origin}'s is"
     )
 
 

@@ -111,6 +111,9 @@ class OpenLinks(Links):
     def _admit(self, theirs: Introduction, host: str = "") -> str | None:
         if theirs.aim is Aim.LINK and theirs.identity.name not in self._peers:
             return self._make_room(host) or self._handler.admit(theirs.identity)
+        peer = self._peers.get(theirs.identity.name)
+        if peer is not None and peer.link is None:
+            peer.last = None  # whoever was there is gone; a folder that was put back counts boots again
         return super()._admit(theirs, host)
 
     def _make_room(self, host: str) -> str | None:

@@ -50,6 +50,8 @@ class GroupStatus(Struct, frozen=True, kw_only=True):
     """Operations from before a return that wait to be sent again."""
     waiting_for: list[str] = field(default_factory=list)
     """Of a node that looks for its group: what it waits for."""
+    rollback: str = ""
+    """Why it comes back as a new incarnation, if its data folder was put back to an earlier state."""
 
 
 class LogStatus(Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ was, unless nobody else was ever told of it.
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 from typing import Final
 
@@ -95,6 +96,14 @@ class WayIn:
             node.refound(now)
         else:
             node.found(now)
+
+    def returns(self, node: GroupNode) -> None:
+        """It was a member, and comes back by itself."""
+        self.joins = True
+        for name, where in node.addresses.items():
+            with suppress(UsageError):
+                if name != self._settings.name:
+                    self.contacts[name] = parse_address(where)
 
     def again(self, node: GroupNode, now: int) -> None:
         """The process was made anew, from its disk."""

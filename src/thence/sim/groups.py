@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import count
 from random import Random
 
 from thence.core.errors import InvariantError, PeerError, StorageError, UsageError
@@ -25,7 +26,7 @@ from thence.replica.group_settings import GroupSettings
 from thence.sim.attic import MemoryAttic
 from thence.sim.groups_disks import GroupTroubles, sync
 from thence.sim.groups_links import SimLinks
-from thence.sim.groups_parts import SimApplication, SimDiary, SimShelf, close
+from thence.sim.groups_parts import NUMBER_BYTES, SimApplication, SimDiary, SimShelf, close
 
 STEPS_MAX = 2_000_000
 INCARNATIONS_MAX = 40
@@ -62,8 +63,8 @@ class Process:
     """What is there of a process, whether or not it runs."""
 
     __slots__ = (
-        "application", "dead", "joins", "life", "lost_disk", "node", "paused", "shelf", "taking", "torn",
-        "waking",
+        "application", "backup", "dead", "joins", "life", "lost_disk", "node", "paused", "restored", "shelf",
+        "taking", "torn", "waking",
     )  # fmt: skip
 
     def __init__(self, shelf: SimShelf, application: SimApplication) -> None:
@@ -76,6 +77,9 @@ class Process:
         self.joins = False
         """It was on its way into the group when its last step was over."""
         self.lost_disk = False
+        self.backup: SimShelf | None = None
+        self.restored = False
+        """Its disk was put back to an earlier state."""
         self.paused = 0
         """Until then it does nothing, and whatever happens to it waits."""
         self.taking: GroupNode | None = None
@@ -95,9 +99,13 @@ class GroupWorld:
         take_us: int = 0,
         sync: Policy = "always",
         guest: bool = False,
+        numbered: bool = False,
     ) -> None:
-        """`guest`: there is one more process, linked to all, that is nobody's seed."""
+        """`guest`: there is one more process, linked to all, that is nobody's seed. `numbered`: starts have
+        numbers, and so have operations, so that disks may be put back."""
         self.now = 0
+        self._starts = Random(f"{seed}/starts") if numbered else None
+        self._numbers = count(1)
         self._sync: Policy = sync
         self.steps = 0
         self.air = air
@@ -128,6 +136,13 @@ class GroupWorld:
         self._planned = 0
         self._order: dict[tuple[str, str], int] = {}
         self.processes = {name: Process(self._shelf(), SimApplication(self.operations)) for name in everybody}
+        self.stale: set[tuple[str, int]] = set()
+        """Incarnations whose disks had been put back, and their starts since."""
+        self.misled: set[str] = set()
+        """Others that have listened to them, and processes that have used a number twice."""
+        self.rollbacks = 0
+        for process in self.processes.values():
+            process.application.numbered = numbered
         self.troubles = GroupTroubles(self, Random(f"{seed}/troubles"))
         self._links = SimLinks(self, everybody, Random(f"{seed}/links")) if air.links else None
 
@@ -174,18 +189,38 @@ class GroupWorld:
         process.application.applied.clear()
         process.waking = NEVER
         try:
+            start = self._start(process)
             process.node = GroupNode(
                 name, process.shelf, process.application, self.diary, tuple(self.names), self.settings,
-                self.now, floor, f"at {name}", MemoryAttic, process.shelf.forgetful,
+                self.now, floor, f"at {name}", MemoryAttic, process.shelf.forgetful, start,
             )  # fmt: skip
         except StorageError:
             self._never_was(name, process, None)
             return
-        if process.shelf.forgetful:  # what it has forgotten is for others to remember
+        if process.shelf.forgetful or process.restored:  # what it has forgotten is for others to remember
             process.application.ever = set(process.application.applied)
+        if process.restored and process.node.member is not None:
+            self.stale.add((process.node.member.me, start))
         self._step(name, lambda node: None)  # noqa: ARG005
         if process.node is not None and process.node.former is not None:
             self.join(name)
+
+    def _start(self, process: Process) -> int:
+        if self._starts is None:
+            return 0
+        process.shelf.boots += 1
+        return process.shelf.boots << 32 | self._starts.getrandbits(32)
+
+    def save(self, name: str) -> None:
+        """A backup of what the process has on its disk."""
+        self.processes[name].backup = self.processes[name].shelf.copy()
+
+    def restore(self, name: str) -> None:
+        """The backup is put in the place of the disk; the process is down."""
+        process = self.processes[name]
+        if process.backup is not None and process.backup.kept():
+            self.crash(name, power=False)
+            process.shelf, process.restored = process.backup.copy(), True
 
     def crash(self, name: str, torn: bool = False, power: bool = True) -> None:
         """The process stops: now, or in the middle of its next step; `power`: so does its machine."""
@@ -247,7 +282,12 @@ class GroupWorld:
 
         def broadcast(node: GroupNode) -> None:
             past = frozenset(applied)
-            self.operations[node.broadcast(payload, self.now)] = past
+            if self._starts is None:
+                self.operations[node.broadcast(payload, self.now)] = past
+                return
+            number = next(self._numbers)
+            origin, _ = node.broadcast(number.to_bytes(NUMBER_BYTES, "big") + payload, self.now)
+            self.operations[origin, number] = past
 
         self.call(name, broadcast)
 
@@ -298,6 +338,11 @@ class GroupWorld:
                 sync(process.shelf, node, effect, self.now)
         if node.member is not None:
             process.shelf.forgetful = False  # somebody else now, who has forgotten nothing
+            if self.stale:
+                self._look_for_misled(name, node.member)
+        elif node.rollback is not None and process.restored:
+            process.restored = False
+            self.rollbacks += 1
         if node.status == "outside" and self._diaries[name]:
             self._left.add(name)
         process.joins = node.status == "joining"
@@ -315,6 +360,13 @@ class GroupWorld:
             process.waking = node.wake_at
             life = process.life
             self.at(node.wake_at, lambda: self._wake(name, life))
+
+    def _look_for_misled(self, name: str, member: Member) -> None:
+        for origin, starts in member.ledger.timelines.starts.items():
+            if len(set(self.processes[name].shelf.used)) < len(self.processes[name].shelf.used):
+                self.misled.add(name)
+            if process_of(origin) != name and any((origin, start) in self.stale for _, start in starts):
+                self.misled.add(name)
 
     def _wake(self, name: str, life: int) -> None:
         process = self.processes[name]
@@ -444,6 +496,7 @@ class GroupWorld:
         to whom somebody left what it had may be dead; and where some have forgotten or declined something,
         others who are away might have it."""
         vague = self._sync != "always" or any(one.application.declined for one in self.processes.values())
+        vague = vague or any(one.backup is not None for one in self.processes.values())
         whole = {name for name in inside - self._left if not self.processes[name].lost_disk}
         if vague and whole < set(self.names):
             return []

@@ -75,10 +75,10 @@ class Liar:
         if isinstance(value, bytes):
             return self._bytes(value)
         if isinstance(value, dict):
-            changed = dict(value)
-            name = random.choice([*changed, random.choice(self._names)])
-            changed[name] = self._other(changed.get(name, 0))
-            return changed
+            changed: dict[str, object] = dict(value)
+            some = random.choice([*changed.values(), 0])
+            changed[random.choice([*changed, random.choice(self._names)])] = self._other(some)
+            return changed if len({type(one) for one in changed.values()}) == 1 else value
         if isinstance(value, Named | Running):
             at = random.randrange(len(value))
             parts: list[Any] = list(value)

@@ -6,7 +6,7 @@ from random import Random
 import msgspec
 
 from thence.core.errors import InvariantError
-from thence.core.groups import Place
+from thence.core.groups import Place, told_apart
 from thence.core.storage import DiskError
 from thence.core.tag import Tag
 from thence.oplog.log import OpLog
@@ -20,6 +20,8 @@ from thence.trace.recorder import CRASH, DELIVER, LEAVE, RESTART, SEND
 MACHINE = b"simulated"
 
 NOTHING: frozenset[Place] = frozenset()
+
+NUMBER_BYTES = 8
 
 Row = tuple[int, Place | None, tuple[Place, ...] | None, int, tuple[Place, ...]]
 """Kind, message, named messages, time, carried operations."""
@@ -37,6 +39,19 @@ class SimShelf:
         self._room: int | None = None
         self.forgetful = False
         """The newest log may lack its end."""
+        self.boots = 0
+        self.used: list[int] = []
+        """Numbers that were ever reserved; a backup does not bring them back."""
+
+    def copy(self) -> "SimShelf":
+        """A backup."""
+        other = SimShelf(Random(self._random.random()), self._settings.segment_bytes, self._settings.sync)
+        other._disks = {
+            number: disk.copy(Random(self._random.random())) for number, disk in self._disks.items()
+        }
+        other._highest, other._since = self._highest, self._since
+        other.forgetful, other.boots, other.used = self.forgetful, self.boots, self.used
+        return other
 
     @property
     def highest(self) -> int:
@@ -53,6 +68,7 @@ class SimShelf:
         if self._room == 0:
             raise DiskError("no space left", file="numbers", full=True)
         self._highest, self._since = number, since
+        self.used.append(number)
 
     def open(self, number: int, now: int) -> OpLog:
         disk = self._disks.setdefault(number, Disk(Random(self._random.random()), self._room))
@@ -115,6 +131,8 @@ class SimApplication:
         self.views: list[tuple[str, ...]] = []
         self.padding = b""
         """Makes the state as large as one likes."""
+        self.numbered = False
+        """Payloads begin with a number that no other operation has: counters may be given twice."""
 
     def believe(self) -> None:
         """From here on operations take effect as they come: members that lie make them come anyhow."""
@@ -123,8 +141,15 @@ class SimApplication:
     def stable(self, place: Place, tag: Tag) -> None:
         """Nothing that it would remember."""
 
+    def known_as(self, operation: Operation) -> Place:
+        """What an operation is known by in the whole world."""
+        number = int.from_bytes(operation.payload[:NUMBER_BYTES], "big")
+        return (
+            (told_apart(operation.origin)[0], number) if self.numbered else (operation.origin, operation.seq)
+        )
+
     def apply(self, operation: Operation, own: bool, tag: Tag) -> None:  # noqa: ARG002
-        place = (operation.origin, operation.seq)
+        place = self.known_as(operation)
         if place in self.applied:
             raise InvariantError(f"{place} takes effect twice")
         if not self._pasts.get(place, NOTHING) <= self.applied:
@@ -158,10 +183,10 @@ class SimApplication:
             self.views.append(members)
 
     def sends_again(self, orphan: Orphan) -> bool:
-        return not self.declines((orphan.operation.origin, orphan.operation.seq))
+        return not self.declines(self.known_as(orphan.operation))
 
     def orphaned(self, orphan: Orphan) -> None:
-        place = (orphan.operation.origin, orphan.operation.seq)
+        place = self.known_as(orphan.operation)
         (self.orphans if orphan.again else self.declined).append(place)
 
 
@@ -173,6 +198,10 @@ class SimDiary:
         self.rows: list[Row] = []
         self._known: set[tuple[int, Place | None]] = set()
         self._mark = 0
+
+    def is_ahead(self, count: Callable[[str], int]) -> bool:
+        told = [about for kind, about, *_ in self.rows if kind in (SEND, DELIVER) and about]
+        return (CRASH, None) in self._known or any(seq > count(origin) for origin, seq in told)
 
     def row(
         self,

@@ -104,7 +104,7 @@ def weather(given: Mapping[str, object], rough: bool = False) -> tuple[int, Weat
         changes["processes"] = int(numbers["nodes"])
         if numbers["nodes"] > LARGE:
             changes["gentle"] = True
-            drawn = replace(drawn, disks=(), sync="always")
+            drawn = replace(drawn, disks=(), sync="always", restores=())
             changes["founders"] = int(numbers["nodes"] / 2)
             air = replace(air, wire=False, links=True)
     if "payload_bytes" in numbers:

@@ -16,6 +16,7 @@ from thence.replica.group_settings import GroupSettings
 from thence.sim.groups import Air, GroupWorld
 from thence.sim.groups_disks import BadDisk, draw_disks, worsen
 from thence.sim.groups_lies import Guest
+from thence.sim.groups_restores import Restore, draw_restores
 from thence.trace.recorder import KINDS
 from thence.trace.schema import Dot, Event
 
@@ -47,6 +48,8 @@ class Weather:
     sync: Policy = "always"
     lies_us: int = 0
     """How often a guest that never joins says something untrue; 0: there is none."""
+    restores: tuple[Restore, ...] = ()
+    """Disks that are put back to an earlier state."""
 
 
 def draw_all(seed: int) -> Weather:
@@ -60,8 +63,14 @@ def draw_all(seed: int) -> Weather:
         states_bytes=random.choice((1, 16 << 20)),
     )
     disks, sync = draw_disks(seed, weather.processes, weather.span_us)
+    restores = draw_restores(seed, weather.processes, weather.span_us) if _puts_back(seed, weather) else ()
     lies = Random(f"{seed}/lies").choice((0, 0, 0, 0, 10_000, 100_000))
-    return replace(weather, settings=settings, disks=disks, sync=sync, lies_us=lies)
+    return replace(weather, settings=settings, disks=disks, sync=sync, lies_us=lies, restores=restores)
+
+
+def _puts_back(seed: int, weather: Weather) -> bool:
+    """Every other storm with session links, without which nobody is told of starts."""
+    return weather.air.links and Random(f"{seed}/puts back").random() < 0.5
 
 
 def draw(seed: int) -> Weather:
@@ -114,8 +123,10 @@ class Storm:
         self.seed = seed
         drawn = self.weather = weather or draw(seed)
         names = [f"p{number}" for number in range(drawn.processes)]
-        guest = drawn.lies_us > 0
-        self.world = GroupWorld(seed, names, drawn.air, drawn.settings, drawn.take_us, drawn.sync, guest)
+        guest, numbered = drawn.lies_us > 0, bool(drawn.restores)
+        self.world = GroupWorld(
+            seed, names, drawn.air, drawn.settings, drawn.take_us, drawn.sync, guest, numbered
+        )
         if guest:
             Guest(self.world, Random(f"{seed}/guest"), drawn.span_us, drawn.lies_us)
         self._sending = Random(f"{seed}/sending")
@@ -149,6 +160,14 @@ class Storm:
         failing = Random(f"{self.seed}/failing")
         for fault in self.weather.disks:
             self._spoil(names[fault.process % len(names)], fault, failing)
+        for restore in self.weather.restores:
+            self._put_back(names[restore.process % len(names)], restore)
+
+    def _put_back(self, name: str, restore: Restore) -> None:
+        world = self.world
+        world.at(restore.saved_us, lambda: world.save(name))
+        world.at(restore.down_us, lambda: world.restore(name))
+        world.at(restore.up_us, lambda: world.boot(name))
 
     def _spoil(self, name: str, fault: BadDisk, random: Random) -> None:
         world = self.world

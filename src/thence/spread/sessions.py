@@ -119,7 +119,7 @@ OVERHEAD: Final = 64
 
 class SessionMesh:
     __slots__ = (
-        "_history", "_kept", "_links", "_me", "_owed", "_peers", "_received", "_recent",
+        "_given", "_history", "_kept", "_links", "_me", "_owed", "_peers", "_received", "_recent",
         "_recent_bytes", "_recovering", "_relay_at", "_relays", "_settings", "_share", "_top", "_wake_at",
     )  # fmt: skip
 
@@ -140,6 +140,8 @@ class SessionMesh:
         self._peers = tuple([peer for peer in range(size) if peer != me])
         self._links = {peer: _Link() for peer in self._peers}
         self._top = 0
+        self._given: int | None = None
+        """Own messages that any other can have: those of earlier starts, and what a link was given since."""
         self._recent: deque[Message] = deque()
         self._recent_bytes = 0
         self._received = [0] * size
@@ -186,6 +188,7 @@ class SessionMesh:
         self._received = list(kept)
         self._kept = list(kept)
         self._top = kept[self._me]
+        self._given = self._top if self._given is None else self._given
 
     def resume(self, now: int) -> list[SpreadEffect]:  # noqa: ARG002
         """All links are down, and whoever comes up is told everything."""
@@ -219,6 +222,7 @@ class SessionMesh:
             if link.sent == before and link.state == "streaming" and self._room(link):
                 link.sending(self._top, size, settings.window_bytes // 16)
                 peers.append(peer)
+                self._given = self._top
         return [Transmit(tuple(peers), message)] if peers else []
 
     def receive(self, peer: int, packet: Packet, now: int) -> list[SpreadEffect]:
@@ -283,8 +287,11 @@ class SessionMesh:
     def _greeting(self, peer: int, link: _Link, ack: Ack) -> list[SpreadEffect]:
         """The first acknowledgement of a link is answered with one that knows of it."""
         count = ack.received[self._me]
-        if count > self._top and not self._recovering:
-            raise ForgottenError(f"member {peer} has {count} messages of this node, its own log {self._top}")
+        if count > (self._given or 0) and not self._recovering:
+            raise ForgottenError(
+                f"member {peer} has {count} messages of this node, which had sent {self._given or 0} when "
+                "it was started and nothing since: its data folder was put back to an earlier state"
+            )
         if not self._history.reaches(self._lacking(self._me, min(count, self._top))):
             raise PeerError(f"member {peer} has {count}, and what comes next is not kept here any more")
         link.state = "streaming"
@@ -318,6 +325,7 @@ class SessionMesh:
             for message in self._from(before + 1):
                 link.sending(message.dot >> ORIGIN_BITS, len(message.payload) + OVERHEAD, mark_every)
                 effects.append(Transmit(to, message))
+                self._given = max(self._given or 0, link.sent)
                 if not self._room(link):
                     break
             if link.sent == before:
@@ -372,6 +380,7 @@ class SessionMesh:
         """An own message that was forgotten is back: those who gave it may go on, others may lack it. They
         get it from the history, when it is there."""
         self._top = seq
+        self._given = max(self._given or 0, seq)
         self._owed.update(
             dict.fromkeys([p for p, link in self._links.items() if link.state == "streaming"], 0)
         )

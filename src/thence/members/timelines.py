@@ -1,0 +1,117 @@
+"""Under which starts of its process an incarnation has sent what: how a disk that was put back is noticed.
+
+A start has a number unlike any other, and the first message that an incarnation sends under a start names it.
+So what is known of an incarnation is a *timeline*: the starts, each with the count at which it began, and the
+count up to now. Of one process two timelines are the same up to a point. If both go on from there with
+different messages, its disk was put back to an earlier state in between, and counters were given twice.
+
+Nothing is said of incarnations whose messages name no start: they were sent before there were any.
+"""
+
+from typing import NamedTuple
+
+from thence.core.groups import ALL, Place, Starts, timeline, told_apart
+from thence.members.spans import Spans
+
+PAST_KEPT = 256
+
+
+class Fork(NamedTuple):
+    """Two timelines of one incarnation that go on differently."""
+
+    agreed: int
+    """Up to this counter they are the same."""
+    behind: bool
+    """This one began again from an earlier state: the other had come further by then."""
+
+
+def fork(mine: Starts, have: int, theirs: Starts, they_have: int) -> Fork | None:
+    """Do these timelines, with so many messages each, go on differently?"""
+    same = 0
+    while same < len(mine) and same < len(theirs) and mine[same] == theirs[same]:
+        same += 1
+    here, there = same < len(mine), same < len(theirs)
+    own = mine[same][0] if here else have
+    other = theirs[same][0] if there else they_have
+    if not ((here and there) or (there and own > other) or (here and other > own)):
+        return None
+    if here and there and own == other:
+        return Fork(own, mine[same] > theirs[same])
+    return Fork(min(own, other), own < other)
+
+
+class Timelines:
+    """What a member knows of starts. Those of incarnations that are past stay for a while: a disk that is put
+    back may speak as one of these."""
+
+    __slots__ = ("branches", "starts", "version")
+
+    def __init__(self, starts: dict[str, Starts], branches: dict[str, int]) -> None:
+        self.starts = dict(starts)
+        self.branches = dict(branches)
+        """Up to which counter operations were carried: of timelines that are not the one here, and beyond the
+        last message of one that is. Of who is past, also up to where it was delivered."""
+        self.version = len(starts)
+        """How often another start was heard of."""
+
+    def began(self, member: str, base: int, start: int) -> None:
+        """Message `base + 1` names this start."""
+        before = self.starts.get(member, ())
+        if not before or before[-1][1] != start:
+            self.starts[member] = (*before, (base, start))
+            self.version += 1
+
+    def carried(self, place: Place) -> None:
+        """An operation has taken effect that was carried. Those of a timeline are carried in order, from the
+        first that is not known."""
+        if place[0] in self.starts or told_apart(place[0])[1]:
+            self.branches[place[0]] = max(place[1], self.branches.get(place[0], 0))
+
+    def ended(self, member: str, count: int) -> None:
+        """It is past, with so many messages."""
+        self.carried((member, count))
+
+    def forget(self, past: Spans) -> None:
+        """Of those who are past the last are kept."""
+        gone = [name for name in self.starts if name in past]
+        for name in gone[: max(0, len(gone) - PAST_KEPT)]:
+            del self.starts[name]
+            self.branches.pop(name, None)
+
+    def last(self, member: str) -> int:
+        """The newest start that is known of an incarnation; 0: none."""
+        starts = self.starts.get(member)
+        return starts[-1][1] if starts else 0
+
+    def reach(self, member: str, start: int, count: int) -> int:
+        """Of a timeline with so many messages: how far it goes under one start, carried ones included."""
+        starts = self.starts.get(member, ())
+        branch = self.branches.get(timeline(member, start), 0)
+        for at, (_, number) in enumerate(starts):
+            if number == start:
+                if at + 1 < len(starts):
+                    return max(branch, starts[at + 1][0])
+                last = self.branches.get(member, 0)
+                return max(branch, last if count == ALL and last else max(count, last))
+        return branch if starts or count == ALL else max(branch, count)
+
+    def exactly(self, place: Place) -> Place:
+        """A message of this timeline, with the start that it was sent under, if that is known."""
+        member, seq = place
+        if told_apart(member)[1]:
+            return place
+        start = next((start for base, start in reversed(self.starts.get(member, ())) if base < seq), 0)
+        return (timeline(member, start), seq) if start else place
+
+    def spelled(self, place: Place, past: Spans | None = None) -> Place:
+        """The same the other way: what is in this timeline, or would come next in it, needs no start to be
+        known by. Nor does anything of one of whom nothing is known. Nothing comes next of who is past."""
+        member, start = told_apart(place[0])
+        starts = self.starts.get(member, ())
+        if starts and past is not None and member in past:
+            return place
+        follows = [base for base, _ in starts[1:]] + [place[1]]
+        mine = not starts or any(
+            number == start and place[1] <= end for (_, number), end in zip(starts, follows, strict=True)
+        )
+        return (member, place[1]) if start and mine else place

@@ -1,0 +1,192 @@
+"""Whether what a member has of each incarnation is what the others have: rule 31 of
+docs/protocols/membership.md.
+
+Counters alone do not tell. A process whose data folder was put back to an earlier state gives counters twice,
+and who has the first message of a counter takes the second for the same. So over each session link both ends
+say first under which starts the messages were sent that they have (`members.timelines`), and again before
+anything that follows from another start. Two that have gone on from different timelines of one incarnation
+are of two minds, and neither listens to the other; the one whose timeline began again from an earlier state
+begins anew. So does, in any case, the process that was put back.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from thence.core.groups import ALL, Lineage, Post, Receipt, number_of, process_of
+from thence.members.group import GroupView
+from thence.members.timelines import fork
+from thence.replica.group_ledger import Ledger
+from thence.replica.group_links import Links
+from thence.replica.group_peers import Peers
+
+
+class Rollback(NamedTuple):
+    """Why a member cannot go on as whom it was."""
+
+    origin: str
+    """Whose messages differ: itself, or another that was put back."""
+    agreed: int
+    """Up to this counter they do not."""
+    theirs: int
+    """How many of them the other has."""
+    source: str
+    highest: int
+    """Of the own process, the highest number that the other has heard of."""
+
+
+class Lineages:
+    __slots__ = (
+        "_counts", "_drop", "_heard", "_ledger", "_links", "_peers", "_posts", "_told", "_view", "odd",
+        "rollback",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        view: GroupView,
+        peers: Peers,
+        links: Links,
+        posts: list[Post],
+        drop: Callable[[], None],
+    ) -> None:
+        """`drop`: what came and was not delivered may follow from something else than what is here."""
+        self._drop = drop
+        self._ledger = ledger
+        self._view = view
+        self._peers = peers
+        self._links = links
+        self._posts = posts
+        self._told: dict[str, int] = {}
+        """Per linked process: which version of the own lineage it has."""
+        self._heard: dict[str, Lineage] = {}
+        self._counts: dict[str, dict[str, int]] = {}
+        """What was counted since, in the last receipt."""
+        self.odd: set[str] = set()
+        """Whose lineage is not the own one: it may come to differ with the next message."""
+        self.rollback: Rollback | None = None
+        """Set when this member cannot go on."""
+
+    def link(self, process: str) -> None:
+        """A link came up, or broke."""
+        self._told.pop(process, None)
+        self._heard.pop(process, None)
+        self._counts.pop(process, None)
+        self.odd.discard(process)
+        self._links.barred.discard(process)
+
+    def first_word(self, source: str) -> None:
+        """Somebody else runs at the other end of a link."""
+        process = process_of(source)
+        said = self._heard.get(process)
+        if said is not None and said.source != source:
+            self.link(process)
+        self._told.pop(process, None)
+
+    def about(self, process: str) -> Lineage:
+        """What a process is told."""
+        ledger, view = self._ledger, self._view
+        starts, ends = ledger.timelines.starts, ledger.timelines.branches
+        counts = {name: ledger.count(name) for name in starts if name not in ledger.past}
+        # It may have been put back to when it was one who is past.
+        counts |= {name: ends[name] for name in starts if process_of(name) == process and name in ledger.past}
+        there = [name for name in view.view if process_of(name) == process]
+        target = max(there, key=number_of, default="")
+        # Whoever is past is so because every member has all of it.
+        ended = {name: ends[name] for name in starts if name in ledger.past}
+        yours = ended | self._peers.said(target) if target else {}
+        return Lineage(ledger.me, counts, {name: starts[name] for name in counts}, target, yours)
+
+    def tell(self) -> None:
+        """Before anything else of the step leaves: to all that have a link and not the newest, if one has
+        heard of the other. They may take this one for a member though it does not know them."""
+        version = self._ledger.timelines.version
+        due = [one for one in self._links.linked if version and self._told.get(one) != version]
+        if due:
+            known = {process_of(name) for name in self._view.named()} | self._heard.keys()
+            due = [process for process in due if process in known]
+            self._posts[:0] = [Post(process, self.about(process)) for process in due]
+            self._told.update(dict.fromkeys(due, version))
+
+    def heard(self, lineage: Lineage) -> None:
+        process = process_of(lineage.source)
+        self._heard[process] = lineage
+        self._counts.pop(process, None)
+        self._links.barred.discard(process)
+        self._judge(process)
+
+    def counted(self, receipt: Receipt) -> bool:
+        """A receipt came: does what it says count? A member has no more of this one than was sent, unless
+        some of that was forgotten. What others say who are none proves nothing."""
+        has, sent, me = receipt.counts.get(self._ledger.me, 0), self._ledger.sent, self._ledger.me
+        if has > sent:
+            if has < ALL and receipt.source in self._view.view:
+                self.rollback = self.rollback or self._found(me, sent, has, receipt.source)
+            return False
+        process = process_of(receipt.source)
+        said = self._heard.get(process)
+        if said is not None and said.source == receipt.source:
+            self._counts[process] = receipt.counts
+            if process in self.odd:
+                self._judge(process)
+        return process not in self._links.barred
+
+    def judge(self) -> None:
+        """What is known has changed, here or elsewhere."""
+        for process in sorted(self._heard):
+            self._judge(process)
+
+    def _judge(self, process: str) -> None:
+        said, view, ledger = self._heard[process], self._view, self._ledger
+        mine = ledger.timelines.starts
+        if said.source not in view.view and said.source not in view.departing:
+            # Somebody whom the disk that was put back does not know: the number of a start is its proof.
+            if not mine.get(ledger.me) or said.starts.get(ledger.me, ())[:1] != mine[ledger.me][:1]:
+                return
+            said = said._replace(starts={ledger.me: said.starts[ledger.me]})
+        odd = barred = False
+        newer = self._counts.get(process, {})
+        for name in sorted(said.starts.keys() & (mine.keys() | {ledger.me})):
+            count, theirs = ledger.count(name), max(said.counts.get(name, 0), newer.get(name, 0))
+            own = mine.get(name, ())
+            if count == ALL or theirs == ALL or (own == said.starts[name] and name != ledger.me):
+                continue
+            odd = odd or own != said.starts[name]
+            found = fork(own, count, said.starts[name], theirs)
+            if name == ledger.me and (found is not None or theirs > count):
+                agreed = found.agreed if found else count
+                self.rollback = self.rollback or self._found(name, agreed, theirs, said.source)
+            elif found is not None and found.behind and name != said.source:
+                self.rollback = self.rollback or self._found(name, found.agreed, theirs, said.source)
+            barred = barred or found is not None
+        if said.target == ledger.me and self._has_forgotten(said.yours):
+            theirs = said.counts.get(ledger.me, 0)
+            self.rollback = self.rollback or self._found(ledger.me, ledger.sent, theirs, said.source)
+        (self.odd.add if odd else self.odd.discard)(process)
+        if barred and process not in self._links.barred:
+            self._links.bar(process)
+            self._drop()
+
+    def _has_forgotten(self, told: dict[str, int]) -> bool:
+        """Others know that this one had delivered more than it has."""
+        count, ends = self._ledger.count, self._ledger.timelines.branches
+        return any(max(count(name), ends.get(name, 0)) < had < ALL for name, had in told.items())
+
+    def _found(self, name: str, agreed: int, theirs: int, source: str) -> Rollback:
+        me, said = process_of(self._ledger.me), self._heard.get(process_of(source))
+        names = [one for one in said.starts if process_of(one) == me] if said else []
+        highest = max(map(number_of, names), default=0)
+        return Rollback(name, agreed, theirs, source, highest)
+
+    def is_behind(self, process: str) -> bool:
+        """Can the member of this process, as far as it has said, not go on either?"""
+        said, ledger = self._heard.get(process), self._ledger
+        if said is None:
+            return False
+        for name, own in ledger.timelines.starts.items():
+            count, theirs = ledger.count(name), said.counts.get(name, 0)
+            found = fork(said.starts.get(name, ()), theirs, own, count) if count < ALL else None
+            if name == said.source and (found is not None or theirs < count < ALL):
+                return True
+            if found is not None and found.behind and name != ledger.me:
+                return True
+        return False

@@ -1,0 +1,125 @@
+"""Live nodes whose data folder is put back to an earlier state: they notice, and nothing is lost."""
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+from support.changing import Changing, Journal, agree, judged
+from support.open_nodes import Group, delivered, run, until
+
+from thence import StorageError, UsageError
+from thence.runtime.application import OpenNode
+from thence.runtime.group_application import OpenGroupNode
+
+MESSAGES = 30
+
+
+@pytest.fixture
+def group(tmp_path: Path) -> Changing:
+    return Changing(tmp_path, "abc")
+
+
+@pytest.mark.parametrize("stopped", [True, False], ids=["a folder at rest", "a folder in use"])
+def test_a_folder_that_was_put_back_loses_nothing(
+    group: Changing, tmp_path: Path, stopped: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Thirty messages after the copy, thirty others after it was put back: all of them everywhere, once."""
+    group.trace = tmp_path / "trace"
+    backup = tmp_path / "backup"
+
+    async def story() -> None:
+        journals = {name: Journal() for name in "ab"}
+        async with (
+            group.open("a", application=journals["a"]) as a,
+            group.open("b", join="a", application=journals["b"]) as b,
+        ):
+            async with group.open("c", join="a", application=Journal()) as c:
+                await c.broadcast(b"before")
+                await agree(a, b, c)
+                if not stopped:
+                    shutil.copytree(group.data["c"], backup)
+                    await send(c, "lost")
+            if stopped:
+                shutil.copytree(group.data["c"], backup)
+                async with group.open("c", application=Journal()) as c:
+                    await send(c, "lost")
+                    await agree(a, b, c)
+            shutil.rmtree(group.data["c"])
+            shutil.copytree(backup, group.data["c"])
+            last = Journal()
+            async with group.open("c", application=last) as c:
+                sent = await send(c, "since")
+                await until(lambda: c.me == "c~2")
+                sent += await send(c, "later", 3)
+                await until(lambda: set(sent) <= set(journals["a"].lines))
+                await agree(a, b, c)
+                expected = sorted(["before", *names("lost"), *names("since"), *names("later", 3)])
+                for journal in (*journals.values(), last):
+                    assert sorted(journal.lines) == expected
+
+    run(story)
+    said = capfd.readouterr().err
+    assert "this data folder was put back to an earlier state" in said
+    assert "others_have=2..31" in said
+    verdict = judged(group.trace)
+    assert verdict.ok, verdict
+
+
+def names(what: str, count: int = MESSAGES) -> list[str]:
+    return [f"{what} {number}" for number in range(count)]
+
+
+async def send(node: OpenGroupNode, what: str, count: int = MESSAGES) -> list[str]:
+    for name in names(what, count):
+        refused = await attempt(node, name)
+        while refused:
+            assert "put back to an earlier state" in refused
+            await asyncio.sleep(0.01)  # until it has come back
+            refused = await attempt(node, name)
+    return names(what, count)
+
+
+async def attempt(node: OpenGroupNode, payload: str) -> str:
+    try:
+        await node.broadcast(payload.encode())
+    except UsageError as refused:
+        return str(refused)
+    return ""
+
+
+def test_a_node_of_a_fixed_group_that_was_put_back_refuses_and_says_why(tmp_path: Path) -> None:
+    """It has sent others, and as many, before it meets anybody; and those were started anew, too."""
+    group = Group(tmp_path, ["a", "c"])
+    backup = tmp_path / "backup"
+
+    async def before() -> None:
+        async with group.open("a") as a:
+            events = a.events()
+            async with group.open("c") as c:
+                await c.broadcast(b"before")
+                await delivered(events, 1)
+            shutil.copytree(tmp_path / "c", backup)
+            async with group.open("c") as c:
+                for name in names("lost"):
+                    await c.broadcast(name.encode())
+                await delivered(events, MESSAGES)
+
+    async def after() -> None:
+        async with group.open("c") as c:
+            for name in names("since", 2 * MESSAGES):
+                await c.broadcast(name.encode())
+            async with group.open("a"):
+                await refuses(c)
+
+    run(before)
+    shutil.rmtree(tmp_path / "c")
+    shutil.copytree(backup, tmp_path / "c")
+    with pytest.raises(StorageError, match="put back to an earlier state"):
+        run(after)
+
+
+async def refuses(node: OpenNode) -> None:
+    while True:
+        await node.broadcast(b"more")
+        await asyncio.sleep(0.01)

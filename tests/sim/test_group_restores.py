@@ -1,0 +1,39 @@
+"""Simulation: members of a changing group whose disks are put back to an earlier state."""
+
+import pytest
+from support.groups import trouble_with_restores, with_restores
+
+from thence.sim.groups_storm import Storm, draw, draw_all
+
+ONCE_FAILED = {
+    8: "a process had said that it carried everything, and others had more of it than its disk",
+    9: "nobody told it what it had acknowledged, and nobody kept that any more",
+    14: "a member returned to one that had left before it was put back",
+    290: "it lacked the leave of one who was past to all others",
+}
+
+
+@pytest.mark.parametrize("seed", [*range(12), *ONCE_FAILED])
+def test_a_storm_in_which_disks_are_put_back_harms_nobody(seed: int) -> None:
+    assert trouble_with_restores(seed) == ""
+
+
+def test_storms_meet_processes_that_notice_and_others_that_are_misled() -> None:
+    storms = [with_restores(seed) for seed in range(6, 16)]
+    assert [storm() for storm in storms] == [""] * len(storms)
+    assert sum(storm.world.rollbacks for storm in storms) > len(storms) // 2
+    assert any(storm.world.misled for storm in storms)
+
+
+def test_what_is_put_back_changes_nothing_else_in_the_plan_of_a_seed() -> None:
+    drawn = [draw_all(seed) for seed in range(40)]
+    some = [seed for seed, weather in enumerate(drawn) if weather.restores]
+    assert some
+    assert all(drawn[seed].air.links for seed in some)
+    for seed, weather in enumerate(drawn):
+        assert draw(seed).restores == ()
+        assert (draw(seed).troubles, draw(seed).air) == (weather.troubles, weather.air)
+
+
+def test_a_member_that_joined_one_that_was_put_back_is_told_by_one_that_does_not_know_it() -> None:
+    assert Storm(17, draw_all(17))() == ""

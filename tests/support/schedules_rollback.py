@@ -1,0 +1,208 @@
+"""Schedules over changing groups in which a process's disk is put back to an earlier state.
+
+Each returns what is wrong, nothing if all is well.
+"""
+
+from support.schedules_groups import Play, without
+from thence.core.groups import Lineage
+from thence.sim.groups import Air
+
+
+def rolling(names: str, together: str = "") -> Play:
+    return Play(names, air=Air(jitter_us=0, links=True), numbered=True).together(together or names)
+
+
+def sends(play: Play, name: str, count: int) -> None:
+    for _ in range(count):
+        play.send(name)
+
+
+def put_back(play: Play, name: str) -> None:
+    play.restore(name)
+    play.boot(name)
+
+
+def returned(play: Play, name: str) -> str:
+    """It is somebody new, and all is well."""
+    why = play.ends_well()
+    return why or ("" if play.me(name) not in ("", name) else f"{name} goes on as whom it was")
+
+
+def fewer() -> str:
+    """c has sent more than it remembers, and the others have it."""
+    play = rolling("abc")
+    sends(play, "c", 2)
+    play.passes(1)
+    play.save("c")
+    sends(play, "c", 3)
+    play.passes(1)
+    put_back(play, "c")
+    return returned(play, "c")
+
+
+def as_many_others() -> str:
+    """c has sent other messages under the same counters before anybody can tell it."""
+    play = rolling("abc")
+    sends(play, "c", 2)
+    play.passes(1)
+    play.save("c")
+    sends(play, "c", 3)
+    play.passes(1)
+    play.cuts("ac", "bc")
+    put_back(play, "c")
+    sends(play, "c", 3)
+    play.passes(1)
+    return returned(play, "c")
+
+
+def more_of_others() -> str:
+    """The same, and more than those, over two starts."""
+    play = rolling("abc")
+    sends(play, "c", 2)
+    play.passes(1)
+    play.save("c")
+    sends(play, "c", 3)
+    play.passes(1)
+    play.cuts("ac", "bc")
+    put_back(play, "c")
+    sends(play, "c", 2)
+    play.crash("c")
+    play.boot("c")
+    sends(play, "c", 5)
+    play.passes(1)
+    return returned(play, "c")
+
+
+def one_is_misled() -> str:
+    """b lacks what c sent before its disk was put back, and hears first what c sends then."""
+    play = rolling("abc")
+    sends(play, "c", 2)
+    play.passes(1)
+    play.save("c")
+    play.cuts("ab", "bc")
+    sends(play, "c", 3)
+    play.passes(1)
+    put_back(play, "c")
+    play.cut.clear()
+    play.cuts("ab", "ac")
+    sends(play, "c", 2)
+    play.passes(2)
+    sends(play, "b", 1)
+    play.passes(2)
+    return returned(play, "c")
+
+
+def two_at_once() -> str:
+    """Both members were put back, and each has less than the other knows of it."""
+    play = rolling("ab")
+    sends(play, "a", 2)
+    sends(play, "b", 2)
+    play.passes(1)
+    play.save("a")
+    play.save("b")
+    sends(play, "a", 3)
+    sends(play, "b", 3)
+    play.passes(1)
+    sends(play, "a", 1)
+    play.passes(1)
+    play.restore("a")
+    play.boot("a")
+    play.passes(3)
+    sends(play, "a", 2)
+    play.passes(2)
+    put_back(play, "b")
+    return returned(play, "b")
+
+
+def all_to_the_same_moment() -> str:
+    """Nobody has more of anybody than that one has itself: they go on as who they were."""
+    play = rolling("ab")
+    sends(play, "a", 2)
+    sends(play, "b", 2)
+    play.passes(1)
+    play.save("a")
+    play.save("b")
+    sends(play, "a", 3)
+    sends(play, "b", 3)
+    play.passes(1)
+    play.restore("a")
+    play.restore("b")
+    play.boot("a")
+    sends(play, "a", 1)
+    play.boot("b")
+    sends(play, "b", 4)
+    play.passes(5)
+    names = play.me("a"), play.me("b")
+    return play.unsettled() or ("" if names == ("a", "b") else f"they are {names}")
+
+
+def a_number_that_was_used() -> str:
+    """c has come back as another since, of whom its disk knows nothing."""
+    play = rolling("abc")
+    sends(play, "c", 2)
+    play.passes(1)
+    play.save("c")
+    for _ in range(3):
+        play.evicts("a", "c")
+        play.passes(4)
+    sends(play, "c", 2)
+    play.passes(1)
+    before = play.me("c")
+    put_back(play, "c")
+    sends(play, "c", 2)
+    why = returned(play, "c")
+    return why or ("" if play.me("c") > before else f"{play.me('c')} after {before}")
+
+
+def it_hears_of_it_late() -> str:
+    """c does not hear yet that it was put back, goes on without a, and tells it so. a must not begin from c's
+    state, which lacks what all had: nobody keeps that."""
+    play = rolling("ac")
+    sends(play, "c", 2)
+    play.passes(1)
+    play.save("c")
+    sends(play, "a", 3)
+    sends(play, "c", 3)
+    play.passes(5)
+    play.cuts("ac")
+    put_back(play, "c")
+    sends(play, "c", 6)
+    play.evicts("c", "a")
+    play.passes(1)
+    play.filter = without(Lineage, only="ac")
+    play.cut -= {("a", "c"), ("c", "a")}
+    play.passes(8)
+    return returned(play, "c")
+
+
+def a_checkpoint() -> str:
+    """Starts are known after a restart, though the messages that named them are not in the log any more."""
+    play = rolling("abc")
+    sends(play, "c", 2)
+    play.passes(1)
+    play.save("c")
+    sends(play, "c", 3)
+    play.passes(5)
+    for name in "ab":
+        play.call(name, lambda node: node.checkpoint(play.now))
+        play.crash(name)
+        play.boot(name)
+    play.passes(2)
+    play.cuts("ac", "bc")
+    put_back(play, "c")
+    sends(play, "c", 6)
+    play.passes(1)
+    return returned(play, "c")
+
+
+ROLLBACK = {
+    "fewer own messages than others have": fewer,
+    "other messages under the same counters": as_many_others,
+    "other messages, and more, over two starts": more_of_others,
+    "one who lags behind is misled": one_is_misled,
+    "two are put back": two_at_once,
+    "all are put back to the same moment": all_to_the_same_moment,
+    "a number that was used": a_number_that_was_used,
+    "it hears of it late": it_hears_of_it_late,
+    "after a checkpoint": a_checkpoint,
+}
