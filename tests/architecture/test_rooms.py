@@ -56,7 +56,7 @@ HEAVY = {
 
 def imports(path: Path) -> set[str]:
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(ast.parse(path.read_bytes())):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -117,7 +117,7 @@ def test_a_forbidden_import_is_noticed(file: str, imported: str) -> None:
 def test_no_global_randomness_in_the_middleware(room: str) -> None:
     """Chance comes in as a seeded Random; the module's own functions share one hidden state."""
     for path in (SOURCE / room).rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(ast.parse(path.read_bytes())):
             if isinstance(node, ast.ImportFrom) and node.module == "random":
                 assert [alias.name for alias in node.names] == ["Random"], path
             elif isinstance(node, ast.Import):

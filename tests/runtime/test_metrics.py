@@ -153,7 +153,7 @@ def test_a_member_that_is_gone_is_not_shown_any_more() -> None:
 
 
 def test_the_page_for_people_names_every_metric_with_its_kind() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "OBSERVABILITY.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "OBSERVABILITY.md").read_text(encoding="utf-8")
     told: dict[str, str] = {}
     for line in page.splitlines():
         names, *rest = line.strip("| ").split(" | ")

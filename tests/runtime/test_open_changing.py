@@ -212,7 +212,7 @@ def test_the_last_one_leaves_by_force(group: Changing) -> None:
 
 def test_one_that_is_silent_is_evicted_by_a_majority_if_that_is_wanted_and_returns(group: Changing) -> None:
     async def story() -> None:
-        silence = {"group.silence_us": 400_000}
+        silence = {"group.silence_us": 1_000_000}  # longer than a busy machine silences a or b
         async with (
             group.open("a", application=Journal(), settings=silence) as a,
             group.open("b", join="a", application=Journal(), settings=silence) as b,

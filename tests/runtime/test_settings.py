@@ -265,7 +265,7 @@ def test_orders_and_spreads_are_those_that_exist() -> None:
 
 
 def test_the_page_tells_every_key_and_the_numbers_of_every_profile() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "SETTINGS.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "SETTINGS.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `([a-z_.]+)` \|(.*)\|$", page, re.MULTILINE))
     assert set(rows) == set(KINDS)
     for key in {key for profile in PROFILES.values() for key in profile}:

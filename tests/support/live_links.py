@@ -26,7 +26,7 @@ from thence.runtime.settings import LinkSettings
 
 T = TypeVar("T")
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 """Only a test that fails waits so long."""
 SECRET = token_bytes(16)
 """Another one in each process: ports are used again, and nodes of another run may still dial them."""
