@@ -31,13 +31,13 @@ def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_experiment_leaves_tables_figures_and_one_page(spark: SparkSession, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert run(spark, "tcb-3", True, out, "thence experiment run tcb-3", quiet)
-    page = (out / "index.html").read_text()
+    page = (out / "index.html").read_text(encoding="utf-8")
     assert "4 runs" in page
     assert "0 violations, 0 incomplete" in page
     assert page.count("data:image/png;base64,") == 8
     assert 'src="http' not in page, "the page must hold everything itself"
     assert len(list((out / "figures").glob("*.png"))) == 8
-    with (out / "points.csv").open() as file:
+    with (out / "points.csv").open(encoding="utf-8") as file:
         points = list(csv.DictReader(file))
     assert {(point["order"], point["stability"]) for point in points} == {
         (order, stability) for order in ("graph", "vector") for stability in ("True", "False")
@@ -46,7 +46,7 @@ def test_an_experiment_leaves_tables_figures_and_one_page(spark: SparkSession, t
     assert 0 < float(graph["entries"]) < 4
     assert float(graph["memory_words"]) > 0
     assert float(graph["stability_us"]) > 0
-    with (out / "beside.csv").open() as file:
+    with (out / "beside.csv").open(encoding="utf-8") as file:
         assert len(list(csv.DictReader(file))) == len(TCB["tcb-3"])
 
 
@@ -72,7 +72,7 @@ def test_a_violation_fails_the_experiment(
     line = json.dumps({**forged, "run": "graph-4-constantwork-plain"}) + "\n"
     (out / "traces" / "forged.jsonl").write_text(line)
     assert not run(spark, "tcb-3", True, out, "", quiet)
-    assert "1 violations" in (out / "index.html").read_text()
+    assert "1 violations" in (out / "index.html").read_text(encoding="utf-8")
 
 
 def test_folders_of_others_are_left_alone(spark: SparkSession, tmp_path: Path) -> None:

@@ -23,10 +23,10 @@ def test_a_tree_experiment_leaves_tables_figures_and_one_page(
     monkeypatch.setattr(tree, "THEIRS", ("sync-tree", "flood"))
     out = tmp_path / "out"
     assert run(spark, "tree-massive-join", True, out, "", quiet)
-    page = (out / "index.html").read_text()
+    page = (out / "index.html").read_text(encoding="utf-8")
     assert "0 violations, 0 incomplete" in page
     assert page.count("data:image/png;base64,") == len(tree_page.FIGURES["tree-massive-join"])
-    with (out / "points.csv").open() as file:
+    with (out / "points.csv").open(encoding="utf-8") as file:
         points = {point["spread"]: point for point in csv.DictReader(file)}
     assert set(points) == {"sync-tree", "flood"}
     assert 0 < float(points["flood"]["latency_s"]) <= float(points["sync-tree"]["latency_s"]) < 1
