@@ -50,6 +50,15 @@ def test_a_short_storm_is_the_same_to_wide_windows(seed: int, monkeypatch: pytes
     assert trouble_in_a_glass(seed) == ""
 
 
+def test_storms_let_broadcasts_wait_and_give_up() -> None:
+    """Each of these has a member that returns before its eviction is settled."""
+    storms = [Storm(seed, glass(seed)) for seed in (6, 7, 8, 35)]
+    assert [storm() for storm in storms] == [""] * len(storms)
+    backlogs = [process.backlog for storm in storms for process in storm.world.processes.values()]
+    assert sum(backlog.waited for backlog in backlogs) > 0
+    assert sum(backlog.gave_up for backlog in backlogs) > 0
+
+
 def test_a_storm_is_repeated_by_its_seed_to_the_last_row() -> None:
     one, other = Storm(3), Storm(3)
     assert one() == other() == ""

@@ -33,6 +33,7 @@ ENTRY = "thence.replica.group_entry"
 HANDOVER = "thence.replica.group_handover"
 CARRYING = "thence.replica.group_carrying"
 ORPHANS_ = "thence.replica.group_orphans"
+BACKLOG = "thence.replica.group_backlog"
 BIRTHS = "thence.replica.group_births"
 WANTS = "thence.replica.group_wants"
 VIEW = "thence.members.group"
@@ -253,7 +254,7 @@ HISTORY = [
 HISTORY_ENDS = [
     of("p1: who is past is not told", "past_is_told",
        (WATCH, "running, past=view.past.all", "running")),
-    of("p2: somebody is past before all have what it said", 419,
+    of("p2: somebody is past before all have what it said", 99,
        (VIEW, "if stable(origin) >= seq]", "]"),
        (VIEW, "if member in self.closed and stable(member) >= final.last", "if member in self.closed")),
     of("p8: who was evicted on a side that is given up is not told of", "let_in_and_given_up",
@@ -381,6 +382,14 @@ ORPHANS = [
        (ORPHANS_, "        state.vague = True\n", "        pass\n")),
     of("o3: nobody is asked", "a_declined_operation",
        (ORPHANS_, "if not application.sends_again(orphan)}", "if False}")),
+    of("o4: new broadcasts go before what is sent again", "own_order",
+       (NODE, "bool(member.operations.orphans)", "False")),
+    of("o5: what is sent again goes out backwards", "own_order",
+       (BIRTHS, "state.orphans = list(unknown.values())", "state.orphans = list(unknown.values())[::-1]")),
+    of("o6: broadcasts wait for ever", "own_order_is_not_waited_for_for_ever",
+       (BACKLOG, "self._held[0].until <= now", "False")),
+    of("o7: any number of broadcasts may wait", "own_order_is_not_waited_for_for_ever",
+       (BACKLOG, "        if full:\n", "        if False:\n")),
 ]  # fmt: skip
 """Bugs of what applications do not want."""
 

@@ -44,6 +44,7 @@ from thence.members.sides import Course
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
 from thence.order.tags import Attic
+from thence.replica.group_backlog import why_not
 from thence.replica.group_births import founding, refounding, returning
 from thence.replica.group_entry import Entry
 from thence.replica.group_leaving import Leaving, is_alone
@@ -121,6 +122,10 @@ class GroupNode:
     # Calls
 
     @property
+    def settings(self) -> GroupSettings:
+        return self._settings
+
+    @property
     def status(self) -> str:
         if self.member is None:
             return "joining" if self._entry.attempt else "outside"
@@ -190,10 +195,18 @@ class GroupNode:
             raise UsageError(f"{self.name} is {self.status} already")
 
     def broadcast(self, payload: bytes, now: int) -> Place:
-        """Send an operation to the group; applied here at once."""
+        """Send an operation to the group; applied here at once. Not while the node is `in_debt`."""
         if self.member is None or self.member.view.leaving:
             raise UsageError(f"{self.name} is {self.status}: it cannot send")
+        if self.in_debt:
+            raise UsageError(why_not(self.member.carrying.waits_for))
         return self.member.broadcast(OPERATION, payload, now)
+
+    @property
+    def in_debt(self) -> bool:
+        """Rule 29: operations from before the return are still to be sent again, and go before new ones."""
+        member = self.member
+        return member is not None and not member.view.leaving and bool(member.operations.orphans)
 
     @property
     def waiting(self) -> int:

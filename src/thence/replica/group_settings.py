@@ -8,7 +8,7 @@ from thence.order.tags import TAGS_MAX
 POSITIVE = (
     "repeat_us", "relay_us", "unheard_us", "burst", "pending_max", "probe_every_us", "join_retry_us",
     "join_timeout_us", "piece_bytes", "pieces", "leave_timeout_us", "window", "window_bytes", "packet_bytes",
-    "tags_max",
+    "tags_max", "settle_timeout_us", "backlog", "backlog_bytes",
 )  # fmt: skip
 
 
@@ -52,6 +52,13 @@ class GroupSettings:
     """Pieces under way to a joiner."""
     leave_timeout_us: int = 60_000_000
     """A leaver that nobody answers goes, and says that it did not go in good order."""
+    settle_timeout_us: int = 30_000_000
+    """How long a broadcast waits behind operations from before a return. An eviction settles within a few
+    receipts while everybody answers; where it takes longer, a member is down, and a person has to decide."""
+    backlog: int = 4096
+    """Broadcasts that wait so: as many as messages may wait for an application."""
+    backlog_bytes: int = 4 << 20
+    """The same in bytes: what a window may cost in memory."""
     silence_us: int | None = None
     """After so long without a word a member is evicted, by a majority. None: never; a person decides."""
 

@@ -16,10 +16,11 @@ from random import Random
 
 from thence.core.errors import InvariantError, PeerError, StorageError, UsageError
 from thence.core.group_codec import decode, encode
-from thence.core.groups import GroupPacket, Place, process_of
+from thence.core.groups import GroupPacket, Place, number_of, process_of
 from thence.core.machine import NEVER, Wake
 from thence.oplog.policy import Policy
 from thence.replica.group import GroupNode
+from thence.replica.group_backlog import Backlog
 from thence.replica.group_member import Member
 from thence.replica.group_settings import GroupSettings
 from thence.sim.attic import MemoryAttic
@@ -59,12 +60,14 @@ class Process:
     """What is there of a process, whether or not it runs."""
 
     __slots__ = (
-        "application", "dead", "joins", "life", "lost_disk", "node", "paused", "shelf", "taking", "torn",
-        "waking",
+        "application", "backlog", "dead", "joins", "life", "lost_disk", "node", "paused", "shelf", "taking",
+        "torn", "waking",
     )  # fmt: skip
 
-    def __init__(self, shelf: SimShelf, application: SimApplication) -> None:
+    def __init__(self, shelf: SimShelf, application: SimApplication, settings: GroupSettings) -> None:
         self.application = application
+        self.backlog = Backlog[None](settings)
+        """Broadcasts that wait."""
         self.shelf = shelf
         self.node: GroupNode | None = None
         self.life = 0
@@ -106,6 +109,8 @@ class GroupWorld:
         self._diaries: dict[str, list[SimDiary]] = {name: [] for name in names}
         self.operations: dict[Place, frozenset[Place]] = {}
         """Every operation that was ever sent, and what had taken effect where it was sent."""
+        self.forgotten: set[Place] = set()
+        """Operations that their own process did not remember when it began anew."""
         self._left: set[str] = set()
         """Who has left at some time."""
         self.problem = ""
@@ -119,7 +124,9 @@ class GroupWorld:
         self._heap: list[tuple[int, int, Action]] = []
         self._planned = 0
         self._order: dict[tuple[str, str], int] = {}
-        self.processes = {name: Process(self._shelf(), SimApplication(self.operations)) for name in names}
+        self.processes = {
+            name: Process(self._shelf(), SimApplication(self.operations), settings) for name in names
+        }
         self.troubles = GroupTroubles(self, Random(f"{seed}/troubles"))
         self._links = SimLinks(self, names, Random(f"{seed}/links")) if air.links else None
 
@@ -174,7 +181,7 @@ class GroupWorld:
             self._never_was(name, process, None)
             return
         if process.shelf.forgetful:  # what it has forgotten is for others to remember
-            process.application.ever = set(process.application.applied)
+            self._forgets(name, set(process.application.applied))
         self._step(name, lambda node: None)  # noqa: ARG005
         if process.node is not None and process.node.former is not None:
             self.join(name)
@@ -188,6 +195,7 @@ class GroupWorld:
             process.torn = True
             return
         process.node = None
+        process.backlog.take()
         process.life += 1
         process.torn = False
         if power:
@@ -198,8 +206,14 @@ class GroupWorld:
         self.crash(name)
         process = self.processes[name]
         process.shelf = self._shelf()
-        process.application.ever.clear()
+        self._forgets(name, set())
         process.lost_disk = True
+
+    def _forgets(self, name: str, remembers: set[Place]) -> None:
+        """A process remembers nothing but this: of its own operations, others may bring the rest late."""
+        application = self.processes[name].application
+        self.forgotten.update(place for place in application.ever - remembers if process_of(place[0]) == name)
+        application.ever &= remembers
 
     def call(self, name: str, action: Callable[[GroupNode], object]) -> None:
         """Somebody asks something of a process; what makes no sense there is refused."""
@@ -220,7 +234,7 @@ class GroupWorld:
         if process.node is not None and process.node.status == "outside":
             if process.node.former is None:
                 process.application.install(b"")
-                process.application.ever.clear()
+                self._forgets(name, set())
             self.call(name, lambda node: node.join(self.now))
 
     def refound(self, name: str) -> None:
@@ -231,17 +245,38 @@ class GroupWorld:
         kept = frozenset(self.processes[name].application.applied)
         for place, past in self.operations.items():
             self.operations[place] = past & kept
-        for process in self.processes.values():
-            process.application.ever &= kept
+        for other in self.names:
+            self._forgets(other, set(kept))
 
     def send(self, name: str, payload: bytes = b"") -> None:
-        applied = self.processes[name].application.applied
+        backlog = self.processes[name].backlog
 
         def broadcast(node: GroupNode) -> None:
-            past = frozenset(applied)
-            self.operations[node.broadcast(payload, self.now)] = past
+            if not backlog and not node.in_debt:
+                self._broadcast(name, node, payload)
+            elif backlog.add([payload], None, self.now):
+                self.at(self.now + self.settings.settle_timeout_us, give_up)
+
+        def give_up() -> None:
+            backlog.overdue(self.now)
 
         self.call(name, broadcast)
+
+    def _broadcast(self, name: str, node: GroupNode, payload: bytes) -> None:
+        past = frozenset(self.processes[name].application.applied)
+        self.operations[node.broadcast(payload, self.now)] = past
+
+    def _send_held(self, name: str) -> None:
+        """Broadcasts that had to wait, in order."""
+        process = self.processes[name]
+
+        def broadcast(node: GroupNode) -> None:
+            if not node.in_debt:
+                for payloads, _ in process.backlog.take():
+                    self._broadcast(name, node, *payloads)
+
+        if process.backlog and process.node is not None:
+            self.call(name, broadcast)
 
     def _step(self, name: str, action: Callable[[GroupNode], object]) -> None:
         process = self.processes[name]
@@ -299,6 +334,8 @@ class GroupWorld:
         posts, node.posts[:] = list(node.posts), []
         for post in posts:
             self._transmit(name, post.to, post.packet)
+        if process.backlog and not node.in_debt:
+            self.at(self.now, lambda: self._send_held(name))
         if process.taking is node:
             return  # the step that it began with goes on from here
         if node.waiting:
@@ -452,6 +489,23 @@ class GroupWorld:
         had.difference_update(*[process.application.declined for process in self.processes.values()])
         have = [process.application.applied for process in members]
         return {place for place in had if not all(place in applied for applied in have)}
+
+    def out_of_order(self) -> list[tuple[Place, Place]]:
+        """Operations of one process that took effect somewhere after a later one of the same process: rule 29
+        of docs/protocols/membership.md. What the process had forgotten or declined may come late."""
+        found = []
+        declined = {name: {*process.application.declined} for name, process in self.processes.items()}
+        for process in self.processes.values():
+            latest: dict[str, tuple[int, int, Place]] = {}
+            for place in process.application.order:
+                of = process_of(place[0])
+                late = place in self.forgotten or place in declined[of]
+                this = number_of(place[0]), place[1], place
+                if not late and this < (last := latest.setdefault(of, this)):
+                    found.append((place, last[2]))
+                elif not late:
+                    latest[of] = this
+        return found
 
     def close_diaries(self) -> None:
         """Incarnations that do not run any more are down, but for those that have left. Who left a side that

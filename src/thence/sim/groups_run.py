@@ -48,6 +48,10 @@ class GroupOutcome:
     restarts: int
     carried: int
     """Operations that were sent again after a return."""
+    waited: int
+    """Broadcasts that waited behind such operations."""
+    gave_up: int
+    """Broadcasts that were refused instead: they waited for too long, or too many did."""
     packets: dict[str, int]
     bytes: dict[str, int]
     """On the wire, where the storm sends bytes at all (one in five does)."""
@@ -143,6 +147,8 @@ def _outcome(storm: Storm, why: str, cpu: float) -> GroupOutcome:
         evictions=kinds["evict"],
         restarts=kinds["restart"],
         carried=sum(len(process.application.orphans) for process in world.processes.values()),
+        waited=sum(process.backlog.waited for process in world.processes.values()),
+        gave_up=sum(process.backlog.gave_up for process in world.processes.values()),
         packets=dict(world.packets),
         bytes=dict(world.bytes),
         virtual_ms=world.now / 1000,

@@ -63,6 +63,12 @@ def draw(seed: int) -> Weather:
         tags_max=random.choice((4, 32_768)),
     )
     air = replace(weather.air, links=random.random() < 0.4)
+    patience = Random(f"{seed}/backlog")
+    settings = replace(
+        settings,
+        settle_timeout_us=patience.choice((300_000, 30 * SECOND)),
+        backlog=patience.choice((2, 4096)),
+    )
     return replace(weather, settings=settings, air=air)
 
 
@@ -260,6 +266,8 @@ class Storm:
             return f"{world.packets['garbage']} packets that made no sense to whoever got them"
         if lost := world.lost_operations():
             return f"lost operations: {sorted(lost)[:5]}"
+        if inverted := world.out_of_order():
+            return f"operations of one process in disorder: {inverted[:5]}"
         return ""
 
     def _calm(self) -> None:
