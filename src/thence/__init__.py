@@ -11,13 +11,13 @@ from thence.core.errors import PeerError, StorageError, ThenceError, UsageError
 
 if TYPE_CHECKING:
     from thence.runtime.application import Delivered, OpenNode, Stable
-    from thence.runtime.group_program import Orphaned, Replicated, ViewChanged
+    from thence.runtime.group_program import Gap, Orphaned, Replicated, ViewChanged
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Delivered", "Orphaned", "PeerError", "Replicated", "Stable", "StorageError", "ThenceError", "UsageError",
-    "ViewChanged", "open",
+    "Delivered", "Gap", "Orphaned", "PeerError", "Replicated", "Stable", "StorageError", "ThenceError",
+    "UsageError", "ViewChanged", "open",
 ]  # fmt: skip
 
 
@@ -27,7 +27,7 @@ def __getattr__(name: str) -> object:
         from thence.runtime import application
 
         return getattr(application, name)
-    if name in ("Orphaned", "Replicated", "ViewChanged"):
+    if name in ("Gap", "Orphaned", "Replicated", "ViewChanged"):
         from thence.runtime import group_program
 
         return getattr(group_program, name)

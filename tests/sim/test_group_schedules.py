@@ -4,8 +4,9 @@ import pytest
 from support.schedules_closing import CLOSING
 from support.schedules_forgetful import FORGETFUL
 from support.schedules_groups import SCHEDULES
+from support.schedules_reading import READING
 
-ALL = SCHEDULES | FORGETFUL | CLOSING
+ALL = SCHEDULES | FORGETFUL | CLOSING | READING
 
 
 @pytest.mark.parametrize("schedule", ALL)

@@ -5,7 +5,7 @@ no harm here and are not planted. 17, messages for another incarnation of the pr
 member of the own side sends is good for any incarnation, since it was delivered there before it flushed
 anybody. 29, leavers are not served: whoever stays tells them that they may go, and so does whoever leaves at
 the same time. To these come bugs of how history ends (p), of session links (s), of those who are the last
-to leave a side (l), of disks (d) and of orphans that nobody wants (o).
+to leave a side (l), of disks (d), of orphans that nobody wants (o) and of programs that only read (r).
 
 Each is an edit of one or more modules. Unlike other mutants they are not taken out of their module but put to
 work: while one is planted, every module of the project that uses something of the edited ones uses the edited
@@ -34,6 +34,7 @@ HANDOVER = "thence.replica.group_handover"
 CARRYING = "thence.replica.group_carrying"
 ORPHANS_ = "thence.replica.group_orphans"
 BACKLOG = "thence.replica.group_backlog"
+READING_ = "thence.replica.group_reading"
 BIRTHS = "thence.replica.group_births"
 WANTS = "thence.replica.group_wants"
 VIEW = "thence.members.group"
@@ -393,4 +394,26 @@ ORPHANS = [
 ]  # fmt: skip
 """Bugs of what applications do not want."""
 
-MUTANTS = STABILITY + CUT + PROGRESS + HISTORY + HISTORY_ENDS + SESSIONS + LEAVERS + DISKS + ORPHANS
+READERS = [
+    of("r1: what a program missed is not told", "missed_while_evicted",
+       (READING_, "state.unread = [*reading.unread, *missed]", "state.unread = [*reading.unread]")),
+    of("r2: what a program had before its return is told again", "heard_before_its_return",
+       (MEMBER, "again = self.reading.had((operation.origin, operation.seq))", "again = False")),
+    of("r3: what everybody else has is not handed over", "forgotten_and_kept",
+       (READING_, "return history, tuple(sorted(lost))", "return [], tuple(sorted(lost))")),
+    of("r4: nobody says what no log holds", "forgotten_and_gone",
+       (READING_, "return history, tuple(sorted(lost))", "return history, ()")),
+    of("r5: one who came late takes its log for whole", "disks 61",
+       (HANDOVER, "reach=told if joiner and not operations.inherited else reading.reach", "reach={}")),
+    of("r6: who was past before the contact came is not named", "disks 353",
+       (READING_, "        lost += _unknown(ledger, progress)\n", "        pass\n")),
+    of("r7: logs are kept for nobody", "forgotten_and_kept",
+       (LIVES, ", self._settings.history_bytes)", ", 0)")),
+    of("r8: a restart forgets what was read", 7,
+       (MEMBER, "        self.reading.recall(notes)\n", "")),
+    of("r9: what was missed and not read is forgotten at the next return", "missed_twice",
+       (READING_, "state.unread = [*reading.unread, *missed]", "state.unread = missed")),
+]  # fmt: skip
+"""Bugs of what programs without a state are told."""
+
+MUTANTS = STABILITY + CUT + PROGRESS + HISTORY + HISTORY_ENDS + SESSIONS + LEAVERS + DISKS + ORPHANS + READERS

@@ -94,6 +94,8 @@ class Play(GroupWorld):
             why = f"lost operations: {sorted(lost)}"
         if not why and (inverted := self.out_of_order()):
             why = f"operations of one process in disorder: {inverted}"
+        if not why and (silent := self.silent_losses()):
+            why = f"programs never heard of: {silent}"
         return judged(why, events_of(self))
 
 

@@ -59,6 +59,9 @@ def _membership(scenario: str, given: Mapping[str, object], trace: Path | None, 
         f"  {outcome.waited:,} broadcasts waited behind operations from before a return, "
         f"{outcome.gave_up:,} were refused"
     )
+    if outcome.reads:
+        told = f"{outcome.missed:,} operations missed and told, {outcome.gaps:,} gaps"
+        out.print(f"  programs without a state: {told}")
     out.print(f"  packets: {packets or 'none'}")
     out.print(f"  {outcome.virtual_ms / 1000:,.3f} s of virtual time in {outcome.cpu_seconds:.2f} s of CPU")
     if trace:

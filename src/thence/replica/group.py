@@ -22,10 +22,12 @@ from thence.core.groups import (
     LEAVE,
     OPERATION,
     Data,
+    Extent,
     Farewell,
     Flow,
     GroupPacket,
     JoinRequest,
+    Lost,
     Notice,
     Offer,
     Piece,
@@ -53,7 +55,7 @@ from thence.replica.group_lives import Lives
 from thence.replica.group_member import Member
 from thence.replica.group_notices import Notices
 from thence.replica.group_orphans import decided
-from thence.replica.group_parts import Application, Diary, Orphan, Shelf
+from thence.replica.group_parts import Application, Diary, Operation, Orphan, Shelf
 from thence.replica.group_settings import GroupSettings
 from thence.replica.group_state import GroupState, decode_state
 
@@ -97,7 +99,9 @@ class GroupNode:
         )
         others = tuple([seed for seed in seeds if seed != name])
         about = self._about
-        self._entry = Entry(address, others, self._lives.next, about, settings, self.posts, self._wires)
+        self._entry = Entry(
+            address, others, self._lives.next, about, self._extent, settings, self.posts, self._wires
+        )  # fmt: skip
         self._settings = settings
         self._notices = Notices(settings)
         self._leaving = Leaving(settings.leave_timeout_us)
@@ -149,7 +153,7 @@ class GroupNode:
         if old is None:
             raise UsageError(f"{self.name} was in no group that could be founded again")
         me, _ = self._lives.next(fresh=False)
-        state = refounding(me, old, self.address, self._leaving.wanted)
+        state = refounding(me, old, self.address, self._leaving.wanted, self.application.reads)
         self._begin_anew(me, state, old, now)
 
     @property
@@ -217,6 +221,21 @@ class GroupNode:
         assert self.member is not None
         self.member.take(now)
 
+    @property
+    def unread(self) -> int:
+        """What a program without a state has missed and is to read before it takes anything."""
+        return self.member.reading.pending if self.member else 0
+
+    def read(self) -> Operation | tuple[Lost, ...]:
+        """Rule 30: the next of it."""
+        assert self.member is not None
+        return self.member.reading.read()
+
+    def read_all(self) -> None:
+        """It was read otherwise."""
+        if self.member is not None:
+            self.member.reading.read_all()
+
     def leave(self, now: int) -> None:
         """Leave for good: the rest goes by itself, `status` says when it is over and `unclean` how."""
         if self.member is None:
@@ -257,7 +276,7 @@ class GroupNode:
     def checkpoint(self, now: int) -> bool:
         """Between two steps: shorten the way back after a restart. Returns whether it was a good moment."""
         member = self.member
-        if member is None or member.view.leaving or member.expects_joiners:
+        if member is None or member.view.leaving or member.expects_joiners or member.reading.pending:
             return False
         self._lives.checkpoint(member, self._leaving.wanted, now)
         return True
@@ -395,7 +414,7 @@ class GroupNode:
         if old is None:
             state.since = attempt.since
         else:
-            returning(state, old, self._leaving.wanted, self.member is None)
+            returning(state, old, self._leaving.wanted, self.member is None, self.application.reads)
             orphans = decided(state, old, self.application)
         self._begin_anew(attempt.joiner, state, old, now)
         for orphan in orphans:
@@ -481,6 +500,12 @@ class GroupNode:
 
     def _about(self) -> tuple[Rank, Running]:
         return self._notices.rank(self.member), self._running()
+
+    def _extent(self) -> Extent | None:
+        old = self.member or self.former
+        if old is None or not self.application.reads:
+            return None
+        return old.reading.extent(old.ledger, old.operations)
 
     def _send(self, member: str, packet: GroupPacket) -> None:
         self.posts.append(Post(process_of(member), packet))

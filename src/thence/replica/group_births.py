@@ -4,6 +4,7 @@ from thence.core.groups import Span, number_of, process_of, span_of
 from thence.members.group import Final
 from thence.members.spans import Spans
 from thence.replica.group_member import Member
+from thence.replica.group_reading import goes_on
 from thence.replica.group_retained import all_operations
 from thence.replica.group_state import GroupState
 
@@ -16,9 +17,9 @@ def founding(me: str, application: bytes, address: str, since: int) -> GroupStat
     return state
 
 
-def returning(state: GroupState, old: Member, leaves: bool, forgetful: bool) -> None:
+def returning(state: GroupState, old: Member, leaves: bool, forgetful: bool, reads: bool) -> None:
     """Rule 23: what `old` had and this state lacks goes on in the next incarnation. `forgetful`: it may have
-    said more than it remembers."""
+    said more than it remembers. `reads`: its program has no state (30)."""
     counts, carried, past = state.counts, state.carried, Spans(state.past)
     unknown = {
         (op.origin, op.seq): op
@@ -33,9 +34,11 @@ def returning(state: GroupState, old: Member, leaves: bool, forgetful: bool) -> 
     state.spent = Spans([*state.spent, *old.view.spent]).all
     state.strangers = _companions(old, forgetful)
     state.leaves = leaves or old.view.leaving > 0
+    if reads:
+        goes_on(state, old)
 
 
-def refounding(me: str, old: Member, address: str, leaves: bool) -> GroupState:
+def refounding(me: str, old: Member, address: str, leaves: bool, reads: bool) -> GroupState:
     """Alone, with what `old` had, and without all who were with it: they are evicted, itself among them."""
     state = old.state(me)
     for name in sorted(state.view | {old.me}):
@@ -51,6 +54,8 @@ def refounding(me: str, old: Member, address: str, leaves: bool) -> GroupState:
     state.since, state.owes, state.vague = old.carrying.since, True, True
     state.ended = old.carrying.ended
     state.strangers = _companions(old, forgetful=True)
+    if reads:
+        goes_on(state, old)
     return state
 
 

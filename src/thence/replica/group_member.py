@@ -23,6 +23,7 @@ from thence.core.groups import (
     LEAVE,
     OPERATION,
     Data,
+    Extent,
     Farewell,
     Flow,
     JoinRequest,
@@ -36,6 +37,7 @@ from thence.core.groups import (
     process_of,
 )
 from thence.core.message import Message
+from thence.core.tag import Tag
 from thence.members.group import Changes, GroupView
 from thence.members.operations import Operation, Operations
 from thence.members.spans import Spans
@@ -48,6 +50,7 @@ from thence.replica.group_ledger import Ledger
 from thence.replica.group_links import Links, Wires
 from thence.replica.group_parts import Application, Closed, Diary
 from thence.replica.group_peers import Peers
+from thence.replica.group_reading import Reading
 from thence.replica.group_settings import GroupSettings
 from thence.replica.group_state import (
     Carried,
@@ -83,7 +86,7 @@ class Member:
     __slots__ = (
         "_application", "_diary", "_freed", "_gate", "_log", "_peers", "_posts", "_settings", "_took",
         "_unswept", "_watch", "abandoned_by", "carrying", "inbox", "leavers", "ledger", "links", "me",
-        "operations", "view",
+        "operations", "reading", "view",
     )  # fmt: skip
 
     def __init__(
@@ -119,6 +122,7 @@ class Member:
         )
         self.operations = Operations(state.retained, state.carried, state.orphans)
         self.carrying = Carrying(ledger, self.view, self.operations, state)
+        self.reading = Reading(log, state, sum(ledger.counts))
         self.abandoned_by: set[str] = set()
         """Of a leaver's side: who runs no more, and will not hear its leave."""
         self.leavers: deque[str] = deque(maxlen=LEAVERS_MAX)
@@ -191,15 +195,19 @@ class Member:
             origin = message.dot & ORIGIN_MASK
             operation = Operation(ledger.names[origin], message.dot >> ORIGIN_BITS, payload[1:])
             if self.operations.came(operation):
-                self._application.apply(operation, origin == ledger.mine, tag)
+                self._apply(operation, origin == ledger.mine, tag)
         elif kind == CARRY:
             carried = payload_carry(payload)
             for operation in carried.operations:
                 if self.operations.was_carried(operation, ledger.count):
-                    self._application.apply(operation, False, tag)
+                    self._apply(operation, False, tag)
             self.carrying.came(ledger.place(message.dot), carried)
         else:
             self._membership(kind, message, now)
+
+    def _apply(self, operation: Operation, own: bool, tag: Tag) -> None:
+        again = self.reading.had((operation.origin, operation.seq))
+        self._application.apply(operation, own, tag, again)
 
     def _membership(self, kind: int, message: Message, now: int) -> None:
         origin, seq = self.ledger.place(message.dot)
@@ -397,6 +405,8 @@ class Member:
             self._log.mark_stable(ledger.stables())
         if (self._settle(now) or found) and not (self.view.suspects or self.view.strangers):
             # Whoever may come back, or be come back to, has what all members have.
+            if self.operations.inherited:
+                self.reading.cleared(ledger)
             ledger.floor = ledger.stables()
             self.operations.inherited.clear()
 
@@ -428,6 +438,7 @@ class Member:
         of."""
         ledger = self.ledger
         self._gate.recall(notes)
+        self.reading.recall(notes)
         ledger.window.recall_stable(stable)
         for dot in seen:
             if dot >> ORIGIN_BITS <= ledger.window.stable_up_to(dot & ORIGIN_MASK):
@@ -468,7 +479,8 @@ class Member:
             self._log.insist()  # whoever forgot whom it let in could not say whom to look for
         elif joiner not in self.view.side or not self._gate.waits_for(joiner):
             return
-        for piece in self._gate.pieces(self.me, request, lambda: encode_state(self.state(joiner)), now):
+        made = lambda: encode_state(self.state(joiner, request.extent, not request.running.member))  # noqa: E731
+        for piece in self._gate.pieces(self.me, request, made, now):
             self._post(joiner, piece)
 
     @property
@@ -476,9 +488,12 @@ class Member:
         """Somebody was let in here and was not heard of yet: a restart must still know that."""
         return self._gate.busy
 
-    def state(self, joiner: str = "") -> GroupState:
-        """Rule 10; without a joiner, for this member itself."""
-        return state_of(self.ledger, self.view, self.operations, self._application.state(), joiner)
+    def state(self, joiner: str = "", extent: Extent | None = None, forgetful: bool = False) -> GroupState:
+        """Rule 10; without a joiner, for this member itself. `extent`: rule 30."""
+        return state_of(
+            self.ledger, self.view, self.operations, self.reading, self._application.state(), joiner, extent,
+            forgetful,
+        )  # fmt: skip
 
     # Time
 

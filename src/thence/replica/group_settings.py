@@ -8,7 +8,7 @@ from thence.order.tags import TAGS_MAX
 POSITIVE = (
     "repeat_us", "relay_us", "unheard_us", "burst", "pending_max", "probe_every_us", "join_retry_us",
     "join_timeout_us", "piece_bytes", "pieces", "leave_timeout_us", "window", "window_bytes", "packet_bytes",
-    "tags_max", "settle_timeout_us", "backlog", "backlog_bytes",
+    "tags_max", "settle_timeout_us", "backlog", "backlog_bytes", "history_bytes",
 )  # fmt: skip
 
 
@@ -59,6 +59,9 @@ class GroupSettings:
     """Broadcasts that wait so: as many as messages may wait for an application."""
     backlog_bytes: int = 4 << 20
     """The same in bytes: what a window may cost in memory."""
+    history_bytes: int = 16 << 20
+    """Of log that is kept though everybody has it, for programs that come back without: more than a second of
+    messages, which is what a power cut takes."""
     silence_us: int | None = None
     """After so long without a word a member is evicted, by a majority. None: never; a person decides."""
 

@@ -32,5 +32,6 @@ def machine_settings(settings: NodeSettings) -> GroupSettings:
         settle_timeout_us=group.settle_timeout_us,
         backlog=group.backlog,
         backlog_bytes=group.backlog_bytes,
+        history_bytes=group.history_bytes,
         silence_us=group.silence_us,
     )

@@ -18,6 +18,7 @@ from thence.core.errors import InvariantError, PeerError, StorageError, UsageErr
 from thence.core.group_codec import decode, encode
 from thence.core.groups import GroupPacket, Place, number_of, process_of
 from thence.core.machine import NEVER, Wake
+from thence.members.extents import Progress
 from thence.oplog.policy import Policy
 from thence.replica.group import GroupNode
 from thence.replica.group_backlog import Backlog
@@ -169,8 +170,10 @@ class GroupWorld:
         if process.node is not None or process.dead:
             return
         floor = self.now // 1000 if process.lost_disk else 0
-        process.application.order.clear()
-        process.application.applied.clear()
+        application = process.application
+        application.order.clear()
+        application.applied.clear()
+        application.replays = set()
         process.waking = NEVER
         try:
             process.node = GroupNode(
@@ -180,6 +183,14 @@ class GroupWorld:
         except StorageError:
             self._never_was(name, process, None)
             return
+        finally:
+            replayed, application.replays = application.replays, None
+        if (member := process.node.member or process.node.former) is not None:
+            remembers = Progress(member.reading.extent(member.ledger, member.operations)).covers
+            unread = {(operation.origin, operation.seq) for operation in member.reading.unread}
+            twice = application.reader.restarted(replayed, remembers, unread)
+            if twice and not process.shelf.forgetful:
+                self.problem = f"{name} is told twice: {twice}"
         if process.shelf.forgetful:  # what it has forgotten is for others to remember
             self._forgets(name, set(process.application.applied))
         self._step(name, lambda node: None)  # noqa: ARG005
@@ -235,6 +246,7 @@ class GroupWorld:
             if process.node.former is None:
                 process.application.install(b"")
                 self._forgets(name, set())
+                process.application.reader.begin_anew()
             self.call(name, lambda node: node.join(self.now))
 
     def refound(self, name: str) -> None:
@@ -331,6 +343,7 @@ class GroupWorld:
         for diary in self._diaries[name]:
             diary.keep()
         process.application.fresh.clear()
+        process.application.reader.fresh.clear()
         posts, node.posts[:] = list(node.posts), []
         for post in posts:
             self._transmit(name, post.to, post.packet)
@@ -338,7 +351,7 @@ class GroupWorld:
             self.at(self.now, lambda: self._send_held(name))
         if process.taking is node:
             return  # the step that it began with goes on from here
-        if node.waiting:
+        if node.waiting or node.unread:
             self._to_take(name, process)
         if node.wake_at < process.waking:
             process.waking = node.wake_at
@@ -354,18 +367,25 @@ class GroupWorld:
     def _to_take(self, name: str, process: Process) -> None:
         if not self._take_us:
             before, process.taking = process.taking, process.node
-            while process.node is not None and process.node.waiting and not self.problem:
-                self._step(name, lambda node: node.take(self.now))
+            while (node := process.node) is not None and not self.problem and (node.unread or node.waiting):
+                self._step(name, lambda node: self._take_next(name, node))
             process.taking = before
             return
         life = process.life
 
         def take() -> None:
             node = process.node
-            if process.life == life and node is not None and node.waiting:
-                self._step(name, lambda node: node.take(self.now))
+            if process.life == life and node is not None and (node.unread or node.waiting):
+                self._step(name, lambda node: self._take_next(name, node))
 
         self.at(self.now + int(self._take.random() * self._take_us), take)
+
+    def _take_next(self, name: str, node: GroupNode) -> None:
+        """What the program has missed comes first."""
+        if node.unread:
+            self.processes[name].application.read(node.read())
+        else:
+            node.take(self.now)
 
     # Links
 
@@ -447,6 +467,8 @@ class GroupWorld:
                 continue
             if node.status != "member" or node.member is None:
                 return f"{name} is {node.status}"
+            if node.unread:
+                return f"{node.member.me} has {node.unread} to read that it missed"
             if not node.member.drained:
                 return f"{node.member.me} is not drained: {node.member.trouble()}"
             if first is None or first.member is None:
@@ -489,6 +511,15 @@ class GroupWorld:
         had.difference_update(*[process.application.declined for process in self.processes.values()])
         have = [process.application.applied for process in members]
         return {place for place in had if not all(place in applied for applied in have)}
+
+    def silent_losses(self) -> list[tuple[str, Place]]:
+        """What took effect, and a program without a state neither got nor was told that it has missed."""
+        return [
+            (name, place)
+            for name, process in self.processes.items()
+            if process.application.reads and process.node is not None and process.node.status == "member"
+            for place in process.application.reader.silent(process.application.applied)
+        ]
 
     def out_of_order(self) -> list[tuple[Place, Place]]:
         """Operations of one process that took effect somewhere after a later one of the same process: rule 29

@@ -6,7 +6,7 @@ from random import Random
 import msgspec
 
 from thence.core.errors import InvariantError
-from thence.core.groups import Place
+from thence.core.groups import Lost, Place
 from thence.core.storage import DiskError
 from thence.core.tag import Tag
 from thence.oplog.log import OpLog
@@ -15,6 +15,7 @@ from thence.oplog.settings import Settings as LogSettings
 from thence.replica.group_parts import Operation, Orphan
 from thence.sim.disk import Disk
 from thence.sim.disk import Operation as DiskOperation
+from thence.sim.groups_readers import SimReader
 from thence.trace.recorder import CRASH, DELIVER, LEAVE, RESTART, SEND
 
 MACHINE = b"simulated"
@@ -113,13 +114,18 @@ class SimApplication:
         """Orphans that were not sent again."""
         self.declines: Callable[[Place], bool] = lambda place: False  # noqa: ARG005
         self.views: list[tuple[str, ...]] = []
+        self.reads = False
+        """Its program has no use for the state, which is kept to compare it."""
+        self.reader = SimReader(pasts)
+        self.replays: set[Place] | None = None
+        """While its process starts: what the log tells again."""
         self.padding = b""
         """Makes the state as large as one likes."""
 
     def stable(self, place: Place, tag: Tag) -> None:
         """Nothing that it would remember."""
 
-    def apply(self, operation: Operation, own: bool, tag: Tag) -> None:  # noqa: ARG002
+    def apply(self, operation: Operation, own: bool, tag: Tag, again: bool) -> None:  # noqa: ARG002
         place = (operation.origin, operation.seq)
         if place in self.applied:
             raise InvariantError(f"{place} takes effect twice")
@@ -128,6 +134,18 @@ class SimApplication:
         self.order.append(place)
         self.applied.add(place)
         self._knows({place})
+        if self.replays is not None:
+            self.replays.add(place)
+        elif self.reads:
+            self.reader.hears(place, again)
+
+    def read(self, what: Operation | tuple[Lost, ...]) -> None:
+        """Something that the program has missed, or what it will never know."""
+        if isinstance(what, Operation):
+            self.reader.hears((what.origin, what.seq), again=False)
+            self.reader.late += 1
+        else:
+            self.reader.misses(what)
 
     def _knows(self, places: set[Place]) -> None:
         new = places - self.ever
@@ -148,6 +166,7 @@ class SimApplication:
         self.order = order
         self.applied = set(order)
         self._knows(self.applied)
+        self.reader.installed(order)
 
     def view_changed(self, members: tuple[str, ...]) -> None:
         if not self.views or self.views[-1] != members:

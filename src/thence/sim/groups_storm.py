@@ -44,6 +44,8 @@ class Weather:
     disks: tuple[BadDisk, ...] = ()
     """What becomes of disks."""
     sync: Policy = "always"
+    reads: bool = False
+    """Programs have no state."""
 
 
 def draw_all(seed: int) -> Weather:
@@ -69,7 +71,9 @@ def draw(seed: int) -> Weather:
         settle_timeout_us=patience.choice((300_000, 30 * SECOND)),
         backlog=patience.choice((2, 4096)),
     )
-    return replace(weather, settings=settings, air=air)
+    reading = Random(f"{seed}/reading")
+    settings = replace(settings, history_bytes=reading.choice((1, 1 << 14, 16 << 20)))
+    return replace(weather, settings=settings, air=air, reads=reading.random() < 0.5)
 
 
 def _draw(random: Random) -> Weather:
@@ -110,6 +114,8 @@ class Storm:
         drawn = self.weather = weather or draw(seed)
         names = [f"p{number}" for number in range(drawn.processes)]
         self.world = GroupWorld(seed, names, drawn.air, drawn.settings, drawn.take_us, drawn.sync)
+        for process in self.world.processes.values():
+            process.application.reads = drawn.reads
         self._sending = Random(f"{seed}/sending")
         self._plan(names)
 
@@ -268,6 +274,8 @@ class Storm:
             return f"lost operations: {sorted(lost)[:5]}"
         if inverted := world.out_of_order():
             return f"operations of one process in disorder: {inverted[:5]}"
+        if silent := world.silent_losses():
+            return f"programs never heard of: {silent[:5]}"
         return ""
 
     def _calm(self) -> None:
