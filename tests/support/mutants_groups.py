@@ -330,7 +330,7 @@ DISKS = [
        (LIVES, "if snapshot is None or found is not None:", "if found is not None:")),
     of("d4: what one remembers who has forgotten the rest is dropped", "disks 19",
        (NODE, "old, orphans = self.member or self.former,", "old, orphans = self.member,")),
-    of("d5: who has forgotten something does not wait for those who may be asked", "disks 5041",
+    of("d5: who has forgotten something does not wait for those who may be asked", "disks 212",
        (CARRYING, "if not len(view.spent) or view.open or self.busy:",
         "if not len(view.spent) or self.busy:")),
     of("d6: of two incarnations the newer gets the receipts, dead or not", "attempt_that_came_to_nothing",

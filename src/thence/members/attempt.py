@@ -59,9 +59,9 @@ class Attempt:
         self, rank: Rank, running: Running, address: str = "", extent: Extent | None = None
     ) -> JoinRequest:
         self.asked = len(self.buffer)
-        begins = extent if self.bound and not self.asked else None  # the contact makes the state from it
+        told = extent if self.bound else None  # each time: a contact that has restarted makes the state anew
         return JoinRequest(
-            self.joiner, self.bound, rank, running, self._transfer, self.asked, address, self.since, begins
+            self.joiner, self.bound, rank, running, self._transfer, self.asked, address, self.since, told
         )
 
     def offered(self, offer: Offer) -> bool:
