@@ -18,12 +18,12 @@ from thence.core.errors import (
 
 if TYPE_CHECKING:
     from thence.runtime.application import Delivered, OpenNode, Stable
-    from thence.runtime.group_program import Orphaned, Replicated, ViewChanged
+    from thence.runtime.group_program import Gap, Orphaned, Replicated, ViewChanged
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Delivered", "InvariantError", "Orphaned", "PeerError", "ProgramError", "Replicated", "Stable",
+    "Delivered", "Gap", "InvariantError", "Orphaned", "PeerError", "ProgramError", "Replicated", "Stable",
     "StorageError", "ThenceError", "UsageError", "ViewChanged", "open",
 ]  # fmt: skip
 
@@ -34,7 +34,7 @@ def __getattr__(name: str) -> object:
         from thence.runtime import application
 
         return getattr(application, name)
-    if name in ("Orphaned", "Replicated", "ViewChanged"):
+    if name in ("Gap", "Orphaned", "Replicated", "ViewChanged"):
         from thence.runtime import group_program
 
         return getattr(group_program, name)

@@ -14,6 +14,7 @@ from thence.core.groups import (
     CARRY,
     NOBODY_YET,
     Data,
+    Extent,
     Farewell,
     Flow,
     GroupPacket,
@@ -39,6 +40,14 @@ spans = st.builds(
     members.map(process_of),
     st.integers(1, 2**40),
     st.integers(0, 9),
+)
+
+
+extents = st.builds(
+    Extent,
+    st.dictionaries(members, st.integers(0, 2**43), max_size=6),
+    st.lists(spans, max_size=3).map(tuple),
+    st.lists(st.tuples(members, seqs), max_size=5).map(tuple),
 )
 
 
@@ -75,6 +84,7 @@ packets: st.SearchStrategy[GroupPacket] = st.one_of(
         st.integers(0, 2**40),
         st.text(max_size=9),
         st.integers(0, 2**40),
+        st.none() | extents,
     ),
     st.builds(Offer, members, members),
     st.builds(

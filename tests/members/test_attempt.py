@@ -1,6 +1,6 @@
 """A joiner's side of a join: bound to one contact, pieces in any order, never of two states."""
 
-from thence.core.groups import NOBODY_YET, Offer, Piece, Running
+from thence.core.groups import NOBODY_YET, Extent, Offer, Piece, Running
 from thence.members.attempt import Attempt
 
 RUNNING = Running("z", "", "z~3", 3)
@@ -55,3 +55,14 @@ def test_pieces_of_two_states_are_not_mixed() -> None:
 
 def test_pieces_from_anybody_else_do_not_count() -> None:
     assert not bound().came(piece(0, b"ab", contact="a"))
+
+
+def test_every_request_to_the_contact_says_how_far_the_program_has_come() -> None:
+    """A contact that has restarted makes the state anew, from whichever request comes next."""
+    extent = Extent({"a": 3}, (), ())
+    attempt = Attempt("z", "a", 0, 10)
+    assert attempt.request(NOBODY_YET, RUNNING, "", extent).extent is None
+    assert attempt.offered(Offer("a", "z"))
+    assert attempt.request(NOBODY_YET, RUNNING, "", extent).extent == extent
+    assert attempt.came(Piece("a", "z", 7, 0, 9, b"state"))
+    assert attempt.request(NOBODY_YET, RUNNING, "", extent).extent == extent

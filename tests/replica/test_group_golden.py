@@ -9,11 +9,14 @@ from support.schedules_groups import Play
 
 from thence.core.group_codec import decode, encode
 from thence.core.groups import (
+    ALL,
     Data,
+    Extent,
     Farewell,
     Flow,
     GroupPacket,
     JoinRequest,
+    Lost,
     Named,
     Notice,
     Offer,
@@ -108,6 +111,21 @@ def written() -> dict[str, object]:
         "state": encode_state(STATE).hex(),
         "log": {name: disk.read(name, 0, disk.size(name)).hex() for name in disk.names()},
     }
+
+
+def test_what_a_state_tells_programs_without_one_comes_back_as_it_went() -> None:
+    state = replace(
+        STATE,
+        reach={"a": 2},
+        history=[Operation("a", 1, b"missed")],
+        lost=(Lost("b", 1, 1), Lost("y~3", 1, ALL)),
+        holders=("a", "b"),
+        extent=Extent({"a": 1}, (("y", 1, 2),), (("w", 9),)),
+        unread=[Operation("b", 2, b"unread")],
+        former=(1, 40, 12),
+    )
+    assert decode_state(encode_state(state)) == state
+    assert not STATE.tells_programs, "and costs nothing where there is nothing to tell"
 
 
 def test_packets_and_messages_are_what_they_were() -> None:

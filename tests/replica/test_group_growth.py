@@ -25,7 +25,7 @@ def sizes(play: Play, name: str) -> dict[str, int]:
     view, state = one.view, one.state(joins=True)
     state.application, state.table = b"", []  # what a table holds at most is another matter
     return {
-        "state": len(encode_state(state)) // 50,  # numbers take more digits as they grow
+        "state": len(encode_state(state)) // 200,  # numbers take more digits as they grow
         "receipt": len(encode(one.about(node._running(), play.now))) // 50,
         "spoken": len(one.ledger.spoken()),
         "gone": len(view.gone),

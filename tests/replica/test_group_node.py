@@ -190,7 +190,7 @@ def test_what_the_application_does_not_take_is_bounded() -> None:
 
 
 def test_a_member_that_was_written_down_comes_back_as_it_was_and_its_log_is_short() -> None:
-    play = Play("abc").together("abc")
+    play = Play("abc", GroupSettings(history_bytes=1)).together("abc")
     sizes = []
     for _ in range(4):
         for _ in range(150):

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from support.changing import Changing, Journal, agree, judged
+from support.changing import Changing, Cut, Journal, agree, judged
 from support.mounts import small_disk
 from support.open_nodes import run, until
 
@@ -16,7 +16,6 @@ from thence import StorageError, UsageError
 from thence.cli.main import main
 from thence.core.groups import number_of
 from thence.runtime import checkpoints, trouble
-from thence.runtime import folder as folders
 
 
 @pytest.fixture
@@ -60,27 +59,6 @@ def test_a_full_disk_refuses_broadcasts_until_there_is_room_and_nothing_is_lost(
             ]
 
     run(story)
-
-
-class Cut:
-    """Machines that lose their power: their folders go back to what they were at some moment before."""
-
-    def __init__(self, group: Changing, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._group = group
-        self._monkeypatch = monkeypatch
-
-    def remember(self, name: str) -> None:
-        """What a power cut will leave of this node's disk. It runs, so it was not closed in order."""
-        where = self._group.data[name]
-        shutil.copytree(where, where.with_name(f"{name}.left"), ignore=shutil.ignore_patterns("lock"))
-
-    def strike(self, *names: str) -> None:
-        """Those nodes do not run any more."""
-        self._monkeypatch.setattr(folders, "machine_id", lambda: b"switched on again")
-        for name in names:
-            where = self._group.data[name]
-            shutil.rmtree(where)
-            where.with_name(f"{name}.left").rename(where)
 
 
 def test_one_that_lost_the_end_of_its_log_comes_back_as_another_and_nothing_is_sent_twice(
@@ -196,7 +174,7 @@ def test_a_member_writes_itself_down_and_its_log_stays_short(
     group = Changing(tmp_path, "ab")
     group.trace = tmp_path / "trace"
     books = {name: Journal() for name in "ab"}
-    small = {"log.segment_bytes": 4096}
+    small = {"log.segment_bytes": 4096, "group.history_bytes": 1}
 
     def size(name: str) -> int:
         return sum(file.stat().st_size for file in (tmp_path / name / "oplog").rglob("*.log"))

@@ -4,9 +4,10 @@ import pytest
 from support.schedules_closing import CLOSING
 from support.schedules_forgetful import FORGETFUL
 from support.schedules_groups import SCHEDULES
+from support.schedules_reading import READING
 from support.schedules_rollback import ROLLBACK
 
-ALL = SCHEDULES | FORGETFUL | CLOSING | ROLLBACK
+ALL = SCHEDULES | FORGETFUL | CLOSING | ROLLBACK | READING
 
 
 @pytest.mark.parametrize("schedule", ALL)

@@ -7,7 +7,14 @@ from typing import Any
 import msgspec
 import pyarrow.parquet as pq
 import pytest
-from support.groups import glass, judged, trouble, trouble_in_a_glass, trouble_with_declining
+from support.groups import (
+    glass,
+    judged,
+    trouble,
+    trouble_in_a_glass,
+    trouble_with_declining,
+    with_bad_disks,
+)
 from support.schedules_groups import Play
 
 from thence.core.errors import UsageError
@@ -53,6 +60,26 @@ def test_a_short_storm_is_the_same_to_wide_windows(seed: int, monkeypatch: pytes
     """Rows as vectors, which grow when somebody joins."""
     monkeypatch.setattr(Roster, "wide", 3)
     assert trouble_in_a_glass(seed) == ""
+
+
+def test_storms_let_broadcasts_wait_and_give_up() -> None:
+    """Each of these has a member that returns before its eviction is settled."""
+    storms = [Storm(seed, glass(seed)) for seed in (6, 7, 8, 35)]
+    assert [storm() for storm in storms] == [""] * len(storms)
+    backlogs = [process.backlog for storm in storms for process in storm.world.processes.values()]
+    assert sum(backlog.waited for backlog in backlogs) > 0
+    assert sum(backlog.gave_up for backlog in backlogs) > 0
+
+
+@pytest.mark.parametrize("seed", [19, 353, 447, 535, 578])
+def test_programs_without_a_state_hear_everything_or_what_they_missed(seed: int) -> None:
+    """Power cuts, and contacts that joined after the fact."""
+    storm = with_bad_disks(seed)
+    for process in storm.world.processes.values():
+        process.application.reads = True
+    assert judged(storm(), storm.events()) == ""
+    readers = [process.application.reader for process in storm.world.processes.values()]
+    assert sum(reader.late for reader in readers) > 0
 
 
 def test_a_storm_is_repeated_by_its_seed_to_the_last_row() -> None:

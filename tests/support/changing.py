@@ -1,16 +1,19 @@
 """Nodes of a changing group in one process, over loopback, quick enough for tests."""
 
 import asyncio
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 import thence
 from support.live_links import free_addresses
 from support.open_nodes import QUICK, Group
 from thence.check.oracle import RunVerdict, judge
+from thence.runtime import folder as folders
 from thence.runtime.application import Delivered, OpenNode
 from thence.runtime.group_application import GroupEvents, OpenGroupNode
 from thence.runtime.group_program import GroupEvent
@@ -61,6 +64,27 @@ class EitherPair:
         if self._changing is not None:
             return self._changing.open(name, join="a" if name == "b" else "", **options)
         return self._fixed.open(name, **options)
+
+
+class Cut:
+    """Machines that lose their power: their folders go back to what they were at some moment before."""
+
+    def __init__(self, group: Changing, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._group = group
+        self._monkeypatch = monkeypatch
+
+    def remember(self, name: str) -> None:
+        """What a power cut will leave of this node's disk. It runs, so it was not closed in order."""
+        where = self._group.data[name]
+        shutil.copytree(where, where.with_name(f"{name}.left"), ignore=shutil.ignore_patterns("lock"))
+
+    def strike(self, *names: str) -> None:
+        """Those nodes do not run any more."""
+        self._monkeypatch.setattr(folders, "machine_id", lambda: b"switched on again")
+        for name in names:
+            where = self._group.data[name]
+            shutil.rmtree(where)
+            where.with_name(f"{name}.left").rename(where)
 
 
 class Journal:

@@ -24,11 +24,13 @@ from thence.runtime.folder import DataFolder
 class Program:
     """Applies, and wants nothing."""
 
+    reads = False
+
     def __init__(self) -> None:
         self.applied: list[bytes] = []
         self.on_state: Callable[[], None] = lambda: None
 
-    def apply(self, operation: Operation, own: bool, tag: Tag) -> None:
+    def apply(self, operation: Operation, own: bool, tag: Tag, again: bool) -> None:
         if operation.payload == b"a bug":
             raise InvariantError("this cannot be")
         self.applied.append(operation.payload)

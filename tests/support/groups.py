@@ -99,7 +99,8 @@ def with_restores(seed: int) -> Storm:
     weather, random = glass(seed), Random(f"{seed}/restored glass")
     restores = draw_restores(f"{seed}/glass", weather.processes, weather.span_us)
     air = replace(weather.air, links=True)
-    return Storm(seed, replace(weather, troubles=random.randint(0, 5), air=air, restores=restores))
+    storm = replace(weather, troubles=random.randint(0, 5), air=air, restores=restores, reads=False)
+    return Storm(seed, storm)
 
 
 def trouble_with_restores(seed: int) -> str:

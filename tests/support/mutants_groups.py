@@ -5,7 +5,8 @@ no harm here and are not planted. 17, messages for another incarnation of the pr
 member of the own side sends is good for any incarnation, since it was delivered there before it flushed
 anybody. 29, leavers are not served: whoever stays tells them that they may go, and so does whoever leaves at
 the same time. To these come bugs of how history ends (p), of session links (s), of those who are the last
-to leave a side (l), of disks (d), of orphans that nobody wants (o) and of lies that are believed (i).
+to leave a side (l), of disks (d), of orphans that nobody wants (o), of lies that are believed (i) and of
+programs that only read (r).
 
 Each is an edit of one or more modules. Unlike other mutants they are not taken out of their module but put to
 work: while one is planted, every module of the project that uses something of the edited ones uses the edited
@@ -28,13 +29,15 @@ NODE = "thence.replica.group"
 NOTICES = "thence.replica.group_notices"
 LIVES = "thence.replica.group_lives"
 LINKS = "thence.replica.group_links"
-BACKLOG = "thence.replica.group_backlog"
+SENDING = "thence.replica.group_sending"
 GATE = "thence.replica.group_gate"
 WATCH = "thence.replica.group_watch"
 ENTRY = "thence.replica.group_entry"
 HANDOVER = "thence.replica.group_handover"
 CARRYING = "thence.replica.group_carrying"
 ORPHANS_ = "thence.replica.group_orphans"
+SENDING = "thence.replica.group_sending"
+READING_ = "thence.replica.group_reading"
 BIRTHS = "thence.replica.group_births"
 WANTS = "thence.replica.group_wants"
 SPEAKING = "thence.replica.group_speaking"
@@ -259,7 +262,7 @@ HISTORY = [
 HISTORY_ENDS = [
     of("p1: who is past is not told", "past_is_told",
        (WATCH, "running, past=view.past.all", "running")),
-    of("p2: somebody is past before all have what it said", 419,
+    of("p2: somebody is past before all have what it said", 99,
        (VIEW, "if stable(origin) >= seq]", "]"),
        (VIEW, "if member in self.closed and stable(member) >= final.last", "if member in self.closed")),
     of("p8: who was evicted on a side that is given up is not told of", "let_in_and_given_up",
@@ -315,8 +318,8 @@ LOADED = [
     of("l2: a step reads whatever somebody lacks", "long_away",
        (LINKS, "Allowance(self._settings.step_max)", "Allowance(1 << 40)")),
     of("l3: to look for messages among others' costs nothing", "few_among_many",
-       (BACKLOG, "                allowance.spend(stored.data)\n", ""),
-       (BACKLOG, "                    yield stored", "                    allowance.spend(stored.data)\n"
+       (SENDING, "                allowance.spend(stored.data)\n", ""),
+       (SENDING, "                    yield stored", "                    allowance.spend(stored.data)\n"
         "                    yield stored")),
     of("l4: all names go with the first messages", "long_names",
        (LINKS, "        if LETTER_BYTES * sum(map(len, names)) + sum(map(len, outgoing.ready)) > most:\n",
@@ -409,6 +412,14 @@ ORPHANS = [
        (ORPHANS_, "        state.vague = True\n", "        pass\n")),
     of("o3: nobody is asked", "a_declined_operation",
        (ORPHANS_, "if not application.sends_again(orphan)}", "if False}")),
+    of("o4: new broadcasts go before what is sent again", "own_order",
+       (NODE, "bool(member.operations.orphans)", "False")),
+    of("o5: what is sent again goes out backwards", "own_order",
+       (BIRTHS, "state.orphans = list(unknown.values())", "state.orphans = list(unknown.values())[::-1]")),
+    of("o6: broadcasts wait for ever", "own_order_is_not_waited_for_for_ever",
+       (SENDING, "self._held[0].until <= now", "False")),
+    of("o7: any number of broadcasts may wait", "own_order_is_not_waited_for_for_ever",
+       (SENDING, "        if full:\n", "        if False:\n")),
 ]  # fmt: skip
 """Bugs of what applications do not want."""
 
@@ -428,5 +439,27 @@ LIES = [
 ]  # fmt: skip
 """Bugs that only peers that lie can find."""
 
+READERS = [
+    of("r1: what a program missed is not told", "missed_while_evicted",
+       (READING_, "state.unread = [*reading.unread, *missed]", "state.unread = [*reading.unread]")),
+    of("r2: what a program had before its return is told again", "heard_before_its_return",
+       (MEMBER, "again = self.reading.had((operation.origin, operation.seq))", "again = False")),
+    of("r3: what everybody else has is not handed over", "forgotten_and_kept",
+       (READING_, "return history, tuple(sorted(lost))", "return [], tuple(sorted(lost))")),
+    of("r4: nobody says what no log holds", "forgotten_and_gone",
+       (READING_, "return history, tuple(sorted(lost))", "return history, ()")),
+    of("r5: one who came late takes its log for whole", "disks 61",
+       (HANDOVER, "reach=told if joiner and not operations.inherited else reading.reach", "reach={}")),
+    of("r6: who was past before the contact came is not named", "disks 353",
+       (READING_, "        lost += _unknown(ledger, progress)\n", "        pass\n")),
+    of("r7: logs are kept for nobody", "forgotten_and_kept",
+       (LIVES, ", self._settings.history_bytes)", ", 0)")),
+    of("r8: a restart forgets what was read", 7,
+       (MEMBER, "        self.reading.recall(notes)\n", "")),
+    of("r9: what was missed and not read is forgotten at the next return", "missed_twice",
+       (READING_, "state.unread = [*reading.unread, *missed]", "state.unread = missed")),
+]  # fmt: skip
+"""Bugs of what programs without a state are told."""
+
 MUTANTS = STABILITY + CUT + PROGRESS + HISTORY + HISTORY_ENDS + SESSIONS + LEAVERS + DISKS + ORPHANS
-MUTANTS += LIES + LOADED
+MUTANTS += LIES + LOADED + READERS

@@ -10,7 +10,18 @@ from typing import Self
 
 from support.groups import judged
 from thence.core.dots import pack
-from thence.core.groups import FLUSH, LEAVE, OPERATION, Data, GroupPacket, JoinRequest, Notice, Piece, Receipt
+from thence.core.groups import (
+    FLUSH,
+    LEAVE,
+    OPERATION,
+    Data,
+    GroupPacket,
+    JoinRequest,
+    Notice,
+    Piece,
+    Receipt,
+    process_of,
+)
 from thence.oplog.policy import Policy
 from thence.replica.group_settings import GroupSettings
 from thence.sim.groups import Air, GroupWorld
@@ -30,7 +41,7 @@ class Play(GroupWorld):
         numbered: bool = False,
     ) -> None:
         settings = settings or GroupSettings()
-        super().__init__(1, list(names), air or Air(jitter_us=0), settings, take_us, sync, numbered)
+        super().__init__(1, list(names), air or Air(jitter_us=0), settings, take_us, sync, numbered=numbered)
         for name in names:
             self.boot(name)
 
@@ -85,6 +96,10 @@ class Play(GroupWorld):
             why = f"lost operations: {sorted(lost)}"
         if not why and self.packets["garbage"]:
             why = f"{self.packets['garbage']} packets that no correct peer sends"
+        if not why and (inverted := self.out_of_order()):
+            why = f"operations of one process in disorder: {inverted}"
+        if not why and (silent := self.silent_losses()):
+            why = f"programs never heard of: {silent}"
         return judged(why, events_of(self))
 
 
@@ -183,6 +198,80 @@ def orphans_in_order() -> str:
     if not play.processes["b"].application.orphans:
         return "b had nothing to carry"
     return play.ends_well()
+
+
+def _owes(play: Play) -> str:
+    """c is cut off, speaks and is evicted. It returns while b is down, so that nothing is settled yet."""
+    play.cuts("ca", "cb")
+    play.send("c")
+    play.send("c")
+    play.passes(0.1)
+    play.crash("b")
+    play.evicts("a", "c")
+    play.passes(1)
+    play.cut.clear()
+    play.passes(3)
+    node = play.processes["c"].node
+    if node is None or node.member is None or node.member.me == "c" or not node.in_debt:
+        return "c has not come back, or owes nothing"
+    return "" if node.member.carrying.waits_for == ("c",) else f"waits for {node.member.carrying.waits_for}"
+
+
+def own_order() -> str:
+    """What c says after its return waits until what it had said before can be sent again."""
+    play = Play("abc").together("abc")
+    if why := _owes(play):
+        return why
+    play.send("c")
+    play.passes(1)
+    if len(play.processes["c"].backlog) != 1 or ("c~2", 3) in play.operations:
+        return "what c says now did not wait"
+    play.boot("b")
+    play.passes(3)
+    if play.processes["c"].backlog or play.processes["c"].backlog.gave_up:
+        return "what c says now was never sent"
+    why = play.ends_well()
+    order = [place for place in play.processes["a"].application.order if place[0] in ("c", "c~2")]
+    return why or ("" if len(order) == 3 else f"c said {order}")
+
+
+def own_order_is_not_waited_for_for_ever() -> str:
+    """b does not come back: what c says after its return is refused, in number and in time."""
+    play = Play("abc", GroupSettings(settle_timeout_us=2 * SECOND, backlog=2)).together("abc")
+    if why := _owes(play):
+        return why
+    for _ in range(3):
+        play.send("c")
+    backlog = play.processes["c"].backlog
+    if (len(backlog), backlog.gave_up) != (2, 1):
+        return "there is no bound"
+    play.passes(3)
+    if (len(backlog), backlog.waited, backlog.gave_up) != (0, 2, 3):
+        return "there is no limit"
+    play.boot("b")
+    play.passes(3)
+    play.send("c")
+    return play.ends_well()
+
+
+def own_order_over_three_lives() -> str:
+    """c is evicted again before anything of its first life could be sent again."""
+    play = Play("abc").together("abc")
+    if why := _owes(play):
+        return why
+    play.send("c")
+    play.cuts("ca", "cb")
+    play.evicts("a", "c")
+    play.passes(1)
+    play.cut.clear()
+    play.passes(5)
+    if play.me("c") in ("c", "c~2"):
+        return "c has not come back again"
+    play.send("c")
+    play.boot("b")
+    why = play.ends_well()
+    order = [place for place in play.processes["a"].application.order if process_of(place[0]) == "c"]
+    return why or ("" if len(order) == 4 else f"c said {order}")
 
 
 def _overheard(play: Play) -> list[JoinRequest]:
@@ -745,7 +834,8 @@ def silence_is_no_absence() -> str:
 SCHEDULES: dict[str, Callable[[], str]] = {
     schedule.__name__: schedule
     for schedule in (
-        leaver_and_suspect, restart_while_evicting, two_suspects, orphans_in_order, late_request,
+        leaver_and_suspect, restart_while_evicting, two_suspects, orphans_in_order, own_order,
+        own_order_is_not_waited_for_for_ever, own_order_over_three_lives, late_request,
         very_late_request, past_is_told, follows_from_the_past,
         stranger, circle, two_joiners_at_once, contact_dies, state_is_lost, silent_leaver, all_leave,
         waits_for_the_leaver, leaves_and_comes_back, crash_and_eviction, last_words,

@@ -55,6 +55,13 @@ def _membership(scenario: str, given: Mapping[str, object], trace: Path | None, 
         f"{outcome.evictions:,} evictions (as each member saw them), {outcome.carried:,} operations carried"
     )
     out.print(f"  {outcome.sends:,} sends, {outcome.deliveries:,} deliveries, {outcome.stables:,} stable")
+    out.print(
+        f"  {outcome.waited:,} broadcasts waited behind operations from before a return, "
+        f"{outcome.gave_up:,} were refused"
+    )
+    if outcome.reads:
+        told = f"{outcome.missed:,} operations missed and told, {outcome.gaps:,} gaps"
+        out.print(f"  programs without a state: {told}")
     out.print(f"  packets: {packets or 'none'}")
     out.print(f"  {outcome.virtual_ms / 1000:,.3f} s of virtual time in {outcome.cpu_seconds:.2f} s of CPU")
     if trace:

@@ -147,6 +147,9 @@ def _views(answering: list[Status]) -> Iterable[Text]:
             "waits until everybody knows of the leave of": group.departing,
             "is to send again, from before its return,": [f"{group.orphans:,} messages"]
             * bool(group.orphans),
+            "waits to settle what was sent last by": group.unsettled,
+            "holds back behind them": [f"{group.waiting_broadcasts:,} broadcasts"]
+            * bool(group.waiting_broadcasts),
         }
         for what, whom in told.items():
             if whom:

@@ -23,6 +23,7 @@ from thence.core.errors import PeerError
 from thence.core.group_words import Parser, Writer, take_name
 from thence.core.groups import (
     Data,
+    Extent,
     Farewell,
     Flow,
     GroupPacket,
@@ -64,6 +65,16 @@ def _take_optional(parser: Parser) -> str:
     if len(names) > 1:
         raise PeerError("several names where one is due")
     return names[0] if names else ""
+
+
+def put_extent(writer: Writer, extent: Extent) -> None:
+    writer.counts(extent.counts)
+    writer.spans(extent.past)
+    writer.places(extent.carried)
+
+
+def take_extent(parser: Parser) -> Extent:
+    return Extent(parser.counts(), parser.spans(), parser.places())
 
 
 def _put_flow(flow: Flow) -> bytes:
@@ -131,6 +142,8 @@ def encode(packet: GroupPacket) -> bytes:
         writer.number(packet.have)
         writer.text(packet.address)
         writer.number(packet.since)
+        if packet.extent is not None:
+            put_extent(writer, packet.extent)
     elif isinstance(packet, Piece):
         kind = PIECE
         writer.names([packet.contact, packet.joiner])
@@ -174,7 +187,9 @@ def _join_request(parser: Parser) -> JoinRequest:
     joiner, contact = parser.name(), _take_optional(parser)
     rank = (parser.number(), -parser.number(), _take_optional(parser), _take_optional(parser))
     running, transfer, have = _take_running(parser), parser.number(), parser.number()
-    return JoinRequest(joiner, contact, rank, running, transfer, have, parser.text(), parser.number())
+    address, since = parser.text(), parser.number()
+    extent = None if parser.done else take_extent(parser)
+    return JoinRequest(joiner, contact, rank, running, transfer, have, address, since, extent)
 
 
 def _piece(parser: Parser) -> Piece:

@@ -159,6 +159,24 @@ size of its side; the smallest member of it; itself."""
 NOBODY_YET: Final[Rank] = (2, 0, "", "")
 
 
+class Extent(NamedTuple):
+    """How far a program has come that has no state: per incarnation the last of its messages that it has had,
+    incarnations of which it has had everything, and operations that it has had out of a CARRY."""
+
+    counts: dict[str, int]
+    past: tuple[Span, ...]
+    carried: tuple[Place, ...]
+
+
+class Lost(NamedTuple):
+    """Messages of one incarnation that a program has missed, and that its contact does not have any more.
+    Where nothing is known of it, `last` is `ALL`, and it stands for earlier ones of its process as well."""
+
+    origin: str
+    first: int
+    last: int
+
+
 class JoinRequest(NamedTuple):
     """`joiner` asks to be let in: by whoever will (no contact), or by the contact that it is bound to, from
     which it has `have` bytes of the state number `transfer`. `address`: where links reach its process; what
@@ -173,6 +191,8 @@ class JoinRequest(NamedTuple):
     address: str = ""
     since: int = 0
     """From this number on the process has tried to join and never succeeded; 0: it says nothing of that."""
+    extent: Extent | None = None
+    """Of one that returns with a program without a state: how far that has come."""
 
 
 class Offer(NamedTuple):

@@ -10,7 +10,7 @@ Invariant: pieces of two states are never mixed; a piece of another state than t
 is a first one.
 """
 
-from thence.core.groups import JoinRequest, Offer, Piece, Rank, Running, process_of
+from thence.core.groups import Extent, JoinRequest, Offer, Piece, Rank, Running, process_of
 
 
 class Attempt:
@@ -55,10 +55,13 @@ class Attempt:
     def complete(self) -> bool:
         return len(self.buffer) == self._total
 
-    def request(self, rank: Rank, running: Running, address: str = "") -> JoinRequest:
+    def request(
+        self, rank: Rank, running: Running, address: str = "", extent: Extent | None = None
+    ) -> JoinRequest:
         self.asked = len(self.buffer)
+        told = extent if self.bound else None  # each time: a contact that has restarted makes the state anew
         return JoinRequest(
-            self.joiner, self.bound, rank, running, self._transfer, self.asked, address, self.since
+            self.joiner, self.bound, rank, running, self._transfer, self.asked, address, self.since, told
         )
 
     def offered(self, offer: Offer) -> bool:

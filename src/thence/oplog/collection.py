@@ -22,9 +22,15 @@ from thence.oplog.state import State, covers
 
 
 def removable(
-    segments: list[Segment], state: State, settings: Settings, now: int, limit: int | None = None
+    segments: list[Segment],
+    state: State,
+    settings: Settings,
+    now: int,
+    limit: int | None = None,
+    least: int = 0,
 ) -> int:
-    """How many segments at the head may go; none with a record after `limit`."""
+    """How many segments at the head may go; none with a record after `limit`, nor if fewer than `least` bytes
+    would be left."""
     standing = min([kept.covers for kept in state.snapshots], default=None)
     total = sum([segment.size for segment in segments])
     count = 0
@@ -32,6 +38,7 @@ def removable(
         upto = following.before
         if (
             upto > state.taken
+            or total - segment.size < least
             or (limit is not None and segment.last > limit)  # marks included: they may be needed as well
             or (standing is not None and upto > standing)
         ):

@@ -252,11 +252,12 @@ class OpLog(View):
 
     # Collection
 
-    def collect(self, now: int, limit: int | None = None) -> Collected:
-        """Remove segments that may go, none of them beyond position `limit`."""
+    def collect(self, now: int, limit: int | None = None, least: int = 0) -> Collected:
+        """Remove segments that may go, none of them beyond position `limit`, nor so many that fewer than
+        `least` bytes are left."""
         if not self._writer.gathering and self._due_for_rotation(now):
             self._rotate(now)
-        count = removable(self._segments, self._writer.state, self._settings, now, limit)
+        count = removable(self._segments, self._writer.state, self._settings, now, limit, least)
         if count:
             # The marks that allow it must not be forgotten after what they allowed was done.
             self._writer.sync()

@@ -85,6 +85,15 @@ class View:
         return tuple(self._segments[0].start)
 
     @property
+    def base(self) -> tuple[int, ...]:
+        """Per member, up to where messages are not here: collected, or a state stands in for them."""
+        floor = self._floor()
+        return tuple([max(seq, floor.get(at, 0)) for at, seq in enumerate(self._padded(self.start))])
+
+    def _padded(self, start: tuple[int, ...]) -> tuple[int, ...]:
+        return start + (0,) * (len(self._writer.state.names) - len(start))
+
+    @property
     def active(self) -> int:
         """Position before the first record of the segment that is being written."""
         return self._segments[-1].first - 1

@@ -23,11 +23,13 @@ from thence.core.groups import (
     LEAVE,
     OPERATION,
     Data,
+    Extent,
     Farewell,
     Flow,
     GroupPacket,
     JoinRequest,
     Lineage,
+    Lost,
     Notice,
     Offer,
     Piece,
@@ -56,7 +58,8 @@ from thence.replica.group_lives import Lives
 from thence.replica.group_member import Member
 from thence.replica.group_notices import Notices
 from thence.replica.group_orphans import decided
-from thence.replica.group_parts import Application, Diary, Orphan, Shelf
+from thence.replica.group_parts import Application, Diary, Operation, Orphan, Shelf
+from thence.replica.group_sending import why_not
 from thence.replica.group_settings import GroupSettings
 from thence.replica.group_speaking import check_speaker
 from thence.replica.group_state import GroupState, decode_state
@@ -106,7 +109,9 @@ class GroupNode:
         )
         others = tuple([seed for seed in seeds if seed != name])
         about = self._about
-        self._entry = Entry(address, others, self._lives.next, about, settings, self.posts, self._wires)
+        self._entry = Entry(
+            address, others, self._lives.next, about, self._extent, settings, self.posts, self._wires
+        )  # fmt: skip
         self._settings = settings
         self._notices = Notices(settings)
         self._leaving = Leaving(settings.leave_timeout_us)
@@ -129,6 +134,10 @@ class GroupNode:
                 self.member.arrived(now)
 
     # Calls
+
+    @property
+    def settings(self) -> GroupSettings:
+        return self._settings
 
     @property
     def status(self) -> str:
@@ -154,7 +163,7 @@ class GroupNode:
         if old is None:
             raise UsageError(f"{self.name} was in no group that could be founded again")
         me, _ = self._lives.next(fresh=False)
-        state = refounding(me, old, self.address, self._leaving.wanted)
+        state = refounding(me, old, self.address, self._leaving.wanted, self.application.reads)
         self._begin_anew(me, state, old, now)
 
     @property
@@ -203,7 +212,7 @@ class GroupNode:
             raise UsageError(f"{self.name} is {self.status} already")
 
     def broadcast(self, payload: bytes, now: int) -> Place:
-        """Send an operation to the group; applied here at once."""
+        """Send an operation to the group; applied here at once. Not while the node is `in_debt`."""
         if self.member is None and self.rollback is not None:
             raise UsageError(
                 f"{self.name} cannot send: its data folder was put back to an earlier state, "
@@ -213,7 +222,15 @@ class GroupNode:
             raise UsageError(f"{self.name} is {self.status}: it cannot send")
         if len(payload) > (most := payload_max(self._settings.frame_bytes)):
             raise UsageError(f"a payload of {len(payload)} bytes: links carry up to {most}")
+        if self.in_debt:
+            raise UsageError(why_not(self.member.carrying.waits_for))
         return self.member.broadcast(OPERATION, payload, now)
+
+    @property
+    def in_debt(self) -> bool:
+        """Rule 32: operations from before the return are still to be sent again, and go before new ones."""
+        member = self.member
+        return member is not None and not member.view.leaving and bool(member.operations.orphans)
 
     @property
     def waiting(self) -> int:
@@ -226,6 +243,21 @@ class GroupNode:
         member.take(now)
         if member.lineages.rollback is not None:
             self._begin_again(member, member.lineages.rollback, now)
+
+    @property
+    def unread(self) -> int:
+        """What a program without a state has missed and is to read before it takes anything."""
+        return self.member.reading.pending if self.member else 0
+
+    def read(self) -> Operation | tuple[Lost, ...]:
+        """Rule 33: the next of it."""
+        assert self.member is not None
+        return self.member.reading.read()
+
+    def read_all(self) -> None:
+        """It was read otherwise."""
+        if self.member is not None:
+            self.member.reading.read_all()
 
     def leave(self, now: int) -> None:
         """Leave for good: the rest goes by itself, `status` says when it is over and `unclean` how."""
@@ -267,7 +299,7 @@ class GroupNode:
     def checkpoint(self, now: int) -> bool:
         """Between two steps: shorten the way back after a restart. Returns whether it was a good moment."""
         member = self.member
-        if member is None or member.view.leaving or member.expects_joiners:
+        if member is None or member.view.leaving or member.expects_joiners or member.reading.pending:
             return False
         self._lives.checkpoint(member, self._leaving.wanted, now)
         return True
@@ -425,7 +457,7 @@ class GroupNode:
         if old is None:
             state.since = attempt.since
         else:
-            returning(state, old, self._leaving.wanted, self.member is None)
+            returning(state, old, self._leaving.wanted, self.member is None, self.application.reads)
             orphans = decided(state, old, self.application)
             told_exactly(state, old)
         self._begin_anew(attempt.joiner, state, old, now)
@@ -557,6 +589,12 @@ class GroupNode:
 
     def _about(self) -> tuple[Rank, Running]:
         return self._notices.rank(self.member), self._running()
+
+    def _extent(self) -> Extent | None:
+        old = self.member or self.former
+        if old is None or not self.application.reads:
+            return None
+        return old.reading.extent(old.ledger, old.operations)
 
     def _send(self, member: str, packet: GroupPacket) -> None:
         self.posts.append(Post(process_of(member), packet))

@@ -6,6 +6,7 @@ from thence.members.operations import Operation
 from thence.members.spans import Spans
 from thence.members.timelines import Timelines, fork
 from thence.replica.group_member import Member
+from thence.replica.group_reading import goes_on
 from thence.replica.group_retained import all_operations
 from thence.replica.group_state import GroupState
 
@@ -18,9 +19,9 @@ def founding(me: str, application: bytes, address: str, since: int) -> GroupStat
     return state
 
 
-def returning(state: GroupState, old: Member, leaves: bool, forgetful: bool) -> None:
+def returning(state: GroupState, old: Member, leaves: bool, forgetful: bool, reads: bool) -> None:
     """Rule 23: what `old` had and this state lacks goes on in the next incarnation. `forgetful`: it may have
-    said more than it remembers."""
+    said more than it remembers. `reads`: its program has no state (33)."""
     state.orphans = _unknown(state, old)
     carrying = old.carrying
     state.since, state.owes = carrying.since, True
@@ -29,6 +30,8 @@ def returning(state: GroupState, old: Member, leaves: bool, forgetful: bool) -> 
     state.spent = Spans([*state.spent, *old.view.spent]).all
     state.strangers = _companions(old, forgetful)
     state.leaves = leaves or old.view.leaving > 0
+    if reads:
+        goes_on(state, old)
 
 
 def is_outdated(state: GroupState, contact: str, old: Member) -> bool:
@@ -68,7 +71,7 @@ def told_exactly(state: GroupState, old: Member) -> None:
     state.orphans = [op._replace(origin=exactly((op.origin, op.seq))[0]) for op in state.orphans]
 
 
-def refounding(me: str, old: Member, address: str, leaves: bool) -> GroupState:
+def refounding(me: str, old: Member, address: str, leaves: bool, reads: bool) -> GroupState:
     """Alone, with what `old` had, and without all who were with it: they are evicted, itself among them."""
     state = old.state(joins=True)
     for name in sorted(state.view | {old.me}):
@@ -84,6 +87,8 @@ def refounding(me: str, old: Member, address: str, leaves: bool) -> GroupState:
     state.since, state.owes, state.vague = old.carrying.since, True, True
     state.ended = old.carrying.ended
     state.strangers = _companions(old, forgetful=True)
+    if reads:
+        goes_on(state, old)
     return state
 
 

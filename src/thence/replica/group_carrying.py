@@ -64,6 +64,14 @@ class Carrying:
         told = self.vague and self._view.spent.covers(*self._former)
         return bool(self._operations.orphans) or (self.owes and not told)
 
+    @property
+    def waits_for(self) -> tuple[str, ...]:
+        """On whose last messages there must be agreement before the next orphan can be carried."""
+        first = next(iter(self._operations.orphans), None)
+        if first is None or self._may_go(first.origin):
+            return ()
+        return tuple(sorted({first.origin} if self._view.knows(first.origin) else self._view.open))
+
     def due(self) -> list[Carried]:
         """What can be carried now, as far as it is certain that it would never come otherwise: a message
         each."""

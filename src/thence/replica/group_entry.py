@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
-from thence.core.groups import Offer, Piece, Post, Rank, Running, process_of
+from thence.core.groups import Extent, Offer, Piece, Post, Rank, Running, process_of
 from thence.members.attempt import Attempt
 from thence.replica.group_links import Wires
 from thence.replica.group_settings import GroupSettings
@@ -17,10 +17,13 @@ from thence.replica.group_settings import GroupSettings
 About = Callable[[], tuple[Rank, Running]]
 """How good a side this process is on, and what it runs."""
 
+Extents = Callable[[], Extent | None]
+"""How far the program of this process has come, if it has no state."""
+
 
 class Entry:
     __slots__ = (
-        "_about", "_address", "_contacts", "_next", "_posts", "_settings", "_tries", "_wires",
+        "_about", "_address", "_contacts", "_extent", "_next", "_posts", "_settings", "_tries", "_wires",
         "attempt", "seeds",
     )  # fmt: skip
 
@@ -30,6 +33,7 @@ class Entry:
         seeds: tuple[str, ...],
         reserve: Callable[[bool], tuple[str, int]],
         about: About,
+        extent: Extents,
         settings: GroupSettings,
         posts: list[Post],
         wires: Wires,
@@ -40,6 +44,7 @@ class Entry:
         self._address = address
         self._next = reserve
         self._about = about
+        self._extent = extent
         self._settings = settings
         self._posts = posts
         self._wires = wires
@@ -83,7 +88,7 @@ class Entry:
         attempt = self.attempt
         assert attempt is not None
         attempt.retry_at = now + self._settings.join_retry_us
-        request = attempt.request(*self._about(), self._address)
+        request = attempt.request(*self._about(), self._address, self._extent())
         asked = [attempt.contact]
         if attempt.outside and not attempt.bound and self._wires.used:
             # Whoever answers first will do; where there is no link nobody will.

@@ -25,11 +25,13 @@ WATCHED = 1
 
 
 class Handed:
-    """A state on its way to everybody who was let in up to the contact's message `upto`."""
+    """A state on its way to everybody who was let in up to the contact's message `upto`; or to one joiner,
+    whose program has come so far as no other's."""
 
-    __slots__ = ("data", "joiners", "transfer", "upto")
+    __slots__ = ("data", "joiners", "shared", "transfer", "upto")
 
-    def __init__(self, data: bytes, upto: int) -> None:
+    def __init__(self, data: bytes, upto: int, shared: bool) -> None:
+        self.shared = shared
         self.data = memoryview(data)
         self.transfer = crc32(data) << 24 | len(data) & 0xFFFFFF
         self.upto = upto
@@ -110,7 +112,13 @@ class Gate:
                     handed.joiners[joiner] = 0
 
     def pieces(
-        self, contact: str, request: JoinRequest, state: Callable[[], bytes], own: int, sure: bool, now: int
+        self,
+        contact: str,
+        request: JoinRequest,
+        state: Callable[[JoinRequest], bytes],
+        own: int,
+        sure: bool,
+        now: int,
     ) -> list[Piece]:
         """The next pieces of the state for a joiner; `own`: how many messages this member has sent; `sure`:
         links lose nothing while they last, so that a joiner which is slow is not sent the same again."""
@@ -119,9 +127,7 @@ class Gate:
         self.opened(joiner, seq, now)
         handed = next((each for each in self._states if joiner in each.joiners), None)
         if handed is None:
-            if not self._states or self._states[-1].upto < seq:
-                self._states.append(Handed(state(), own))
-            handed = self._states[-1]
+            handed = self._made(request, state, own, seq)
             handed.joiners[joiner] = 0
         have, total = request.have if request.transfer == handed.transfer else 0, len(handed.data)
         first, end = have, min(total, have + size * self._settings.pieces)
@@ -132,6 +138,17 @@ class Gate:
             Piece(contact, joiner, handed.transfer, at, total, handed.data[at : at + size])
             for at in range(first, end, size)
         ]
+
+    def _made(
+        self, request: JoinRequest, state: Callable[[JoinRequest], bytes], own: int, seq: int
+    ) -> Handed:
+        """The newest state that all may have, if it knows of this joiner; else another one."""
+        shared = request.extent is None
+        good = [each for each in self._states if shared and each.shared and each.upto >= seq]
+        if not good:
+            good = [Handed(state(request), own, shared)]
+            self._states += good
+        return good[-1]
 
     def _forget(self, joiner: str) -> None:
         del self._watched[joiner]

@@ -5,23 +5,35 @@ would break the joiner much later, so `check_state` refuses it.
 """
 
 from thence.core.errors import PeerError
-from thence.core.groups import ALL, Place
+from thence.core.groups import ALL, Extent, Place
 from thence.members.group import GroupView
 from thence.members.operations import Operations
 from thence.members.spans import Spans
 from thence.replica.group_ledger import Ledger
+from thence.replica.group_reading import Reading, handed_over
 from thence.replica.group_retained import stable_operations
 from thence.replica.group_state import GroupState
 
 
 def state_of(
-    ledger: Ledger, view: GroupView, operations: Operations, application: bytes, joins: bool
+    ledger: Ledger,
+    view: GroupView,
+    operations: Operations,
+    reading: Reading,
+    application: bytes,
+    joins: bool,
+    extent: Extent | None,
+    forgetful: bool,
 ) -> GroupState:
     """`joins`: for joiners, all that are in the view. Else for the member itself: then what is in its log is
-    left out."""
+    left out. `extent`: how far the program of the joiner has come, if that was a member before and has no
+    state; `forgetful`: and had more then."""
     me = ledger.me
     rows = {name: ledger.row(name) for name in sorted(view.view - {me})}
     rows[me] = ledger.vector()
+    history, lost = handed_over(ledger, operations, reading, extent, forgetful) if extent else ([], ())
+    floor = dict(zip(ledger.names, ledger.floor, strict=True))
+    told = {name: count for name, count in floor.items() if count and name not in ledger.past}
     return GroupState(
         application=application,
         counts=ledger.vector(),
@@ -43,10 +55,14 @@ def state_of(
         abandoned=view.abandoned,
         rows=rows,
         retained=stable_operations(ledger, operations) if joins else operations.inherited,
-        floor={} if joins else dict(zip(ledger.names, ledger.floor, strict=True)),
+        floor={} if joins else floor,
         carried=operations.carried,
         starts=ledger.timelines.starts,
         branches=ledger.timelines.branches,
+        reach=told if joins and not operations.inherited else reading.reach,
+        history=history,
+        lost=lost,
+        holders=tuple(sorted(view.side)) if lost else (),
     )
 
 

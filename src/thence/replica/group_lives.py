@@ -100,11 +100,14 @@ class Lives:
         carrying = member.carrying
         state.since, state.owes, state.vague = carrying.since, carrying.owes, carrying.vague
         state.strangers, state.ended = carrying.strangers, carrying.ended
+        if self._application.reads:
+            state.extent, state.former = member.reading.before, (*member.reading.former, member.reading.begun)
         self.log.sync(now)
         self._write_down(self.log, state, now)
         oldest = next(self.log.missing(member.ledger.floor), None)  # operations that may have to be carried
-        self.log.collect(now, oldest.position - 1 if oldest else None)
+        self.log.collect(now, oldest.position - 1 if oldest else None, self._settings.history_bytes)
         member.committed()
+        member.reading.written_down()
 
     def recover(self, now: int, forgetful: bool) -> tuple[Member, GroupState] | None:
         """Restart: the newest incarnation whose state had come in whole, and that state."""

@@ -25,6 +25,7 @@ from thence.core.groups import (
     OPERATION,
     STARTED,
     Data,
+    Extent,
     Farewell,
     Flow,
     JoinRequest,
@@ -43,6 +44,7 @@ from thence.core.groups import (
     started,
 )
 from thence.core.message import Message
+from thence.core.tag import Tag
 from thence.members.group import Changes, GroupView
 from thence.members.operations import Operation, Operations
 from thence.members.spans import Spans
@@ -55,6 +57,7 @@ from thence.replica.group_lineage import Lineages
 from thence.replica.group_links import Links, Wires
 from thence.replica.group_parts import Application, Closed, Diary
 from thence.replica.group_peers import Peers
+from thence.replica.group_reading import Reading
 from thence.replica.group_settings import GroupSettings
 from thence.replica.group_state import (
     Carried,
@@ -88,7 +91,7 @@ class Member:
     __slots__ = (
         "_application", "_diary", "_freed", "_gate", "_log", "_peers", "_posts", "_settings", "_start",
         "_took", "_unswept", "_watch", "abandoned_by", "carrying", "inbox", "leavers", "ledger", "lineages",
-        "links", "me", "operations", "view",
+        "links", "me", "operations", "reading", "view",
     )  # fmt: skip
 
     def __init__(
@@ -127,6 +130,7 @@ class Member:
         )
         self.operations = Operations(state.retained, state.carried, state.orphans)
         self.carrying = Carrying(ledger, self.view, self.operations, state, settings.frame_bytes)
+        self.reading = Reading(log, state, sum(ledger.counts))
         self.abandoned_by: set[str] = set()
         """Of a leaver's side: who runs no more, and will not hear its leave."""
         self.leavers: deque[str] = deque(maxlen=LEAVERS_MAX)
@@ -217,16 +221,20 @@ class Member:
             origin = message.dot & ORIGIN_MASK
             operation = Operation(ledger.names[origin], message.dot >> ORIGIN_BITS, payload[1:])
             if self.operations.came(operation, ledger.timelines.exactly):
-                self._application.apply(operation, origin == ledger.mine, tag)
+                self._apply(operation, origin == ledger.mine, tag)
         elif kind == CARRY:
             carried = payload_carry(payload)
             for operation in carried.operations:
                 if self.operations.was_carried(operation, ledger.count):
                     ledger.timelines.carried((operation.origin, operation.seq))
-                    self._application.apply(operation, False, tag)
+                    self._apply(operation, False, tag)
             self.carrying.came(ledger.place(message.dot), carried)
         else:
             self._membership(kind, message.dot, payload, now)
+
+    def _apply(self, operation: Operation, own: bool, tag: Tag) -> None:
+        again = self.reading.had((operation.origin, operation.seq))
+        self._application.apply(operation, own, tag, again)
 
     def _membership(self, kind: int, dot: int, payload: bytes, now: int) -> None:
         origin, seq = self.ledger.place(dot)
@@ -442,6 +450,8 @@ class Member:
             self._log.mark_stable(ledger.stables())
         if (self._settle(now) or found) and not (self.view.suspects or self.view.strangers):
             # Whoever may come back, or be come back to, has what all members have.
+            if self.operations.inherited:
+                self.reading.cleared(ledger)
             ledger.floor = ledger.stables()
             self.operations.inherited.clear()
 
@@ -474,6 +484,7 @@ class Member:
         of."""
         ledger = self.ledger
         self._gate.recall(notes)
+        self.reading.recall(notes)
         ledger.window.recall_stable(stable)
         for dot in seen:
             if dot >> ORIGIN_BITS <= ledger.window.stable_up_to(dot & ORIGIN_MASK):
@@ -529,8 +540,8 @@ class Member:
             ):
                 self._post(each.joiner, piece)
 
-    def _handed(self) -> bytes:
-        return encode_state(self.state(joins=True))
+    def _handed(self, request: JoinRequest) -> bytes:
+        return encode_state(self.state(True, request.extent, not request.running.member))
 
     @property
     def has_room(self) -> bool:
@@ -547,9 +558,12 @@ class Member:
         """Somebody was let in here and was not heard of yet: a restart must still know that."""
         return self._gate.busy
 
-    def state(self, joins: bool = False) -> GroupState:
-        """Rule 10, for joiners; else for this member itself."""
-        return state_of(self.ledger, self.view, self.operations, self._application.state(), joins)
+    def state(self, joins: bool = False, extent: Extent | None = None, forgetful: bool = False) -> GroupState:
+        """Rule 10, for joiners; else for this member itself. `extent`: rule 33."""
+        return state_of(
+            self.ledger, self.view, self.operations, self.reading, self._application.state(), joins, extent,
+            forgetful,
+        )  # fmt: skip
 
     # Time
 

@@ -7,14 +7,14 @@ the former incarnation is not closed (`vague`), as if it had forgotten it.
 """
 
 from thence.core.dots import pack
-from thence.core.groups import CARRY, OPERATION, Place, plain
-from thence.core.message import Message
+from thence.core.groups import Place
 from thence.core.tag import Tag
 from thence.members.operations import Operation
 from thence.replica.group_ledger import Ledger
 from thence.replica.group_member import Member
 from thence.replica.group_parts import Application, Orphan
-from thence.replica.group_state import GroupState, payload_operations
+from thence.replica.group_retained import operations_in
+from thence.replica.group_state import GroupState
 
 
 def decided(state: GroupState, old: Member, application: Application) -> list[Orphan]:
@@ -47,7 +47,7 @@ def _with_followers(old: Member, declined: set[Place]) -> set[Place]:
     touched: set[int] = set()
     for dot, data in ledger.written(ledger.floor):
         message = ledger.read(dot, data)
-        inside = _inside(ledger, message)
+        inside = operations_in(ledger.place(dot), message.payload)
         follows = everything or not touched.isdisjoint(message.context)
         if follows:
             found.update(map(_place, inside))
@@ -65,10 +65,3 @@ def _decline_after(operations: list[Operation], found: set[Place]) -> None:
     """Of those that come together, all from the first that was declined."""
     at = next((at for at, operation in enumerate(operations) if _place(operation) in found), len(operations))
     found.update(map(_place, operations[at:]))
-
-
-def _inside(ledger: Ledger, message: Message) -> list[Operation]:
-    payload = plain(message.payload)
-    if payload[0] == OPERATION:
-        return [Operation(*ledger.place(message.dot), payload[1:])]
-    return payload_operations(payload) if payload[0] == CARRY else []

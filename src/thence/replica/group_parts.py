@@ -13,9 +13,14 @@ class Application(Protocol):
     """Whoever gets the operations. Its state is opaque to the middleware and always that of everything that
     was applied."""
 
-    def apply(self, operation: Operation, own: bool, tag: Tag) -> None:
+    @property
+    def reads(self) -> bool:
+        """It has no state, and takes messages: what it missed is of use to it."""
+        ...
+
+    def apply(self, operation: Operation, own: bool, tag: Tag, again: bool) -> None:
         """An operation takes effect, after everything that it follows from; each once. `tag`: of the message
-        that it came in."""
+        that it came in. `again`: one that reads had it in an earlier incarnation."""
         ...
 
     def stable(self, place: Place, tag: Tag) -> None:

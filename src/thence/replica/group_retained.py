@@ -5,26 +5,30 @@ everybody had by then, are kept by themselves (`members.operations`). The ledger
 they count: it follows what is stable for as long as nobody is missed, and stands still from then on.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from thence.core.groups import CARRY, OPERATION, Place, plain
 from thence.members.operations import Operation, Operations
 from thence.replica.group_ledger import Ledger
-from thence.replica.group_state import payload_carry
+from thence.replica.group_state import payload_operations
 
 
 def _came_in(ledger: Ledger) -> Iterator[tuple[int, Operation]]:
     """Operations that took effect here, with the dots of the messages that they came in."""
     for dot, data in ledger.written(ledger.floor):
-        payload = plain(ledger.read(dot, data).payload)
-        if payload[0] == OPERATION:
-            yield dot, Operation(*ledger.place(dot), payload[1:])
-        elif payload[0] == CARRY:
-            for operation in payload_carry(payload).operations:
-                yield dot, operation
+        for operation in operations_in(ledger.place(dot), ledger.read(dot, data).payload):
+            yield dot, operation
 
 
-def _each_once(operations: Iterator[Operation]) -> list[Operation]:
+def operations_in(place: Place, payload: bytes) -> list[Operation]:
+    """What a message brings to applications."""
+    payload = plain(payload)
+    if payload[0] == OPERATION:
+        return [Operation(*place, payload[1:])]
+    return payload_operations(payload) if payload[0] == CARRY else []
+
+
+def each_once(operations: Iterable[Operation]) -> list[Operation]:
     """One that was carried may have come as itself, too."""
     found: dict[Place, Operation] = {}
     for operation in operations:
@@ -37,10 +41,10 @@ def all_operations(ledger: Ledger, operations: Operations) -> list[Operation]:
     applied here, but nothing that was applied here follows from an orphan; and nothing that everybody has
     follows from what somebody lacks."""
     applied = [operation for _, operation in _came_in(ledger)]
-    return _each_once(iter([*operations.inherited, *applied, *operations.orphans]))
+    return each_once([*operations.inherited, *applied, *operations.orphans])
 
 
 def stable_operations(ledger: Ledger, operations: Operations) -> list[Operation]:
     """What a joiner needs to be told besides the messages that are not stable."""
     applied = [operation for dot, operation in _came_in(ledger) if ledger.is_stable(dot)]
-    return _each_once(iter([*operations.inherited, *applied]))
+    return each_once([*operations.inherited, *applied])

@@ -8,7 +8,8 @@ from thence.order.tags import TAGS_MAX
 POSITIVE = (
     "repeat_us", "relay_us", "unheard_us", "burst", "pending_max", "probe_every_us", "join_retry_us",
     "join_timeout_us", "piece_bytes", "pieces", "leave_timeout_us", "window", "window_bytes", "packet_bytes",
-    "tags_max", "step_max", "frame_bytes", "joins_max", "states_bytes",
+    "tags_max", "step_max", "frame_bytes", "joins_max", "states_bytes", "settle_timeout_us", "backlog",
+    "backlog_bytes", "history_bytes",
 )  # fmt: skip
 
 
@@ -64,6 +65,16 @@ class GroupSettings:
     made needs another."""
     leave_timeout_us: int = 60_000_000
     """A leaver that nobody answers goes, and says that it did not go in good order."""
+    settle_timeout_us: int = 30_000_000
+    """How long a broadcast waits behind operations from before a return. An eviction settles within a few
+    receipts while everybody answers; where it takes longer, a member is down, and a person has to decide."""
+    backlog: int = 4096
+    """Broadcasts that wait so: as many as messages may wait for an application."""
+    backlog_bytes: int = 4 << 20
+    """The same in bytes: what a window may cost in memory."""
+    history_bytes: int = 16 << 20
+    """Of log that is kept though everybody has it, for programs that come back without: more than a second of
+    messages, which is what a power cut takes."""
     silence_us: int | None = None
     """After so long without a word a member is evicted, by a majority. None: never; a person decides."""
 

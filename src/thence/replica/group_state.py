@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from thence.core.errors import PeerError
+from thence.core.group_codec import put_extent, take_extent
 from thence.core.group_words import Parser, Writer
 from thence.core.groups import (
     CARRY,
@@ -18,6 +19,8 @@ from thence.core.groups import (
     LEAVE,
     OPERATION,
     STARTED,
+    Extent,
+    Lost,
     Named,
     Place,
     Span,
@@ -84,6 +87,26 @@ class GroupState:
     """Under which starts of its process an incarnation has sent what is counted here."""
     branches: dict[str, int] = field(default_factory=dict)
     """Of incarnations that were put back: what was carried of timelines that are not counted here."""
+    reach: dict[str, int] = field(default_factory=dict)
+    """Operations above these counters are in `retained` or `log`, or in the log of whoever wrote this."""
+    history: list[Operation] = field(default_factory=list)
+    """For a joiner whose program has no state: what it missed and everybody else has."""
+    lost: tuple[Lost, ...] = ()
+    """The same, as far as the contact does not have it any more."""
+    holders: tuple[str, ...] = ()
+    """Who was with that contact."""
+    extent: Extent | None = None
+    """Of the member itself: what its program had in earlier incarnations, if it has no state."""
+    unread: list[Operation] = field(default_factory=list)
+    """Of the member itself: what its program is to read first."""
+    former: tuple[int, int, int] = (0, 0, 0)
+    """Of the member itself: the number of the incarnation before it, and how many messages that had
+    delivered; how many had been where this one began."""
+
+    @property
+    def tells_programs(self) -> bool:
+        """Is there anything in it that matters to programs without a state?"""
+        return bool(self.reach or self.history or self.lost or self.unread or self.extent or any(self.former))
 
     def names(self) -> list[str]:
         """Every incarnation that is spoken of, in an order of its own."""
@@ -135,7 +158,7 @@ def encode_state(state: GroupState) -> bytes:
     writer.number(
         state.leaves | state.goes_on << 1 | state.owes << 2 | state.vague << 3
         | bool(state.spent) << 4 | bool(state.ended) << 5 | bool(state.abandoned) << 6
-        | bool(state.starts) << 7
+        | bool(state.starts) << 7 | state.tells_programs << 8
     )  # fmt: skip
     writer.number(state.since)
     writer.names(sorted(state.strangers))
@@ -147,7 +170,35 @@ def encode_state(state: GroupState) -> bytes:
     if state.starts:
         writer.starts(state.starts)
         writer.counts(state.branches)
+    if state.tells_programs:
+        _put_reading(writer, state)
     return writer.bytes()
+
+
+def _put_reading(writer: Writer, state: GroupState) -> None:
+    writer.counts(state.reach)
+    put_operations(writer, state.history)
+    writer.number(len(state.lost))
+    for origin, first, last in state.lost:
+        writer.name(origin)
+        writer.number(first)
+        writer.number(last)
+    writer.names(state.holders)
+    put_operations(writer, state.unread)
+    for number in state.former:
+        writer.number(number)
+    writer.number(state.extent is not None)
+    if state.extent is not None:
+        put_extent(writer, state.extent)
+
+
+def _take_reading(parser: Parser, state: GroupState) -> None:
+    state.reach, state.history = parser.counts(), take_operations(parser)
+    state.lost = tuple([Lost(parser.name(), parser.seq(), parser.number()) for _ in range(parser.count())])
+    state.holders, state.unread = parser.names(), take_operations(parser)
+    state.former = parser.number(), parser.number(), parser.number()
+    if parser.number():
+        state.extent = take_extent(parser)
 
 
 def decode_state(data: bytes) -> GroupState:
@@ -185,6 +236,8 @@ def decode_state(data: bytes) -> GroupState:
     state.abandoned = set(parser.names()) if flags & 64 else set()
     if flags & 128:
         state.starts, state.branches = parser.starts(), parser.counts()
+    if flags & 256:
+        _take_reading(parser, state)
     parser.end()
     return state
 

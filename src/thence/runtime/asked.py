@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, Generic, TypeVar
 
 from thence.core.errors import InvariantError, ProgramError, StorageError, ThenceError, UsageError
+from thence.replica.group_sending import SendQueue
 
 T = TypeVar("T")
 
@@ -28,10 +29,16 @@ def must_fit(payloads: Sequence[bytes], most: int) -> None:
 class Asked(Generic[T]):
     """What was asked for and not done yet."""
 
-    __slots__ = ("_loop", "_waiting")
+    __slots__ = ("_backlog", "_loop", "_waiting")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        backlog: SendQueue["asyncio.Future[list[T]]"] | None = None,
+    ) -> None:
+        """`backlog`: those that wait for longer than until the loop comes round."""
         self._loop = loop
+        self._backlog = backlog
         self._waiting: list[Ask[T]] = []
 
     def add(self, payloads: Sequence[bytes], why_not: Exception | None) -> "asyncio.Future[list[T]]":
@@ -48,7 +55,8 @@ class Asked(Generic[T]):
         return waiting
 
     def refuse(self, error: Exception) -> None:
-        refuse([future for _, future in self.take()], error)
+        held = self._backlog.take() if self._backlog is not None else []
+        refuse([future for _, future in (*held, *self.take())], error)
 
 
 def refused(error: ThenceError, definite: bool = True) -> ThenceError:

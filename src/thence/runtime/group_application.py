@@ -11,27 +11,16 @@ from contextlib import suppress
 from typing import Final
 
 from thence.core.errors import ThenceError, UsageError
-from thence.core.groups import CARRY, OPERATION, Place, plain
-from thence.core.message import Message
+from thence.core.groups import Place
 from thence.core.tag import Tag
-from thence.replica.group_ledger import CODEC
+from thence.replica.group import GroupNode
 from thence.replica.group_member import Member
-from thence.replica.group_state import payload_operations
-from thence.replica.history import understood
-from thence.runtime.application import Delivered, Event, Events, OpenNode
+from thence.runtime.application import Event, Events, OpenNode
 from thence.runtime.asked import told
 from thence.runtime.group_driver import GroupDriver
 from thence.runtime.group_node import ChangingNode
-from thence.runtime.group_program import (
-    LIFE_BITS,
-    PART_BITS,
-    GroupEvent,
-    LifeTag,
-    Program,
-    Replicated,
-    SendAgain,
-    place_of,
-)
+from thence.runtime.group_program import GroupEvent, LifeTag, Program, Replicated, SendAgain
+from thence.runtime.group_replay import since
 from thence.runtime.home import Home
 from thence.runtime.running import wall_clock
 from thence.runtime.settings import NodeSettings
@@ -41,7 +30,7 @@ from thence.runtime.status import Status
 class GroupEvents(Events):
     """As `Events`; what is repeated was found beforehand."""
 
-    def __init__(self, node: "OpenGroupNode", repeated: Iterator[Delivered]) -> None:
+    def __init__(self, node: "OpenGroupNode", repeated: Iterator[GroupEvent]) -> None:
         super().__init__(node, iter(()), 0)
         self._again: Final = repeated
 
@@ -183,6 +172,9 @@ class OpenGroupNode(OpenNode):
             event = self._program.next()
             if event is not None:
                 return event  # type: ignore[return-value]  # `GroupEvents` says what else there is
+            if driver.trouble is None and driver.node.unread:
+                with suppress(ThenceError):
+                    return self._program.read(driver)  # type: ignore[return-value]
             if driver.trouble is None and driver.node.waiting:
                 with suppress(ThenceError):  # it comes again, when it can be written down
                     await self._program.take(driver)
@@ -203,8 +195,13 @@ class OpenGroupNode(OpenNode):
             self._waiting.refuse(told(host.failed))
         if driver.node.member is not None:
             self._waiting.look(self._settle)
-        if self._bell.awaited and (self._program.happened or driver.node.waiting or host.stopping.is_set()):
+        if self._bell.awaited and (
+            self._program.happened or self._has_news(driver.node) or host.stopping.is_set()
+        ):
             self._wake()
+
+    def _has_news(self, node: GroupNode) -> bool:
+        return node.waiting > 0 or node.unread > 0
 
     def _settle(self, tag: Tag, at: int | None, future: "asyncio.Future[None]") -> None:
         tag = _own_tag(tag)
@@ -218,46 +215,19 @@ class OpenGroupNode(OpenNode):
             why = f"{tag.origin}:{tag.seq} is an orphan: the group never had it, and it is sent again"
             future.set_exception(UsageError(why))
 
-    def _since(self, after: int | None) -> Iterator[Delivered]:
-        """What the program had taken and does not know of."""
+    def _since(self, after: int | None) -> Iterator[GroupEvent]:
+        """What the program had taken, or has missed, and does not know of."""
         if after is None:
             return iter(())
         if self._is_state:
             raise UsageError("a program that is a state goes on from its state: it needs no position")
-        now, life = self.position, self._driver.node.number
+        now = self.position
         if after > now:
             raise UsageError(f"position {after} is ahead of this log, which ends at {now}")
-        if after >> LIFE_BITS != life:
-            me = self._member.me
-            raise UsageError(f"position {after} is of an earlier incarnation, and this is {me}: begin anew")
+        self._driver.call(lambda node, _: node.read_all())
         log = self._driver.log
         assert log is not None
-        stored = list(log.since(log.head)) if after < now else []
-        before = (now - place_of(life, 0) >> PART_BITS) - len(stored)
-        ordinal, part = after - place_of(life, 0) >> PART_BITS, after & (1 << PART_BITS) - 1
-        if part:
-            ordinal -= 1  # the rest of it is to come
-        if ordinal < before:
-            raise UsageError(f"what follows position {after} is not in the log any more")
-        messages = [understood(CODEC, one) for one in stored[ordinal - before :]]
-        return self._as_events(enumerate(messages, ordinal + 1), after)
-
-    def _as_events(self, messages: Iterator[tuple[int, Message]], after: int) -> Iterator[Delivered]:
-        member, life, again = self._member, self._driver.node.number, set[Place]()
-        for ordinal, message in messages:
-            named, inner = member.ledger.place(message.dot), member.ledger.window.tag_of(message.dot)
-            tag = None if inner is None else LifeTag(inner, member.me, named)
-            position, payload = place_of(life, ordinal), plain(message.payload)
-            kind = payload[0]
-            if kind == OPERATION and named[0] != member.me:
-                yield Delivered(tag, payload[1:], *named, position)
-            carried = payload_operations(payload) if kind == CARRY and named[0] != member.me else []
-            for part, operation in enumerate(carried, 1):
-                place = (operation.origin, operation.seq)
-                took_effect = operation.seq > member.ledger.count(operation.origin) and place not in again
-                again.add(place)
-                if took_effect and position | part > after:
-                    yield Delivered(tag, operation.payload, *place, position | part)
+        return iter(since(self._member, log, after))
 
 
 def _own_tag(tag: Tag) -> LifeTag:

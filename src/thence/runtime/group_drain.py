@@ -29,7 +29,9 @@ class GroupApplication(Application, Protocol):
 class GroupDrain:
     """The application of `thence node`: it takes everything at once and keeps nothing."""
 
-    def apply(self, operation: Operation, own: bool, tag: Tag) -> None:
+    reads = False
+
+    def apply(self, operation: Operation, own: bool, tag: Tag, again: bool) -> None:
         """Nothing."""
 
     def stable(self, place: Place, tag: Tag) -> None:

@@ -22,8 +22,9 @@ from thence.core.machine import NEVER, LinkEffect, Wake
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
 from thence.replica.group import GroupNode
+from thence.replica.group_sending import SendQueue, why_not
 from thence.runtime.alarm import Alarm
-from thence.runtime.asked import Answer, Asked, refuse, refused
+from thence.runtime.asked import Answer, Ask, Asked, refuse, refused
 from thence.runtime.checkpoints import Checkpoints
 from thence.runtime.consequences import Consequences, Step
 from thence.runtime.deferral import Deferral
@@ -89,7 +90,9 @@ class GroupDriver:
         self._alarm: Final = Alarm(clock, self._wake)
         self._log_wake_at = NEVER
         self._settling: Final = Deferral(self._settle)
-        self._asked: Final = Asked[Sent](self._loop)
+        self.backlog: Final = SendQueue[asyncio.Future[list[Sent]]](node.settings)
+        """Broadcasts that wait behind what is still to be sent again."""
+        self._asked: Final = Asked[Sent](self._loop, self.backlog)
         # A log that does not count is of an incarnation that was replaced, or was opened anew.
         self._syncing: Final = Syncing(syncer, clock, lambda log: log is self.log, self._synced, self._break)
         self._checkpoints: Final = Checkpoints(clock())
@@ -222,7 +225,7 @@ class GroupDriver:
         if self._disk.why is not None:
             return
         now = self._clock()
-        batch = self._asked.take()
+        batch = self._in_turn(now)
         answers: list[Answer[Sent]] = []
         try:
             for payloads, future in batch:
@@ -248,6 +251,23 @@ class GroupDriver:
         if tag is None:
             raise InvariantError(f"{place} was sent and has no tag")
         return place, tag
+
+    def _in_turn(self, now: int) -> list[Ask[Sent]]:
+        """The broadcasts that may go now. While operations from before a return go first, none may."""
+        waits_for = self._owed_to
+        refuse(self.backlog.overdue(now), UsageError(why_not(waits_for)))
+        asked = self._asked.take()
+        if not self.node.in_debt:
+            return [ask for ask in self.backlog.take() if not ask[1].done()] + asked
+        for payloads, future in asked:
+            if not self.backlog.add(payloads, future, now):
+                refuse([future], UsageError(why_not(waits_for, room=False)))
+        return []
+
+    @property
+    def _owed_to(self) -> tuple[str, ...]:
+        member = self.node.member
+        return member.carrying.waits_for if member is not None else ()
 
     def _step(self, act: Callable[[GroupNode, int], object]) -> None:
         if self._disk.why is not None:
@@ -279,6 +299,8 @@ class GroupDriver:
                 self._consequences.add(Step(log, log.tail if log else 0, rows, packets, answers))
                 self._follow()
             self._plan()
+            if self.backlog and not self.node.in_debt:
+                self._settling.soon()
             self._sink.stepped(now)
         except Exception as error:
             refuse([future for future, _ in answers], refused(stopper(error), self._never_was(error)))
@@ -298,7 +320,7 @@ class GroupDriver:
     # Time
 
     def _plan(self) -> None:
-        at = min(self.node.wake_at, self._log_wake_at)
+        at = min(self.node.wake_at, self._log_wake_at, self.backlog.wake_at)
         if at != NEVER:
             self._alarm.set(at)
 
@@ -317,6 +339,8 @@ class GroupDriver:
         except Exception as error:
             self._failed(error)
             return
+        if now >= self.backlog.wake_at:
+            self._settling.soon()
         self._finish(now)
 
     def _checkpoint(self, now: int) -> None:
@@ -398,6 +422,7 @@ class GroupDriver:
         """Everything committed and synced that can be; no timer or task is left. Whether that went well."""
         if self._disk.why is None:
             self._settling.now()
+        refuse([future for _, future in self.backlog.take()], UsageError("not sent: the node was closed"))
         await self._syncing.over()
         self._disk.stop_looking()
         for part in (self._alarm, self._settling):

@@ -30,5 +30,9 @@ def machine_settings(settings: NodeSettings) -> GroupSettings:
         pending_max=settings.application.inbox_max,
         join_timeout_us=group.join_timeout_us,
         leave_timeout_us=group.leave_timeout_us,
+        settle_timeout_us=group.settle_timeout_us,
+        backlog=group.backlog,
+        backlog_bytes=group.backlog_bytes,
+        history_bytes=group.history_bytes,
         silence_us=group.silence_us,
     )

@@ -3,7 +3,8 @@
 Two ways to be a program of such a group:
 
 *   **With events alone.** It takes messages when it likes, as in a fixed group. One that joins begins with
-    nothing: what was delivered before it came is not its business.
+    nothing: what was delivered before it came is not its business. What it misses while the group goes on
+    without its node, or forgets with the power, comes when the node is back, or is named in a `Gap`.
 *   **As a state** (`Replicated`): every operation is applied to it, its own included, in causal order and
     each once. A joiner begins from the state of whoever lets it in, a restart from the last one that was
     written down and what came after it, a node that returns from the state of the group that it returns to.
@@ -12,14 +13,17 @@ Invariant: a program is told of nothing that the log does not hold, so that noth
 """
 
 import asyncio
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, ParamSpec, Protocol, TypeVar
 
+from thence.core.dots import pack
 from thence.core.errors import ProgramError, ThenceError, UsageError
-from thence.core.groups import CARRY, OPERATION, Place, Sent, plain
+from thence.core.groups import ALL, CARRY, OPERATION, Lost, Place, Sent, number_of, plain
 from thence.core.tag import Tag
 from thence.replica.group import GroupNode
+from thence.replica.group_member import Member
 from thence.replica.group_parts import Operation, Orphan
 from thence.replica.group_state import payload_operations
 from thence.runtime.application import Delivered, Stable
@@ -62,10 +66,26 @@ class Orphaned:
     """It is sent again. If not, that was declined, or something that it follows from was."""
 
 
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Messages that this program has missed, and that it will not get: the log of whoever let its node in
+    again does not reach back so far. Nothing that follows from them came before this."""
+
+    first: Mapping[str, int]
+    """By incarnation, the first of its messages that may have been missed."""
+    last: Mapping[str, int]
+    """And the last. One that is not in here is known to nobody any more: it stands for all of its messages,
+    and for earlier incarnations of its process."""
+    members: tuple[str, ...]
+    """Who was in the group that had them."""
+    position: int
+    """As of `Delivered`."""
+
+
 SendAgain = Callable[[Orphaned], bool]
 """Whether an orphan is to be sent again."""
 
-GroupEvent = Delivered | Stable | ViewChanged | Orphaned
+GroupEvent = Delivered | Stable | ViewChanged | Orphaned | Gap
 
 
 class Replicated(Protocol):
@@ -152,6 +172,10 @@ class Program:
             self._unsure.append(event)
 
     @property
+    def reads(self) -> bool:
+        return self._state is None
+
+    @property
     def machine(self) -> GroupNode:
         assert self.node is not None
         assert self.node.driver is not None
@@ -186,9 +210,18 @@ class Program:
             raise
         self._taken = None
 
+    def read(self, driver: GroupDriver) -> GroupEvent:
+        """The next of what was missed; if that cannot be written down it was not read."""
+        found: list[Operation | tuple[Lost, ...]] = []
+        driver.call(lambda node, _: found.append(node.read()))
+        member = self.machine.member
+        assert member is not None
+        [what] = found
+        return missed_event(member, what, member.reading.count)
+
     # What the machine says
 
-    def apply(self, operation: Operation, own: bool, tag: Tag) -> None:
+    def apply(self, operation: Operation, own: bool, tag: Tag, again: bool) -> None:
         place = (operation.origin, operation.seq)
         if self._replays:
             if self._state is not None:
@@ -198,7 +231,7 @@ class Program:
         named = LifeTag(tag, member.me if member else "", place)
         if self._state is not None:
             called("apply", self._state.apply, Delivered(named, operation.payload, *place, self.position))
-        elif not own:
+        elif not own and not again:
             position = self.position | min(self._parts.get(place, 0), (1 << PART_BITS) - 1)
             self._tell(Delivered(named, operation.payload, *place, position))
 
@@ -268,6 +301,29 @@ def _key(event: GroupEvent) -> Hashable | None:
     if isinstance(event, Stable):
         return event.origin
     return ViewChanged if isinstance(event, ViewChanged) else None
+
+
+def missed_event(member: Member, what: Operation | tuple[Lost, ...], count: int) -> GroupEvent:
+    """What a program had missed, the `count`th of it; or what it will not get."""
+    life, ledger = number_of(member.me), member.ledger
+    position = min(place_of(life, 0) + count, place_of(life, member.reading.begun))
+    if not isinstance(what, Operation):
+        return gap(what, member.reading.holders, position)
+    place, inner = (what.origin, what.seq), None
+    if ledger.knows(what.origin):
+        inner = ledger.window.tag_of(pack(ledger.number(what.origin), what.seq))
+    tag = None if inner is None else LifeTag(inner, member.me, place)
+    return Delivered(tag, what.payload, *place, position)
+
+
+def gap(lost: Iterable[Lost], members: Iterable[str], position: int) -> Gap:
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for one in lost:
+        first[one.origin] = min(one.first, first.get(one.origin, one.first))
+        last[one.origin] = max(one.last, last.get(one.origin, 0))
+    known = {origin: seq for origin, seq in last.items() if seq < ALL}
+    return Gap(MappingProxyType(first), MappingProxyType(known), tuple(sorted(members)), position)
 
 
 def _as_event(orphan: Orphan) -> Orphaned:

@@ -54,8 +54,9 @@ def status_of(node: "ChangingNode") -> Status:
 
 
 def _group(node: "ChangingNode", member: "Member | None") -> GroupStatus:
-    phase = node.driver.node.status if node.driver else "outside"
-    if member is None:
+    driver = node.driver
+    phase = driver.node.status if driver else "outside"
+    if driver is None or member is None:
         return GroupStatus(
             incarnation="", phase=phase, view=[], waiting_for=node.waiting_for, rollback=rollback_of(node)
         )
@@ -66,6 +67,8 @@ def _group(node: "ChangingNode", member: "Member | None") -> GroupStatus:
         suspects=sorted(member.view.open),
         departing=sorted(member.view.departing),
         orphans=len(member.operations.orphans),
+        waiting_broadcasts=len(driver.backlog),
+        unsettled=list(member.carrying.waits_for),
     )
 
 

@@ -129,6 +129,16 @@ class GroupSettings:
     """A contact from which nothing came for so long is dead, or does not want this joiner."""
     leave_timeout_us: int = 60 * SECOND_US
     """A leaver that nobody answers goes, and says that it did not go in good order."""
+    settle_timeout_us: int = 30 * SECOND_US
+    """How long a broadcast waits behind operations from before a return. An eviction settles within a few
+    receipts while everybody answers; where it takes longer, a member is down, and a person has to decide."""
+    backlog: int = 4096
+    """Broadcasts that wait so: a program that sends without waiting for answers is told before long."""
+    backlog_bytes: int = 4 << 20
+    """The same in bytes: what a window may cost in memory."""
+    history_bytes: int = 16 << 20
+    """Of log that is kept though everybody has it, for programs that come back without: more than a second of
+    messages, which is what a power cut takes."""
     patience_us: int = 30 * SECOND_US
     """After a power cut, until those who do not answer are not waited for any more: machines come up one
     after another, and whoever keeps most should be the one to go on from."""
@@ -142,8 +152,9 @@ class GroupSettings:
     def __post_init__(self) -> None:
         if not 0 < self.receipt_every_us <= self.receipt_busy_us <= self.receipt_idle_us:
             raise UsageError("group: need 0 < receipt_every_us <= receipt_busy_us <= receipt_idle_us")
-        if min(self.join_timeout_us, self.leave_timeout_us, self.patience_us) < 1:
-            raise UsageError("group: time limits must be positive")
+        limits = (self.join_timeout_us, self.leave_timeout_us, self.patience_us, self.settle_timeout_us)
+        if min(*limits, self.backlog, self.backlog_bytes, self.history_bytes) < 1:
+            raise UsageError("group: time limits, backlogs and history must be positive")
         if self.silence_us is not None and self.silence_us <= self.receipt_idle_us:
             raise UsageError("group.silence_us must be longer than group.receipt_idle_us")
 

@@ -48,6 +48,10 @@ class GroupStatus(Struct, frozen=True, kw_only=True):
     departing: list[str] = field(default_factory=list)
     orphans: int = 0
     """Operations from before a return that wait to be sent again."""
+    waiting_broadcasts: int = 0
+    """Broadcasts that wait behind those operations."""
+    unsettled: list[str] = field(default_factory=list)
+    """Members on whose last messages there must be agreement before the next of them is sent again."""
     waiting_for: list[str] = field(default_factory=list)
     """Of a node that looks for its group: what it waits for."""
     rollback: str = ""

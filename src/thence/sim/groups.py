@@ -17,11 +17,13 @@ from random import Random
 
 from thence.core.errors import InvariantError, PeerError, StorageError, UsageError
 from thence.core.group_codec import decode, encode
-from thence.core.groups import GroupPacket, Place, process_of
+from thence.core.groups import GroupPacket, Place, number_of, process_of
 from thence.core.machine import NEVER, Wake
+from thence.members.extents import Progress
 from thence.oplog.policy import Policy
 from thence.replica.group import GroupNode
 from thence.replica.group_member import Member
+from thence.replica.group_sending import SendQueue
 from thence.replica.group_settings import GroupSettings
 from thence.sim.attic import MemoryAttic
 from thence.sim.groups_disks import GroupTroubles, sync
@@ -63,12 +65,14 @@ class Process:
     """What is there of a process, whether or not it runs."""
 
     __slots__ = (
-        "application", "backup", "dead", "joins", "life", "lost_disk", "node", "paused", "restored", "shelf",
-        "taking", "torn", "waking",
+        "application", "backlog", "backup", "dead", "joins", "life", "lost_disk", "node", "paused",
+        "restored", "shelf", "taking", "torn", "waking",
     )  # fmt: skip
 
-    def __init__(self, shelf: SimShelf, application: SimApplication) -> None:
+    def __init__(self, shelf: SimShelf, application: SimApplication, settings: GroupSettings) -> None:
         self.application = application
+        self.backlog = SendQueue[None](settings)
+        """Broadcasts that wait."""
         self.shelf = shelf
         self.node: GroupNode | None = None
         self.life = 0
@@ -120,6 +124,8 @@ class GroupWorld:
         self._diaries: dict[str, list[SimDiary]] = {name: [] for name in everybody}
         self.operations: dict[Place, frozenset[Place]] = {}
         """Every operation that was ever sent, and what had taken effect where it was sent."""
+        self.forgotten: set[Place] = set()
+        """Operations that their own process did not remember when it began anew."""
         self._left: set[str] = set()
         """Who has left at some time."""
         self.problem = ""
@@ -135,7 +141,9 @@ class GroupWorld:
         self._heap: list[tuple[int, int, Action]] = []
         self._planned = 0
         self._order: dict[tuple[str, str], int] = {}
-        self.processes = {name: Process(self._shelf(), SimApplication(self.operations)) for name in everybody}
+        self.processes = {
+            name: Process(self._shelf(), SimApplication(self.operations), settings) for name in everybody
+        }
         self.stale: set[tuple[str, int]] = set()
         """Incarnations whose disks had been put back, and their starts since."""
         self.misled: set[str] = set()
@@ -185,8 +193,10 @@ class GroupWorld:
         if process.node is not None or process.dead:
             return
         floor = self.now // 1000 if process.lost_disk else 0
-        process.application.order.clear()
-        process.application.applied.clear()
+        application = process.application
+        application.order.clear()
+        application.applied.clear()
+        application.replays = set()
         process.waking = NEVER
         try:
             start = self._start(process)
@@ -197,8 +207,16 @@ class GroupWorld:
         except StorageError:
             self._never_was(name, process, None)
             return
+        finally:
+            replayed, application.replays = application.replays, None
+        if (member := process.node.member or process.node.former) is not None:
+            remembers = Progress(member.reading.extent(member.ledger, member.operations)).covers
+            unread = {(operation.origin, operation.seq) for operation in member.reading.unread}
+            twice = application.reader.restarted(replayed, remembers, unread)
+            if twice and not (process.shelf.forgetful or process.restored):
+                self.problem = f"{name} is told twice: {twice}"
         if process.shelf.forgetful or process.restored:  # what it has forgotten is for others to remember
-            process.application.ever = set(process.application.applied)
+            self._forgets(name, set(process.application.applied))
         if process.restored and process.node.member is not None:
             self.stale.add((process.node.member.me, start))
         self._step(name, lambda node: None)  # noqa: ARG005
@@ -231,6 +249,7 @@ class GroupWorld:
             process.torn = True
             return
         process.node = None
+        process.backlog.take()
         process.life += 1
         process.torn = False
         if power:
@@ -241,8 +260,14 @@ class GroupWorld:
         self.crash(name)
         process = self.processes[name]
         process.shelf = self._shelf()
-        process.application.ever.clear()
+        self._forgets(name, set())
         process.lost_disk = True
+
+    def _forgets(self, name: str, remembers: set[Place]) -> None:
+        """A process remembers nothing but this: of its own operations, others may bring the rest late."""
+        application = self.processes[name].application
+        self.forgotten.update(place for place in application.ever - remembers if process_of(place[0]) == name)
+        application.ever &= remembers
 
     def call(self, name: str, action: Callable[[GroupNode], object]) -> None:
         """Somebody asks something of a process; what makes no sense there is refused."""
@@ -263,7 +288,8 @@ class GroupWorld:
         if process.node is not None and process.node.status == "outside":
             if process.node.former is None:
                 process.application.install(b"")
-                process.application.ever.clear()
+                self._forgets(name, set())
+                process.application.reader.begin_anew()
             self.call(name, lambda node: node.join(self.now))
 
     def refound(self, name: str) -> None:
@@ -274,22 +300,43 @@ class GroupWorld:
         kept = frozenset(self.processes[name].application.applied)
         for place, past in self.operations.items():
             self.operations[place] = past & kept
-        for process in self.processes.values():
-            process.application.ever &= kept
+        for other in self.names:
+            self._forgets(other, set(kept))
 
     def send(self, name: str, payload: bytes = b"") -> None:
-        applied = self.processes[name].application.applied
+        backlog = self.processes[name].backlog
 
         def broadcast(node: GroupNode) -> None:
-            past = frozenset(applied)
-            if self._starts is None:
-                self.operations[node.broadcast(payload, self.now)] = past
-                return
-            number = next(self._numbers)
-            origin, _ = node.broadcast(number.to_bytes(NUMBER_BYTES, "big") + payload, self.now)
-            self.operations[origin, number] = past
+            if not backlog and not node.in_debt:
+                self._broadcast(name, node, payload)
+            elif backlog.add([payload], None, self.now):
+                self.at(self.now + self.settings.settle_timeout_us, give_up)
+
+        def give_up() -> None:
+            backlog.overdue(self.now)
 
         self.call(name, broadcast)
+
+    def _broadcast(self, name: str, node: GroupNode, payload: bytes) -> None:
+        past = frozenset(self.processes[name].application.applied)
+        if self._starts is None:
+            self.operations[node.broadcast(payload, self.now)] = past
+            return
+        number = next(self._numbers)
+        origin, _ = node.broadcast(number.to_bytes(NUMBER_BYTES, "big") + payload, self.now)
+        self.operations[origin, number] = past
+
+    def _send_held(self, name: str) -> None:
+        """Broadcasts that had to wait, in order."""
+        process = self.processes[name]
+
+        def broadcast(node: GroupNode) -> None:
+            if not node.in_debt:
+                for payloads, _ in process.backlog.take():
+                    self._broadcast(name, node, *payloads)
+
+        if process.backlog and process.node is not None:
+            self.call(name, broadcast)
 
     def _step(self, name: str, action: Callable[[GroupNode], object]) -> None:
         process = self.processes[name]
@@ -349,12 +396,15 @@ class GroupWorld:
         for diary in self._diaries[name]:
             diary.keep()
         process.application.fresh.clear()
+        process.application.reader.fresh.clear()
         posts, node.posts[:] = list(node.posts), []
         for post in posts:
             self._transmit(name, post.to, post.packet)
+        if process.backlog and not node.in_debt:
+            self.at(self.now, lambda: self._send_held(name))
         if process.taking is node:
             return  # the step that it began with goes on from here
-        if node.waiting:
+        if node.waiting or node.unread:
             self._to_take(name, process)
         if node.wake_at < process.waking:
             process.waking = node.wake_at
@@ -377,18 +427,25 @@ class GroupWorld:
     def _to_take(self, name: str, process: Process) -> None:
         if not self._take_us:
             before, process.taking = process.taking, process.node
-            while process.node is not None and process.node.waiting and not self.problem:
-                self._step(name, lambda node: node.take(self.now))
+            while (node := process.node) is not None and not self.problem and (node.unread or node.waiting):
+                self._step(name, lambda node: self._take_next(name, node))
             process.taking = before
             return
         life = process.life
 
         def take() -> None:
             node = process.node
-            if process.life == life and node is not None and node.waiting:
-                self._step(name, lambda node: node.take(self.now))
+            if process.life == life and node is not None and (node.unread or node.waiting):
+                self._step(name, lambda node: self._take_next(name, node))
 
         self.at(self.now + int(self._take.random() * self._take_us), take)
+
+    def _take_next(self, name: str, node: GroupNode) -> None:
+        """What the program has missed comes first."""
+        if node.unread:
+            self.processes[name].application.read(node.read())
+        else:
+            node.take(self.now)
 
     # Links
 
@@ -472,6 +529,8 @@ class GroupWorld:
                 continue
             if node.status != "member" or node.member is None:
                 return f"{name} is {node.status}"
+            if node.unread:
+                return f"{node.member.me} has {node.unread} to read that it missed"
             if not node.member.drained:
                 return f"{node.member.me} is not drained: {node.member.trouble()}"
             if first is None or first.member is None:
@@ -515,6 +574,32 @@ class GroupWorld:
         had.difference_update(*[process.application.declined for process in self.processes.values()])
         have = [process.application.applied for process in members]
         return {place for place in had if not all(place in applied for applied in have)}
+
+    def silent_losses(self) -> list[tuple[str, Place]]:
+        """What took effect, and a program without a state neither got nor was told that it has missed."""
+        return [
+            (name, place)
+            for name, process in self.processes.items()
+            if process.application.reads and process.node is not None and process.node.status == "member"
+            for place in process.application.reader.silent(process.application.applied)
+        ]
+
+    def out_of_order(self) -> list[tuple[Place, Place]]:
+        """Operations of one process that took effect somewhere after a later one of the same process: rule 32
+        of docs/protocols/membership.md. What the process had forgotten or declined may come late."""
+        found = []
+        declined = {name: {*process.application.declined} for name, process in self.processes.items()}
+        for process in self.processes.values():
+            latest: dict[str, tuple[int, int, Place]] = {}
+            for place in process.application.order:
+                of = process_of(place[0])
+                late = place in self.forgotten or place in declined[of]
+                this = number_of(place[0]), place[1], place
+                if not late and this < (last := latest.setdefault(of, this)):
+                    found.append((place, last[2]))
+                elif not late:
+                    latest[of] = this
+        return found
 
     def close_diaries(self) -> None:
         """Incarnations that do not run any more are down, but for those that have left. Who left a side that

@@ -6,7 +6,7 @@ from random import Random
 import msgspec
 
 from thence.core.errors import InvariantError
-from thence.core.groups import Place, told_apart
+from thence.core.groups import Lost, Place, told_apart
 from thence.core.storage import DiskError
 from thence.core.tag import Tag
 from thence.oplog.log import OpLog
@@ -15,6 +15,7 @@ from thence.oplog.settings import Settings as LogSettings
 from thence.replica.group_parts import Operation, Orphan
 from thence.sim.disk import Disk
 from thence.sim.disk import Operation as DiskOperation
+from thence.sim.groups_readers import SimReader
 from thence.trace.recorder import CRASH, DELIVER, LEAVE, RESTART, SEND
 
 MACHINE = b"simulated"
@@ -129,6 +130,11 @@ class SimApplication:
         """Orphans that were not sent again."""
         self.declines: Callable[[Place], bool] = lambda place: False  # noqa: ARG005
         self.views: list[tuple[str, ...]] = []
+        self.reads = False
+        """Its program has no use for the state, which is kept to compare it."""
+        self.reader = SimReader(pasts)
+        self.replays: set[Place] | None = None
+        """While its process starts: what the log tells again."""
         self.padding = b""
         """Makes the state as large as one likes."""
         self.numbered = False
@@ -136,7 +142,7 @@ class SimApplication:
 
     def believe(self) -> None:
         """From here on operations take effect as they come: members that lie make them come anyhow."""
-        self._pasts = {}
+        self._pasts = self.reader.pasts = {}
 
     def stable(self, place: Place, tag: Tag) -> None:
         """Nothing that it would remember."""
@@ -148,7 +154,7 @@ class SimApplication:
             (told_apart(operation.origin)[0], number) if self.numbered else (operation.origin, operation.seq)
         )
 
-    def apply(self, operation: Operation, own: bool, tag: Tag) -> None:  # noqa: ARG002
+    def apply(self, operation: Operation, own: bool, tag: Tag, again: bool) -> None:  # noqa: ARG002
         place = self.known_as(operation)
         if place in self.applied:
             raise InvariantError(f"{place} takes effect twice")
@@ -157,6 +163,18 @@ class SimApplication:
         self.order.append(place)
         self.applied.add(place)
         self._knows({place})
+        if self.replays is not None:
+            self.replays.add(place)
+        elif self.reads:
+            self.reader.hears(place, again)
+
+    def read(self, what: Operation | tuple[Lost, ...]) -> None:
+        """Something that the program has missed, or what it will never know."""
+        if isinstance(what, Operation):
+            self.reader.hears((what.origin, what.seq), again=False)
+            self.reader.late += 1
+        else:
+            self.reader.misses(what)
 
     def _knows(self, places: set[Place]) -> None:
         new = places - self.ever
@@ -177,6 +195,7 @@ class SimApplication:
         self.order = order
         self.applied = set(order)
         self._knows(self.applied)
+        self.reader.installed(order)
 
     def view_changed(self, members: tuple[str, ...]) -> None:
         if not self.views or self.views[-1] != members:

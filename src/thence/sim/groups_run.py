@@ -49,6 +49,16 @@ class GroupOutcome:
     restarts: int
     carried: int
     """Operations that were sent again after a return."""
+    waited: int
+    """Broadcasts that waited behind such operations."""
+    gave_up: int
+    """Broadcasts that were refused instead: they waited for too long, or too many did."""
+    reads: bool
+    """Programs have no state, and read messages."""
+    missed: int
+    """Operations that such programs read after a return, since they had missed them."""
+    gaps: int
+    """How often one was told that it will not get something."""
     packets: dict[str, int]
     bytes: dict[str, int]
     """On the wire, where the storm sends bytes at all (one in five does)."""
@@ -148,6 +158,11 @@ def _outcome(storm: Storm, why: str, cpu: float) -> GroupOutcome:
         evictions=kinds["evict"],
         restarts=kinds["restart"],
         carried=sum(len(process.application.orphans) for process in world.processes.values()),
+        waited=sum(process.backlog.waited for process in world.processes.values()),
+        gave_up=sum(process.backlog.gave_up for process in world.processes.values()),
+        reads=storm.weather.reads,
+        missed=sum(process.application.reader.late for process in world.processes.values()),
+        gaps=sum(process.application.reader.gaps for process in world.processes.values()),
         packets=dict(world.packets),
         bytes=dict(world.bytes),
         virtual_ms=world.now / 1000,

@@ -50,6 +50,8 @@ class Weather:
     """How often a guest that never joins says something untrue; 0: there is none."""
     restores: tuple[Restore, ...] = ()
     """Disks that are put back to an earlier state."""
+    reads: bool = False
+    """Programs have no state."""
 
 
 def draw_all(seed: int) -> Weather:
@@ -65,7 +67,10 @@ def draw_all(seed: int) -> Weather:
     disks, sync = draw_disks(seed, weather.processes, weather.span_us)
     restores = draw_restores(seed, weather.processes, weather.span_us) if _puts_back(seed, weather) else ()
     lies = Random(f"{seed}/lies").choice((0, 0, 0, 0, 10_000, 100_000))
-    return replace(weather, settings=settings, disks=disks, sync=sync, lies_us=lies, restores=restores)
+    reads = weather.reads and not restores  # what a restored program has seen is for it to know
+    return replace(
+        weather, settings=settings, disks=disks, sync=sync, lies_us=lies, restores=restores, reads=reads
+    )
 
 
 def _puts_back(seed: int, weather: Weather) -> bool:
@@ -83,7 +88,15 @@ def draw(seed: int) -> Weather:
         tags_max=random.choice((4, 32_768)),
     )
     air = replace(weather.air, links=random.random() < 0.4)
-    return replace(weather, settings=settings, air=air)
+    patience = Random(f"{seed}/backlog")
+    settings = replace(
+        settings,
+        settle_timeout_us=patience.choice((300_000, 30 * SECOND)),
+        backlog=patience.choice((2, 4096)),
+    )
+    reading = Random(f"{seed}/reading")
+    settings = replace(settings, history_bytes=reading.choice((1, 1 << 14, 16 << 20)))
+    return replace(weather, settings=settings, air=air, reads=reading.random() < 0.5)
 
 
 def _draw(random: Random) -> Weather:
@@ -129,6 +142,8 @@ class Storm:
         )
         if guest:
             Guest(self.world, Random(f"{seed}/guest"), drawn.span_us, drawn.lies_us)
+        for process in self.world.processes.values():
+            process.application.reads = drawn.reads
         self._sending = Random(f"{seed}/sending")
         self._plan(names)
 
@@ -293,6 +308,10 @@ class Storm:
             return f"{world.packets['garbage']} packets that made no sense to whoever got them"
         if lost := world.lost_operations():
             return f"lost operations: {sorted(lost)[:5]}"
+        if inverted := world.out_of_order():
+            return f"operations of one process in disorder: {inverted[:5]}"
+        if silent := world.silent_losses():
+            return f"programs never heard of: {silent[:5]}"
         return ""
 
     def _calm(self) -> None:

@@ -61,8 +61,8 @@ class Tallying(GroupDrain):
         self._acknowledged: dict[str, int] = {}
         self._file = -1
 
-    def apply(self, operation: Operation, own: bool, tag: Tag) -> None:
-        del own, tag
+    def apply(self, operation: Operation, own: bool, tag: Tag, again: bool) -> None:
+        del own, tag, again
         count, total = self._tally.get(operation.origin, (0, 0))
         what = crc32(operation.payload, operation.seq)
         self._tally[operation.origin] = count + 1, (total + what) % (1 << 64)

@@ -1,0 +1,189 @@
+"""What a program without a state has missed, when its process comes back as a new incarnation: rule 33 of
+docs/protocols/membership.md.
+
+A program that is a state begins anew from its contact's. One that only takes messages has no use for that:
+it lacks the operations that took effect while it was away, or that its log has forgotten. A joiner says how
+far its program has come (`Extent`), the contact adds to the state what its log still holds of the rest and
+says what it does not (`Lost`), and the new incarnation has that to read (`unread`) before anything later.
+
+Invariant: of all operations that took effect where this incarnation is a member, its program has had each in
+some incarnation, or it is in `unread`, or named in `lost`, or it is still to be delivered here.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
+from thence.core.groups import ALL, Extent, Lost, Place, incarnation, number_of, span_of
+from thence.core.varint import Reader, put
+from thence.members.extents import Progress
+from thence.members.operations import Operation, Operations
+from thence.members.spans import Spans
+from thence.oplog.log import OpLog
+from thence.replica.group_ledger import Ledger
+from thence.replica.group_retained import each_once, operations_in
+from thence.replica.group_state import GroupState
+
+if TYPE_CHECKING:
+    from thence.replica.group_member import Member
+
+READ = 2
+"""Key of the log's note about how much of what was missed the program has read."""
+
+
+class Reading:
+    """Of one incarnation."""
+
+    __slots__ = (
+        "_log", "_progress", "_told", "before", "begun", "count", "former", "holders", "lost", "missed",
+        "reach", "whole",
+    )  # fmt: skip
+
+    def __init__(self, log: OpLog, state: GroupState, delivered: int) -> None:
+        """`delivered`: how many messages the ledger counts."""
+        self._log = log
+        self.before = state.extent
+        """What the program had in earlier incarnations."""
+        self._progress = Progress(state.extent)
+        self.missed = state.unread
+        """Operations that the program had missed when this incarnation began; it has read `count` of them."""
+        self.count = 0
+        self.lost = state.lost
+        """What it had missed and the contact's log did not hold: to be told before those."""
+        self._told = not state.lost
+        self.whole = not state.goes_on
+        """Both are here as they were then."""
+        self.holders = state.holders
+        """Who was with the contact."""
+        self.former = state.former[:2]
+        """The number of the incarnation before this one, and how many messages that had delivered."""
+        self.begun = state.former[2] if state.goes_on else delivered
+        """How many messages had been delivered where it began."""
+        self.reach = state.reach
+        """Operations above these counters came with the state, or have come since."""
+
+    def had(self, place: Place) -> bool:
+        """Did the program have this operation in an earlier incarnation?"""
+        return self._progress.covers(place)
+
+    def extent(self, ledger: Ledger, operations: Operations) -> Extent:
+        """What the program has had by now, in whichever incarnation, or is to read."""
+        before = self._progress
+        counts = {name: count for name, count in before.counts.items() if count > ledger.count(name)}
+        carried = [
+            place for place in before.carried | operations.carried if place[1] > ledger.count(place[0])
+        ]
+        past = Spans([*before.past, *ledger.past])
+        return Extent({**ledger.vector(), **counts}, past.all, tuple(sorted(carried)))
+
+    @property
+    def untold(self) -> tuple[Lost, ...]:
+        return () if self._told else self.lost
+
+    @property
+    def unread(self) -> list[Operation]:
+        return self.missed[self.count :]
+
+    @property
+    def pending(self) -> int:
+        return len(self.missed) - self.count + (not self._told)
+
+    def read(self) -> Operation | tuple[Lost, ...]:
+        """The program takes the next of it."""
+        found: Operation | tuple[Lost, ...] = self.lost
+        if self._told:
+            found = self.missed[self.count]
+            self.count += 1
+        self._told = True
+        self._note()
+        return found
+
+    def read_all(self) -> None:
+        """It has taken everything."""
+        if self.pending:
+            self._told, self.count = True, len(self.missed)
+            self._note()
+
+    def _note(self) -> None:
+        out = bytearray()
+        put(out, self.count)
+        self._log.note(READ, bytes(out))
+
+    def recall(self, notes: Mapping[int, bytes]) -> None:
+        """After a restart: so much of it had been read."""
+        if READ in notes:
+            self._told = True
+            self.count = min(Reader(notes[READ], 0, len(notes[READ])).take(), len(self.missed))
+
+    def written_down(self) -> None:
+        """Everything was read, and the state that had it is not the newest any more."""
+        self.whole = self.whole and not (self.missed or self.lost)
+        self.missed, self.lost, self.count = [], (), 0
+
+    def cleared(self, ledger: Ledger) -> None:
+        """What came with the state beside messages is not kept any longer."""
+        self.reach = dict(zip(ledger.names, ledger.floor, strict=True))
+
+
+def handed_over(
+    ledger: Ledger, operations: Operations, reading: Reading, extent: Extent, forgetful: bool
+) -> tuple[list[Operation], tuple[Lost, ...]]:
+    """For a joiner whose program has come so far, from its contact: operations in the log that everybody else
+    has, causes first, and what the log does not hold any more. What somebody else may lack, or is not stable,
+    is in the state anyway. `forgetful`: the joiner may have forgotten what everybody had."""
+    progress = Progress(extent)
+    history = [
+        operation
+        for dot, data in ledger.written(_had(ledger, progress))
+        if dot >> ORIGIN_BITS <= ledger.floor[dot & ORIGIN_MASK]
+        for operation in operations_in(ledger.place(dot), ledger.read(dot, data).payload)
+        if not progress.covers((operation.origin, operation.seq))
+    ]
+    below = dict(reading.reach)
+    if not operations.inherited:
+        for name, start in zip(ledger.names, ledger.log.start, strict=False):
+            below[name] = max(start, below.get(name, 0))
+    lost = [Lost(name, had + 1, low) for name, low in below.items() if low > (had := progress.count(name))]
+    if lost or forgetful:
+        lost += _unknown(ledger, progress)
+    return history, tuple(sorted(lost))
+
+
+def _unknown(ledger: Ledger, progress: Progress) -> list[Lost]:
+    """Of those who were past when this member was let in it knows nothing but that they are."""
+    known = Spans([span_of(name) for name, count in zip(ledger.names, ledger.counts, strict=True) if count])
+    old = [span for span in ledger.past if not (progress.past.covers(*span) or known.covers(*span))]
+    names = [incarnation(process, high) for process, _, high in old]
+    return [Lost(name, progress.counts.get(name, 0) + 1, ALL) for name in names]
+
+
+def _had(ledger: Ledger, progress: Progress) -> list[int]:
+    """Above these counters the log holds everything; where a program lacks nothing below the floor, nothing
+    is to be read."""
+    base, found = ledger.log.base, []
+    for at, (name, count, floor) in enumerate(zip(ledger.names, ledger.counts, ledger.floor, strict=True)):
+        had = max(progress.count(name), base[at] if at < len(base) else 0)
+        found.append(count if had >= floor else had)
+    return found
+
+
+def goes_on(state: GroupState, old: "Member") -> None:
+    """From here on `state` says what the program of `old` has missed."""
+    reading, ledger = old.reading, old.ledger
+    state.extent = reading.extent(ledger, old.operations)
+    progress = Progress(state.extent)
+    came = [operation for named in state.log for operation in operations_in(named[:2], named.payload)]
+    there = each_once([*state.history, *state.retained, *came])
+    missed = [operation for operation in there if not progress.covers((operation.origin, operation.seq))]
+    lost = [one._replace(first=max(one.first, progress.count(one.origin) + 1)) for one in state.lost]
+    known = {(operation.origin, operation.seq) for operation in there}
+    unknown = [place for place in sorted(state.carried - known) if not progress.covers(place)]
+    state.lost = (
+        *reading.untold,
+        *[one for one in lost if one.first <= one.last],
+        *[Lost(origin, seq, seq) for origin, seq in unknown],
+    )
+    state.holders = tuple(sorted({*reading.holders, *state.holders} if reading.untold else state.holders))
+    state.unread = [*reading.unread, *missed]
+    state.history = []
+    state.former = number_of(old.me), sum(ledger.counts), 0
