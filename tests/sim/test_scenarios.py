@@ -52,7 +52,8 @@ def test_without_an_order_effects_come_before_causes() -> None:
     assert outcome.complete
     [verdict] = judge(events)
     assert verdict.violations["order"] > 0
-    assert sum(verdict.violations.values()) == verdict.violations["order"]
+    assert verdict.violations["program"] > 0
+    assert sum(verdict.violations.values()) == verdict.violations["order"] + verdict.violations["program"]
 
 
 def test_late_clients_are_not_over_ordered() -> None:
