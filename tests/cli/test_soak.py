@@ -50,4 +50,4 @@ def test_a_storm_that_breaks_the_simulator_is_told_by_its_seed(
         raise RecursionError("too deep")
 
     monkeypatch.setattr(soak, "simulate_group", broken)
-    assert soak._storm(("membership", 7, "graph"), tmp_path) == ("RecursionError: too deep", 0.0)
+    assert soak._storm(("membership", 7, "graph"), tmp_path) == ("RecursionError: too deep", 0.0, False)

@@ -39,12 +39,12 @@ def test_what_a_process_had_no_room_to_write_down_it_never_had() -> None:
     """In this storm the state for a returner did not fit on its disk. Whoever could have given it another one
     died soon after: nothing was lost that anybody had."""
     storm = Storm(1_002_008, draw_all(1_002_008))
-    assert judged(storm(), storm.events()) == ""
+    assert judged(storm(), storm.world) == ""
 
 
 def test_whom_a_process_let_in_before_it_lost_power_still_brings_what_it_has() -> None:
     storm = Storm(1_108_693, draw_all(1_108_693))
-    assert judged(storm(), storm.events()) == ""
+    assert judged(storm(), storm.world) == ""
 
 
 def test_storms_with_bad_disks_meet_all_that_can_happen_to_them() -> None:

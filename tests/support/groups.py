@@ -5,17 +5,19 @@ from random import Random
 
 from thence.check import judge
 from thence.oplog.policy import Policy
+from thence.sim.groups import GroupWorld
 from thence.sim.groups_disks import BadDisk, draw_disks
 from thence.sim.groups_lies import Traitor
 from thence.sim.groups_restores import draw_restores
-from thence.sim.groups_storm import SECOND, Storm, Weather, draw
-from thence.trace.schema import JUDGED, Event
+from thence.sim.groups_storm import SECOND, Storm, Weather, draw, events_of
+from thence.trace.schema import FORGIVEN, VERDICTS
 
 
-def judged(why: str, events: list[Event]) -> str:
+def judged(why: str, world: GroupWorld) -> str:
     """What is wrong with a run that says `why` of itself; if nothing, the trace has the last word."""
-    for verdict in judge(events) if not why else ():
-        flagged = [flag for flag in verdict.flagged if flag.verdict in JUDGED]
+    judges = FORGIVEN if world.forgives else VERDICTS
+    for verdict in judge(events_of(world)) if not why else ():
+        flagged = [flag for flag in verdict.flagged if flag.verdict in judges]
         if flagged:
             why = why or f"{', '.join(sorted({flag.verdict for flag in flagged}))}: {flagged[:3]}"
     return why
@@ -24,7 +26,7 @@ def judged(why: str, events: list[Event]) -> str:
 def trouble(seed: int) -> str:
     """What is wrong with the storm of a seed, if anything."""
     storm = Storm(seed)
-    return judged(storm(), storm.events())
+    return judged(storm(), storm.world)
 
 
 def glass(seed: int) -> Weather:
@@ -44,7 +46,7 @@ def glass(seed: int) -> Weather:
 
 def trouble_in_a_glass(seed: int) -> str:
     storm = Storm(seed, glass(seed))
-    return judged(storm(), storm.events())
+    return judged(storm(), storm.world)
 
 
 def trouble_with_declining(seed: int) -> str:
@@ -56,7 +58,7 @@ def trouble_with_declining(seed: int) -> str:
         process.application.declines = lambda place, share=share, unwanted=unwanted: unwanted.setdefault(  # type: ignore[misc]
             place, random.random() < share
         )
-    return judged(storm(), storm.events())
+    return judged(storm(), storm.world)
 
 
 def with_bad_disks(seed: int) -> Storm:
@@ -71,7 +73,7 @@ def with_bad_disks(seed: int) -> Storm:
 
 def trouble_with_disks(seed: int) -> str:
     storm = with_bad_disks(seed)
-    return judged(storm(), storm.events())
+    return judged(storm(), storm.world)
 
 
 def trouble_with_a_guest(seed: int) -> str:
@@ -79,7 +81,7 @@ def trouble_with_a_guest(seed: int) -> str:
     weather, random = glass(seed), Random(f"{seed}/guest glass")
     air = replace(weather.air, links=random.random() < 0.8)
     storm = Storm(seed, replace(weather, air=air, lies_us=random.choice((5_000, 20_000))))
-    return judged(storm(), storm.events())
+    return judged(storm(), storm.world)
 
 
 def trouble_with_a_traitor(seed: int) -> str:
@@ -108,4 +110,4 @@ def trouble_with_restores(seed: int) -> str:
     then the states have the last word."""
     storm = with_restores(seed)
     why = storm()
-    return why if storm.world.misled else judged(why, storm.events())
+    return why if storm.world.misled else judged(why, storm.world)

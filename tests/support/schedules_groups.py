@@ -25,7 +25,7 @@ from thence.core.groups import (
 from thence.oplog.policy import Policy
 from thence.replica.group_settings import GroupSettings
 from thence.sim.groups import Air, GroupWorld
-from thence.sim.groups_storm import SECOND, events_of
+from thence.sim.groups_storm import SECOND
 
 
 class Play(GroupWorld):
@@ -100,7 +100,7 @@ class Play(GroupWorld):
             why = f"operations of one process in disorder: {inverted}"
         if not why and (silent := self.silent_losses()):
             why = f"programs never heard of: {silent}"
-        return judged(why, events_of(self))
+        return judged(why, self)
 
 
 def without(

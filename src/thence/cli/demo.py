@@ -21,7 +21,7 @@ from thence.cli.tour.claims import Claims
 from thence.cli.tour.live import FLAGS, Live, Story
 from thence.cli.tour.pace import Pace
 from thence.core.errors import UsageError
-from thence.trace.schema import JUDGED, VERDICTS
+from thence.trace.schema import VERDICTS
 
 if TYPE_CHECKING:
     from thence.pipeline.report import RunReport
@@ -77,7 +77,7 @@ class Tour:
         self.claims.claim(
             f"{run.sends:,} messages, {run.deliveries:,} deliveries: "
             f"{_list(counts) or 'no violation of any kind'}",
-            not any(counts[verdict] for verdict in JUDGED) and run.sends > 0,
+            not any(counts.values()) and run.sends > 0,
         )
         self.claims.claim(
             f"nothing was lost on the way of any member, and messages were told stable {run.stables:,} times",

@@ -24,7 +24,7 @@ from thence.order.engines import ENGINES
 from thence.sim.groups_run import MEMBERSHIP, is_changing, simulate_group
 from thence.sim.run import simulate
 from thence.sim.scenarios import configure
-from thence.trace.schema import JUDGED, VERDICTS
+from thence.trace.schema import FORGIVEN, VERDICTS
 
 STORMS_PER_BATCH = 300
 
@@ -90,20 +90,24 @@ def _batch(
     pool: ProcessPoolExecutor, batch: list[Storm], folder: Path, master: str | None
 ) -> tuple[str, float, int]:
     """What went wrong, if anything, how many hours the nodes have lived, and how often program order broke
-    where that is not judged."""
+    where that is forgiven."""
     hours, overtaken = 0.0, 0
+    forgiven: set[str] = set()
     folder.mkdir(exist_ok=True)
-    for storm, (why, node_hours) in zip(batch, pool.map(_storm, batch, _folders(batch, folder)), strict=True):
+    for storm, told in zip(batch, pool.map(_storm, batch, _folders(batch, folder)), strict=True):
+        why, node_hours, forgives = told
         hours += node_hours
         if why:
             return f"{why}\n{_command(storm)}", hours, overtaken
+        if forgives:
+            forgiven.add(_run(storm))
     from thence.pipeline.session import session
     from thence.pipeline.verify import verify
 
     for judged in verify(session(master), folder).runs:
-        scenario, seed, order = judged.run.rsplit("/", 2)
-        verdicts = JUDGED if is_changing(scenario, {"seed": int(seed), "order": order}) else VERDICTS
+        verdicts = FORGIVEN if judged.run in forgiven else VERDICTS
         if any(judged.violations[verdict] for verdict in verdicts):
+            scenario, seed, order = judged.run.rsplit("/", 2)
             return f"{judged.violations}\n{_command((scenario, int(seed), order))}", hours, overtaken
         overtaken += judged.violations["program"]
     return "", hours, overtaken
@@ -113,21 +117,31 @@ def _folders(batch: list[Storm], folder: Path) -> Iterator[Path]:
     return (folder / f"{seed}-{order}" for _, seed, order in batch)
 
 
-def _storm(storm: Storm, folder: Path) -> tuple[str, float]:
+def _run(storm: Storm) -> str:
+    scenario, seed, order = storm
+    return f"{scenario}/{seed}/{order}"
+
+
+Told = tuple[str, float, bool]
+"""What went wrong, hours that nodes have lived, whether program order may break."""
+
+
+def _storm(storm: Storm, folder: Path) -> Told:
     try:
         return _simulate(storm, folder)
     except Exception as error:  # whatever it is, it must be told of which storm
-        return f"{type(error).__name__}: {error}", 0.0
+        return f"{type(error).__name__}: {error}", 0.0, False
 
 
-def _simulate(storm: Storm, folder: Path) -> tuple[str, float]:
+def _simulate(storm: Storm, folder: Path) -> Told:
     scenario, seed, order = storm
     if is_changing(scenario, {"seed": seed, "order": order}):
         rough = scenario != MEMBERSHIP
-        group = simulate_group({"seed": seed}, folder, run=f"{scenario}/{seed}/{order}", rough=rough)
-        return group.why, group.virtual_ms * group.nodes / 3_600_000
-    outcome = simulate(configure(scenario, seed=seed, order=order), folder, run=f"{scenario}/{seed}/{order}")
-    return "" if outcome.complete else outcome.why, outcome.virtual_ms * outcome.nodes / 3_600_000
+        group = simulate_group({"seed": seed}, folder, run=_run(storm), rough=rough)
+        return group.why, group.virtual_ms * group.nodes / 3_600_000, group.forgives
+    outcome = simulate(configure(scenario, seed=seed, order=order), folder, run=_run(storm))
+    why = "" if outcome.complete else outcome.why
+    return why, outcome.virtual_ms * outcome.nodes / 3_600_000, False
 
 
 def _command(storm: Storm) -> str:

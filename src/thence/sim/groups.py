@@ -601,6 +601,12 @@ class GroupWorld:
                     latest[of] = this
         return found
 
+    @property
+    def forgives(self) -> bool:
+        """May a trace show operations of one process out of their order? Some were forgotten or declined."""
+        declined = any(process.application.declined for process in self.processes.values())
+        return declined or bool(self.forgotten)
+
     def close_diaries(self) -> None:
         """Incarnations that do not run any more are down, but for those that have left. Who left a side that
         was given up later left nobody behind who knows of it: what it held went with that side."""

@@ -113,8 +113,8 @@ class SimLinks:
         """Returns whether there is a link, as far as the sender knows."""
         pair = (sender, receiver) if sender < receiver else (receiver, sender)
         link = self._links.get(pair)
-        if link is None or sender not in link.told:
-            return False
+        if link is None or sender not in link.told or self._world.life(sender) != link.lives[sender]:
+            return False  # also if it was another life of the sender that was told
         when = link.order[sender] = max(self._world.now + delay, link.order[sender])
         self._world.at(when, lambda: self._arrive(pair, link, sender, receiver, packet, data))
         return True

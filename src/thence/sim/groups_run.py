@@ -57,6 +57,8 @@ class GroupOutcome:
     """Programs have no state, and read messages."""
     missed: int
     """Operations that such programs read after a return, since they had missed them."""
+    forgives: bool
+    """A process forgot or declined an operation of its own: others may bring it late."""
     gaps: int
     """How often one was told that it will not get something."""
     packets: dict[str, int]
@@ -162,6 +164,7 @@ def _outcome(storm: Storm, why: str, cpu: float) -> GroupOutcome:
         gave_up=sum(process.backlog.gave_up for process in world.processes.values()),
         reads=storm.weather.reads,
         missed=sum(process.application.reader.late for process in world.processes.values()),
+        forgives=world.forgives,
         gaps=sum(process.application.reader.gaps for process in world.processes.values()),
         packets=dict(world.packets),
         bytes=dict(world.bytes),

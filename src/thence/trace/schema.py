@@ -17,9 +17,9 @@ CHANNEL_KINDS: Final = ("subscribe", "unsubscribe")
 
 VERDICTS: Final = ("order", "duplicate", "unsent", "gap", "lost", "program", "unstable", "tag")
 
-JUDGED: Final = tuple([verdict for verdict in VERDICTS if verdict != "program"])
-"""What fails a storm, a soak or a chaos round over a changing group. `program` is counted and reported there,
-since a member that returns may still bring earlier operations after later ones; `VERDICTS` judges it, too."""
+FORGIVEN: Final = tuple([verdict for verdict in VERDICTS if verdict != "program"])
+"""What is judged of a run in which a process forgot or declined an operation of its own, or left: others may
+bring that late (rule 32 of docs/protocols/membership.md)."""
 
 NO_OPERATION: Final = ("-", 0)
 """What a message carries that brings no operation, not even its own: one that changes the membership."""

@@ -23,12 +23,10 @@ from thence.runtime.diaries import Diaries, has_ended, next_boot, traced
 from thence.runtime.shelf import read_written
 from thence.runtime.status import Status
 from thence.trace.recorder import CRASH
-from thence.trace.schema import JUDGED
+from thence.trace.schema import FORGIVEN, VERDICTS
 
 
 class ChangingRound(Round):
-    _judged = JUDGED
-
     def __init__(self, seed: int, nodes: int, seconds: float, folder: Path, netem: bool = False) -> None:
         drawn = draw_changing_setup(seed, nodes)
         flags, run = drawn.flags(), program(drawn.filler)
@@ -53,6 +51,9 @@ class ChangingRound(Round):
         )
         if told := grown(before, after, GROWTH_BYTES):
             raise ThenceError(told)
+
+    def _verdicts(self) -> tuple[str, ...]:
+        return FORGIVEN if self._churn.forgives else VERDICTS
 
     def _stop(self) -> None:
         super()._stop()

@@ -56,6 +56,11 @@ class Churn(Storm):
         return [name for name, phase in self._phases.items() if phase == "up"]
 
     @property
+    def forgives(self) -> bool:
+        """Did a process forget operations of its own, or leave and come back? Others may bring those late."""
+        return self.done["lose disk"] > 0 or self.done["leave"] > 0
+
+    @property
     def gone(self) -> list[str]:
         return [name for name, phase in self._phases.items() if phase == "out"]
 

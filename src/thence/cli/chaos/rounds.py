@@ -38,7 +38,6 @@ def tell(line: str) -> None:
 class Round:
     """With a fixed group."""
 
-    _judged: tuple[str, ...] = VERDICTS
     """What must be 0; the rest is told."""
 
     def __init__(
@@ -113,6 +112,10 @@ class Round:
         if told := complaints(self._cluster):
             raise ThenceError(f"{len(told)} complaints in the logs: {'; '.join(told[:5])}")
 
+    def _verdicts(self) -> tuple[str, ...]:
+        """What is judged of the trace."""
+        return VERDICTS
+
     def _judge(self, master: str | None) -> None:
         with working("Spark starts and judges"):
             from thence.pipeline.session import session
@@ -125,6 +128,6 @@ class Round:
             f"Spark: {judged.sends:,} messages, {judged.deliveries:,} deliveries, {judged.stables:,} told "
             f"as stable, {report.torn} torn lines: {counts or 'no violation of any kind'}"
         )
-        if any(verdict in self._judged for verdict in counts):
-            bad = [example for example in judged.examples if example["kind"] in self._judged]
+        if any(verdict in self._verdicts() for verdict in counts):
+            bad = [example for example in judged.examples if example["kind"] in self._verdicts()]
             raise ThenceError("; ".join([", ".join(f"{k} {v}" for k, v in e.items()) for e in bad[:5]]))
