@@ -73,7 +73,8 @@ def run(
     last = start + (done - 1) // len(engines)
     out.print(
         f"{done:,} storms ({scenario}, seeds {start} to {last}, orders {', '.join(engines)}): all delivered, "
-        f"stable and drained, no violation of any kind; {hours:,.1f} hours of simulated node time"
+        f"stable and drained, no violation of any {'other ' if overtaken else ''}kind; "
+        f"{hours:,.1f} hours of simulated node time"
     )
     if overtaken:
         out.print(f"program: {overtaken:,} operations after later ones, over changing groups (not judged)")
