@@ -18,6 +18,7 @@ from thence.cli.layout import open_layout
 from thence.cli.node import as_arguments
 from thence.core.errors import ThenceError
 from thence.replica.group_parts import Operation
+from thence.runtime.shelf import read_written
 from thence.runtime.status import GroupStatus, LogStatus, MemberStatus, Status
 
 
@@ -141,7 +142,7 @@ def run(folder: Path, changes: list[Change], node: Sequence[str] = program(1000)
     folders = cluster.folders
     tallies = {name: read_tally(folders[name]) or {} for name in members}
     loyal = [*members, *churn.left]
-    if wrong := compare(tallies, {name: read_acknowledged(folders[name]) for name in loyal}):
+    if wrong := compare(tallies, {name: churn.sure(read_acknowledged(folders[name])) for name in loyal}):
         raise ThenceError(wrong)
     return churn
 
@@ -156,6 +157,16 @@ def test_one_joins_one_is_evicted_and_returns_one_leaves_and_nothing_is_lost(tmp
     assert sorted(churn.members) == ["a", "c", "d"]
     assert churn.left == {"b"}
     assert churn.done["evictions of the dead"] == 1
+
+
+def test_one_whose_disk_is_put_back_returns_and_nothing_that_others_know_is_lost(tmp_path: Path) -> None:
+    churn = run(tmp_path, [Change(0.3, 1.8, "restore", ("a",))])
+    assert sorted(churn.members) == ["a", "b", "c"]
+    assert churn.done["restore"] == 1
+    assert not (tmp_path / "data" / "a.copy").exists()
+    written = read_written(tmp_path / "data" / "a")
+    assert written is not None
+    assert written.highest > 1, "it came back as another"
 
 
 def test_a_node_that_forgets_to_send_its_orphans_again_is_found_out(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_a_peer_with_more_than_was_sent_is_refused_and_so_are_broadcasts_until_i
     async def test() -> None:
         bench = Bench()
         bench.connect(2)
-        with pytest.raises(PeerError, match="member 1 has 1 messages of this node, its own log 0"):
+        with pytest.raises(PeerError, match="member 1 has 1 messages of this node, which had sent 0"):
             bench.connect(1, has=1)
         bench.driver.down(1)
         assert not bench.driver.broken.done()

@@ -541,7 +541,9 @@ class Member:
                 self._post(each.joiner, piece)
 
     def _handed(self, request: JoinRequest) -> bytes:
-        return encode_state(self.state(True, request.extent, not request.running.member))
+        state = self.state(True, request.extent, not request.running.member)
+        state.holders = tuple([name for name in state.holders if name != request.joiner])
+        return encode_state(state)
 
     @property
     def has_room(self) -> bool:

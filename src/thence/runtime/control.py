@@ -32,7 +32,7 @@ from typing import Final, Literal, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
-from thence.core.errors import UsageError
+from thence.core.errors import InvariantError, ProgramError, UsageError
 from thence.runtime import control_file, metrics, process
 from thence.runtime.address import Address, is_ip, is_loopback
 from thence.runtime.control_file import FREE, ControlFile
@@ -233,7 +233,10 @@ def routes(node: Controlled, allow_faults: bool, log: Log) -> Routes:
         return answer(200, node.status())
 
     async def broadcast(request: Request) -> Response:
-        origin, seq = await node.broadcast(request.body)
+        try:
+            origin, seq = await node.broadcast(request.body)
+        except (InvariantError, ProgramError) as error:  # the node must stop, and has said why
+            return text(503, str(error))
         return answer(200, {"origin": origin, "seq": seq})
 
     async def load(request: Request) -> Response:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
 
-from thence.core.errors import InvariantError, StorageError, ThenceError, UsageError
+from thence.core.errors import StorageError, ThenceError, UsageError
 from thence.runtime.address import Address
 from thence.runtime.descriptors import share
 from thence.runtime.door import Door
@@ -311,7 +311,7 @@ class HttpServer:
             raise
         except UsageError as error:
             return text(400, str(error))
-        except (StorageError, InvariantError) as error:
+        except StorageError as error:
             return text(503, str(error))
         except Exception as error:
             self._failed(request, error)

@@ -16,6 +16,7 @@ from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
 from thence.core.errors import PeerError
 from thence.core.groups import (
     CARRY,
+    Extent,
     Flow,
     GroupPacket,
     JoinRequest,
@@ -52,7 +53,7 @@ class Liar:
         random, fields = self._random, list[Any](packet)
         for _ in range(random.randint(1, 3)):
             at = random.randrange(len(fields))
-            if fields[at] != ():
+            if fields[at] not in ((), {}):
                 fields[at] = self._other(fields[at])
             elif packet._fields[at] in LISTS:
                 fields[at] = (self._span() if packet._fields[at] == "past" else random.choice(self._names),)
@@ -76,10 +77,10 @@ class Liar:
             return self._bytes(value)
         if isinstance(value, dict):
             changed: dict[str, object] = dict(value)
-            some = random.choice([*changed.values(), 0])
+            some = random.choice(list(changed.values()))
             changed[random.choice([*changed, random.choice(self._names)])] = self._other(some)
-            return changed if len({type(one) for one in changed.values()}) == 1 else value
-        if isinstance(value, Named | Running):
+            return changed
+        if isinstance(value, Extent | Named | Running):
             at = random.randrange(len(value))
             parts: list[Any] = list(value)
             parts[at] = self._other(parts[at])

@@ -14,6 +14,7 @@ from thence.cli.chaos.plan import CALM_S, POINTS, Link, Setup, between, draw_set
 
 Kind = Literal[
     "join", "leave", "kill", "kill most", "kill in step", "stop", "pause", "away",
+    "restore",
     "kill for good", "lose disk", "kill and evict", "pause and evict", "evict", "evict each other",
     "cut", "isolate", "split", "split and evict", "slow",
 ]  # fmt: skip
@@ -30,6 +31,8 @@ FOR_S: Final[dict[Kind, tuple[float, float]]] = {
     "pause": (0.2, 6.0),
     # Long enough for the others to have thousands of messages that are not stable.
     "away": (8.0, 14.0),
+    # How old the copy is that the disk is put back to.
+    "restore": (2.0, 6.0),
     # Until it is evicted.
     "kill for good": (0.0, 3.0),
     "lose disk": (0.0, 3.0),
@@ -97,6 +100,7 @@ class Change:
             "kill in step": f"kill -9 {who} {self.point}, back after {lasts}",
             "stop": f"stop {who} in order, start it after {lasts}",
             "pause": f"SIGSTOP {who} for {lasts}",
+            "restore": f"kill -9 {who}; after {lasts} its disk is put back to what it is now",
             "away": f"kill -9 {who}, and nobody evicts it; back after {lasts}",
             "kill for good": f"kill -9 {who} for good, evicted by {by} after {lasts}",
             "lose disk": f"kill -9 {who}, and everything on its disk is lost; back after {lasts}",

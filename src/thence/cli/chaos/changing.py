@@ -7,17 +7,20 @@ must be equal, and hold whatever was acknowledged by one who is a member still, 
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from msgspec.structs import replace
 
+from thence.cli.chaos import guest
 from thence.cli.chaos.changes import draw_changes, draw_changing_setup
 from thence.cli.chaos.churn import Churn
 from thence.cli.chaos.rest import account, await_none, grown, lacking, memories
 from thence.cli.chaos.rounds import GROWTH_BYTES, REST_S, Round, tell
 from thence.cli.chaos.tally import compare, program, read_acknowledged, read_tally
+from thence.cli.spawn import spawn
 from thence.core.errors import ThenceError
 from thence.runtime.diaries import Diaries, has_ended, next_boot, traced
 from thence.runtime.shelf import read_written
@@ -32,13 +35,15 @@ class ChangingRound(Round):
         flags, run = drawn.flags(), program(drawn.filler)
         layout = self._make(seed, nodes, seconds, folder, netem, str(drawn), flags, run, changing=True)
         self._drawn: Final = drawn
+        self._seed: Final = seed
         self._changes: Final = draw_changes(seed, layout.names, drawn.founders, seconds)
 
     def _storm(self) -> None:
         churn = self._churn = Churn(self._cluster, self._drawn, self._changes, tell)
         churn.start()
         before = memories(self._cluster)
-        churn.run(self._seconds)
+        with self._guest():
+            churn.run(self._seconds)
         churn.calm()
         begun = time.monotonic()
         self._known = await_one_view(churn.statuses, churn.tidy, REST_S, tell)
@@ -51,6 +56,19 @@ class ChangingRound(Round):
         )
         if told := grown(before, after, GROWTH_BYTES):
             raise ThenceError(told)
+
+    @contextmanager
+    def _guest(self) -> Iterator[None]:
+        """While there is trouble, somebody is linked to all who never joins, and lies."""
+        layout = self._cluster.layout
+        members = {name: layout.address(name) for name in layout.names}
+        visit = guest.command(self._seed, layout.cluster, layout.secret, members)
+        stays = spawn(visit, layout.folder / "guest.log")
+        try:
+            yield
+        finally:
+            stays.kill()
+            stays.wait()
 
     def _verdicts(self) -> tuple[str, ...]:
         return FORGIVEN if self._churn.forgives else VERDICTS
@@ -69,7 +87,8 @@ class ChangingRound(Round):
                 raise ThenceError(f"{name} has stopped and left no tally")
             tallies[name] = tally
         loyal = [*churn.members, *churn.left]
-        if wrong := compare(tallies, {name: read_acknowledged(folders[name]) for name in loyal}):
+        sure = {name: churn.sure(read_acknowledged(folders[name])) for name in loyal}
+        if wrong := compare(tallies, sure):
             raise ThenceError(f"operations: {wrong}")
         total = sum(count for count, _ in tallies[churn.members[0]].values())
         tell(f"{total:,} operations took effect, each once, the same ones at every member")

@@ -8,12 +8,13 @@ not know beforehand is no error: to evict somebody who is gone already, or throu
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Final
 
 from thence.cli.chaos.changes import EVICTING, OF_LINKS, Change, ChangingSetup
 from thence.cli.chaos.storm import LOOK_S, TICK_S, TRIES, Storm, StormError, changes
-from thence.cli.chaos.tally import acknowledged_file
+from thence.cli.chaos.tally import acknowledged_file, read_acknowledged
 from thence.cli.cluster import Cluster, Node
 from thence.core.errors import ThenceError, UsageError
 from thence.core.groups import process_of
@@ -47,6 +48,9 @@ class Churn(Storm):
             self._is_out(name)
         self.done: Final = Counter[str]()
         """What was done, and how often."""
+        self.put_back: Final[dict[str, int]] = {}
+        """Of incarnations whose disk was put back: what they had acknowledged when it was copied. What they
+        sent later may be known under other names, or be lost."""
         self.left: Final[set[str]] = set()
         """Processes that have left in order, the last time that they were members."""
 
@@ -58,11 +62,16 @@ class Churn(Storm):
     @property
     def forgives(self) -> bool:
         """Did a process forget operations of its own, or leave and come back? Others may bring those late."""
-        return self.done["lose disk"] > 0 or self.done["leave"] > 0
+        return any(self.done[kind] for kind in ("lose disk", "leave", "restore"))
 
     @property
     def gone(self) -> list[str]:
         return [name for name, phase in self._phases.items() if phase == "out"]
+
+    def sure(self, acknowledged: Mapping[str, int]) -> dict[str, int]:
+        """Of what a process acknowledged, what must be everywhere: not what a disk lost that was put back."""
+        kept = self.put_back
+        return {member: min(count, kept.get(member, count)) for member, count in acknowledged.items()}
 
     def start(self) -> None:
         for name in self._founders:
@@ -107,7 +116,7 @@ class Churn(Storm):
             return True
         if act.kind == "join" and not self.members:
             return False  # whoever is started with nobody to ask founds a group of its own
-        if act.kind in ("leave", "kill for good", "lose disk") and len(self.members) < COMPANY:
+        if act.kind in ("leave", "kill for good", "lose disk", "restore") and len(self.members) < COMPANY:
             return False  # whoever goes last takes everything along
         wanted = "out" if act.kind == "join" else "up"
         if any(self._phases[name] != wanted or name in self._troubled for name in act.nodes):
@@ -148,6 +157,10 @@ class Churn(Storm):
         elif act.kind == "lose disk":
             self._kill(act.nodes[0])
             self._lose_disk(act.nodes[0])
+        elif act.kind == "restore":
+            self._kill(act.nodes[0])
+            self._back_up(act.nodes[0])
+            self._start(act.nodes[0])
 
     def _over(self, act: Change) -> None:
         if act.kind not in OF_LINKS:
@@ -157,6 +170,10 @@ class Churn(Storm):
             self._adjust_all()
         elif act.kind.startswith("pause"):
             self._resume(act.nodes[0])
+        elif act.kind == "restore":
+            self._kill(act.nodes[0])
+            self._put_back(act.nodes[0])
+            self._start(act.nodes[0])
         elif act.kind in ("kill", "away", "kill most", "kill in step", "kill and evict", "lose disk", "stop"):
             if act.kind == "kill in step":
                 self._bury(act.nodes[0])
@@ -195,6 +212,20 @@ class Churn(Storm):
             elif path != self._cluster.nodes[name].log:
                 path.unlink()
         acknowledged_file(folder).unlink(missing_ok=True)
+
+    def _back_up(self, name: str) -> None:
+        """A copy of its disk, at rest, and how many operations it had acknowledged by then."""
+        folder = self._cluster.folders[name]
+        log = self._cluster.nodes[name].log.name
+        shutil.copytree(folder, _copy_of(folder), ignore=shutil.ignore_patterns(log, "lock", "control.json"))
+        self.put_back.update(read_acknowledged(folder))
+
+    def _put_back(self, name: str) -> None:
+        """What it acknowledged since is on its disk no more, and may be nowhere else."""
+        folder = self._cluster.folders[name]
+        self._lose_disk(name)
+        shutil.copytree(_copy_of(folder), folder, dirs_exist_ok=True)
+        shutil.rmtree(_copy_of(folder))
 
     def _leave(self, name: str) -> None:
         self._ask(name, Control.leave)
@@ -323,3 +354,7 @@ class Churn(Storm):
     def _wanted(self, name: str, peer: str) -> tuple[bool, float]:
         on = [act for act in self._cut if (name, peer) in act.links or (peer, name) in act.links]
         return any(act.kind != "slow" for act in on), max([act.delay_ms for act in on], default=0.0)
+
+
+def _copy_of(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.copy")

@@ -1,0 +1,139 @@
+"""A program: a guest that stays. It knows the secret, links to every member, never joins, and lies.
+
+    python -m thence.cli.chaos.guest SEED CLUSTER SECRET-FILE NAME=ADDRESS ...
+
+What it says is well-formed and untrue in who speaks, of whom and how much, as in the simulator
+(`sim/groups_lies.py`). Members cut it off for that, and it comes again. It ends when it is killed.
+"""
+
+import asyncio
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from thence.core.group_codec import encode
+from thence.core.groups import (
+    NOBODY_YET,
+    OPERATION,
+    Data,
+    Farewell,
+    Flow,
+    GroupPacket,
+    JoinRequest,
+    Named,
+    Notice,
+    Offer,
+    Piece,
+    Receipt,
+    Running,
+    process_of,
+)
+from thence.runtime.address import Address, parse_address
+from thence.runtime.introductions import Identity, Introduction
+from thence.runtime.open_links import OpenLinks
+from thence.runtime.running import wall_clock
+from thence.runtime.settings import LinkSettings
+from thence.sim.groups import GUEST
+from thence.sim.groups_lies import Liar
+
+EVERY_S: Final = 0.05
+
+
+def command(seed: int, cluster: str, secret: Path, members: Mapping[str, Address]) -> list[str]:
+    where = [f"{name}={address}" for name, address in members.items()]
+    return [sys.executable, "-m", "thence.cli.chaos.guest", str(seed), cluster, str(secret), *where]
+
+
+class Silent:
+    """What its links would say to people."""
+
+    def info(self, event: str, **fields: object) -> None:
+        """Nothing."""
+
+    def warn(self, event: str, **fields: object) -> None:
+        """Nothing."""
+
+
+class ChaosGuest(Liar):
+    """`links.Handler`."""
+
+    def __init__(self, seed: int, cluster: str, secret: bytes, members: Mapping[str, Address]) -> None:
+        random = self._chance = Random(seed)
+        super().__init__(random, [*members, GUEST])
+        identity = Identity(cluster, GUEST, random.randbytes(16), 1)
+        self._members: Final = members
+        self._up: set[str] = set()
+        self.told = 0
+        """How many lies."""
+        self._links: Final = OpenLinks(
+            identity, secret, Address("127.0.0.1", 0), LinkSettings(), self, random, wall_clock(), Silent(),
+            self._answer,
+        )  # fmt: skip
+
+    async def run(self) -> None:
+        await self._links.start()
+        for name, address in self._members.items():
+            self._links.know(name, address, at_once=True)
+        while True:
+            await asyncio.sleep(EVERY_S)
+            if self._up:
+                self._links.write(self._chance.choice(sorted(self._up)), [self._lie()])
+                self.told += 1
+
+    async def close(self) -> None:
+        await self._links.close()
+
+    def _lie(self) -> bytes:
+        while True:
+            lie = self.lie(self._chance.choice(self._truths()))
+            if not (isinstance(lie, Notice) and process_of(lie.source) == GUEST):
+                return encode(lie)
+
+    def _truths(self) -> list[GroupPacket]:
+        """What members say to each other, more or less."""
+        one, other = self._chance.sample(sorted(self._members), 2)
+        running = Running(one, one, "", 1)
+        return [
+            Receipt(one, dict.fromkeys(self._members, 3), (), (), running, other, 1),
+            Receipt(one, {}, (other,), (), running),
+            JoinRequest(GUEST, other, NOBODY_YET, Running(GUEST, "", GUEST, 1), 0, 0, "127.0.0.1:9"),
+            Data(one, other, (Named(one, 3, (), bytes((OPERATION,))),)),
+            Flow(self._chance.randrange(8), 0, (one, other), (b"whatever",)),
+            Offer(one, other),
+            Piece(one, other, 1, 0, 1, b"x"),
+            Notice(one, other, (one,), 0),
+            Farewell(one, other, 7),
+        ]
+
+    def _answer(self, hello: Introduction) -> bytes:
+        del hello
+        return b""
+
+    def admit(self, peer: Identity) -> str | None:
+        del peer
+        return None
+
+    def link_up(self, peer: str, now: int) -> None:
+        del now
+        self._up.add(peer)
+
+    def link_packets(self, peer: str, packets: list[bytes], now: int) -> None:
+        """It does not listen."""
+
+    def link_down(self, peer: str, why: str, now: int) -> None:
+        del why, now
+        self._up.discard(peer)
+
+
+def run(arguments: Sequence[str]) -> None:
+    seed, cluster, secret, *where = arguments
+    pairs = [each.split("=", 1) for each in where]
+    members = {name: parse_address(address) for name, address in pairs}
+    key = Path(secret).read_bytes().strip()
+    asyncio.run(ChaosGuest(int(seed), cluster, key, members).run())
+
+
+if __name__ == "__main__":
+    run(sys.argv[1:])

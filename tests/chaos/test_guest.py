@@ -1,0 +1,46 @@
+"""A guest that stays and lies: members refuse what it says, and go on."""
+
+import asyncio
+from pathlib import Path
+
+from support.changing import Changing, agree
+from support.open_nodes import run, until
+
+import thence
+from thence.cli.chaos.guest import ChaosGuest, command
+from thence.runtime.address import Address, parse_address
+from thence.sim.groups import GUEST
+
+SECRET = "only for liars of this test"
+
+
+def test_members_cut_a_guest_off_that_lies_and_go_on(tmp_path: Path) -> None:
+    async def play() -> None:
+        group = Changing(tmp_path, "ab")
+        async with group.open("a", secret=SECRET) as a, group.open("b", join="a", secret=SECRET) as b:
+            await agree(a, b)
+            where = {name: parse_address(group.at[name]) for name in "ab"}
+            guest = ChaosGuest(7, "thence", SECRET.encode(), where)
+            lies = asyncio.ensure_future(guest.run())
+
+            def refused() -> bool:
+                links = [node._host.links().get(GUEST) for node in (a, b)]
+                return guest.told > 20 and any(link is not None and link.cut_offs for link in links)
+
+            await until(refused)
+            await a.broadcast(b"still here")
+            lies.cancel()
+            await asyncio.gather(lies, return_exceptions=True)
+            await guest.close()
+            async for event in b.events():
+                if isinstance(event, thence.Delivered):
+                    assert event.payload == b"still here"
+                    break
+            await until(lambda: a.members == b.members == ("a", "b"))
+
+    run(play)
+
+
+def test_its_command_names_everybody() -> None:
+    words = command(3, "here", Path("key"), {"a": Address("127.0.0.1", 1)})
+    assert words[1:] == ["-m", "thence.cli.chaos.guest", "3", "here", "key", "a=127.0.0.1:1"]
