@@ -6,7 +6,7 @@ from support.groups import glass, trouble_with_a_guest, trouble_with_a_traitor
 from thence.sim.groups_storm import Storm, draw_all
 
 TRAITORS = {
-    36: "an origin's messages were delivered with a gap, and its window lost a tag",
+    100: "an origin's messages were delivered with a gap, and its window lost a tag",
     2: "a context with two dots of one origin could not be encoded",
 }
 """Lies of members that once broke another, and how."""

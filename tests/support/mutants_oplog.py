@@ -187,7 +187,7 @@ RECOVERY = of(
 COLLECTION = of(
     "thence.oplog.collection",
     ("what is stable goes although it was not taken", "collection", "needed",
-     ("            upto > state.taken\n            or (limit", "            (limit")),
+     ("            upto > state.taken\n            or total", "            total")),
     ("what was taken goes although it is not stable", "collection", "needed",
      ("if not covers(state.stable, following.start) and (", "if False and (")),
     ("the older snapshot is not reckoned with", "snapshots", "needed",

@@ -147,7 +147,8 @@ class GroupWorld:
         self.stale: set[tuple[str, int]] = set()
         """Incarnations whose disks had been put back, and their starts since."""
         self.misled: set[str] = set()
-        """Others that have listened to them, and processes that have used a number twice."""
+        """Whose trace is not what happened: others that have listened to them, processes that have used a
+        number twice, or whose messages were lost with their disk."""
         self.rollbacks = 0
         for process in self.processes.values():
             process.application.numbered = numbered
@@ -218,7 +219,10 @@ class GroupWorld:
         if process.shelf.forgetful or process.restored:  # what it has forgotten is for others to remember
             self._forgets(name, set(process.application.applied))
         if process.restored and process.node.member is not None:
-            self.stale.add((process.node.member.me, start))
+            member = process.node.member
+            self.stale.add((member.me, start))
+            if self.diary(member.me).is_ahead(member.ledger.count):
+                self.misled.add(name)  # its trace tells of messages that may be nowhere any more
         self._step(name, lambda node: None)  # noqa: ARG005
         if process.node is not None and process.node.former is not None:
             self.join(name)
