@@ -35,5 +35,12 @@ def test_what_is_put_back_changes_nothing_else_in_the_plan_of_a_seed() -> None:
         assert (draw(seed).troubles, draw(seed).air) == (weather.troubles, weather.air)
 
 
-def test_a_member_that_joined_one_that_was_put_back_is_told_by_one_that_does_not_know_it() -> None:
-    assert Storm(17, draw_all(17))() == ""
+LONG = {
+    17: "a member that joined one that was put back had to be told by one that does not know it",
+    7000351: "a number of its own that it knew nothing of was in another's view, and it went on",
+}
+
+
+@pytest.mark.parametrize("seed", LONG)
+def test_a_long_storm_that_once_failed_harms_nobody(seed: int) -> None:
+    assert Storm(seed, draw_all(seed))() == ""

@@ -23,7 +23,7 @@ MUTANTS: list[GroupMutant] = [
         "            state = decode_state(snapshot.data)\n            state.starts = {}\n")),
     of("who has listened to it is not told", "one who lags behind is misled",
        (LINEAGE, "elif found is not None and found.behind and name != said.source:", "elif False:")),
-    of("nobody tells it what it had delivered", 153,
+    of("nobody tells it what it had delivered", 191,
        (LINEAGE, "        yours = ended | self._peers.said(target) if target else {}\n",
         "        yours = {}\n")),
     of("nobody tells it of those who are past", 290,

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from thence.core.groups import Place
+from thence.core.groups import Place, told_apart
 from thence.members.spans import Spans
 
 Count = Callable[[str], int]
@@ -26,8 +26,14 @@ Count = Callable[[str], int]
 
 class Operation(NamedTuple):
     origin: str
+    """The incarnation that sent it, or one of its timelines (`core.groups.timeline`)."""
     seq: int
     payload: bytes
+
+    @property
+    def dot(self) -> Place:
+        """Under which its program sent it, and all programs know it."""
+        return told_apart(self.origin)[0], self.seq
 
 
 class Operations:
@@ -68,7 +74,7 @@ class Operations:
 
     def ready(
         self,
-        may_go: Callable[[str], bool],
+        may_go: Callable[[Operation], bool],
         count: Count,
         spelled: Callable[[Place], Place] = lambda place: place,
     ) -> list[Operation]:
@@ -78,7 +84,7 @@ class Operations:
             first = self.orphans[0]
             first = first._replace(origin=spelled((first.origin, first.seq))[0])
             if not self.applied(first, count):
-                if not may_go(first.origin):
+                if not may_go(first):
                     break
                 found.append(first)
             self.orphans.popleft()

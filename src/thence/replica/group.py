@@ -85,11 +85,13 @@ class GroupNode:
         attics: Callable[[], Attic] | None = None,
         forgetful: bool = False,
         start: int = 0,
+        sessions: bool = False,
     ) -> None:
         """`attics`: where tags of unstable messages go when there are many; one for each incarnation.
         `forgetful`: the log on the shelf may lack its end, so that whoever wrote it must not speak again.
         `start`: a number that no other start of this process has; without one, others cannot tell messages
-        apart that were sent before and after the data folder was put back to an earlier state."""
+        apart that were sent before and after the data folder was put back to an earlier state. `sessions`:
+        all links are, so nothing is sent as datagrams before the first one comes up."""
         self.name = name
         self.address = address
         """Where others reach this process; opaque here."""
@@ -104,6 +106,7 @@ class GroupNode:
         self.unclean = False
         """The last leave was not in good order: nobody may have got what was sent last."""
         self._wires = Wires()
+        self._wires.used = sessions
         self._lives = Lives(
             name, shelf, application, diaries, settings, self.posts, self._wires, floor, attics, start
         )
@@ -352,7 +355,7 @@ class GroupNode:
                 self._asked(member, packet, now)
         elif isinstance(packet, Lineage):
             if known := member or self.former:
-                known.lineage(packet)
+                known.lineage(packet, self._lives.highest)
         elif isinstance(packet, Offer):
             self._entry.offered(packet, now)
         elif isinstance(packet, Piece):

@@ -1,7 +1,17 @@
 """What a returner still has to carry, and what everybody concludes from it: rules 23 to 26 of
 docs/protocols/membership.md."""
 
-from thence.core.groups import Place, Running, Span, incarnation, number_of, process_of, span_of, told_apart
+from thence.core.groups import (
+    ALL,
+    Place,
+    Running,
+    Span,
+    incarnation,
+    number_of,
+    process_of,
+    span_of,
+    told_apart,
+)
 from thence.members.group import GroupView
 from thence.members.operations import Operation, Operations
 from thence.members.spans import Spans
@@ -68,7 +78,7 @@ class Carrying:
     def waits_for(self) -> tuple[str, ...]:
         """On whose last messages there must be agreement before the next orphan can be carried."""
         first = next(iter(self._operations.orphans), None)
-        if first is None or self._may_go(first.origin):
+        if first is None or self._may_go(first):
             return ()
         return tuple(sorted({first.origin} if self._view.knows(first.origin) else self._view.open))
 
@@ -143,8 +153,12 @@ class Carrying:
     def _closing(self) -> Spans:
         return Spans([span for spans in self._view.closing.values() for span in spans])
 
-    def _may_go(self, origin: str) -> bool:
-        view, origin = self._view, told_apart(origin)[0]
+    def _may_go(self, operation: Operation) -> bool:
+        """Is it certain that this operation will not come by itself?"""
+        view, ledger = self._view, self._ledger
+        origin, start = told_apart(operation.origin)
+        if start and operation.seq <= ledger.count(origin) < ALL:
+            return True  # the group has another message under this dot: a number or a counter was used twice
         known = view.knows(origin) or view.open
         return origin in view.gone or origin in view.past or not known
 

@@ -107,12 +107,19 @@ class Lineages:
             self._posts[:0] = [Post(process, self.about(process)) for process in due]
             self._told.update(dict.fromkeys(due, version))
 
-    def heard(self, lineage: Lineage) -> None:
+    def heard(self, lineage: Lineage, highest: int) -> None:
         process = process_of(lineage.source)
         self._heard[process] = lineage
         self._counts.pop(process, None)
         self._links.barred.discard(process)
         self._judge(process)
+        target, me = lineage.target, self._ledger.me
+        mine = process_of(target) == process_of(me) and lineage.source in self._view.view
+        if mine and number_of(target) > highest:
+            # A number that this disk knows nothing of was a member's: what was written since is lost.
+            sent = self._ledger.sent
+            found = self._found(me, sent, sent, lineage.source)
+            self.rollback = self.rollback or found._replace(highest=max(found.highest, number_of(target)))
 
     def counted(self, receipt: Receipt) -> bool:
         """A receipt came: does what it says count? A member has no more of this one than was sent, unless

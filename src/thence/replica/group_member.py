@@ -420,9 +420,9 @@ class Member:
             if member in self.view.side and (last := self._peers.last_word(member, source)):
                 self._post(source, last)
 
-    def lineage(self, packet: Lineage) -> None:
-        """Rule 31."""
-        self.lineages.heard(packet)
+    def lineage(self, packet: Lineage, highest: int) -> None:
+        """Rule 31. `highest`: of the numbers that the process ever reserved, as far as its disk tells."""
+        self.lineages.heard(packet, highest)
 
     def _spelled(self, receipt: Receipt) -> Receipt:
         """Somebody who is past to the source of a receipt may not be past here."""

@@ -146,7 +146,7 @@ class ChangingNode:
                 self.settings.name, self._shelf, self._application, self._diaries,
                 tuple(self._way.contacts), machine_settings(self.settings), now,
                 address=self.address, attics=self._attics, forgetful=self._shelf.forgetful,
-                start=self._start_number,
+                start=self._start_number, sessions=True,
             )  # fmt: skip
         finally:
             self._application.recovering(False)

@@ -222,7 +222,7 @@ class Program:
     # What the machine says
 
     def apply(self, operation: Operation, own: bool, tag: Tag, again: bool) -> None:
-        place = (operation.origin, operation.seq)
+        place = operation.dot
         if self._replays:
             if self._state is not None:
                 called("apply", self._state.apply, Delivered(None, operation.payload, *place, 0))
@@ -232,7 +232,7 @@ class Program:
         if self._state is not None:
             called("apply", self._state.apply, Delivered(named, operation.payload, *place, self.position))
         elif not own and not again:
-            position = self.position | min(self._parts.get(place, 0), (1 << PART_BITS) - 1)
+            position = self.position | min(self._parts.get(operation[:2], 0), (1 << PART_BITS) - 1)
             self._tell(Delivered(named, operation.payload, *place, position))
 
     def stable(self, place: Place, tag: Tag) -> None:
@@ -309,7 +309,7 @@ def missed_event(member: Member, what: Operation | tuple[Lost, ...], count: int)
     position = min(place_of(life, 0) + count, place_of(life, member.reading.begun))
     if not isinstance(what, Operation):
         return gap(what, member.reading.holders, position)
-    place, inner = (what.origin, what.seq), None
+    place, inner = what.dot, None
     if ledger.knows(what.origin):
         inner = ledger.window.tag_of(pack(ledger.number(what.origin), what.seq))
     tag = None if inner is None else LifeTag(inner, member.me, place)
@@ -328,7 +328,7 @@ def gap(lost: Iterable[Lost], members: Iterable[str], position: int) -> Gap:
 
 def _as_event(orphan: Orphan) -> Orphaned:
     operation, tag = orphan.operation, orphan.tag
-    place = (operation.origin, operation.seq)
+    place = operation.dot
     named = None if tag is None else LifeTag(tag, orphan.life, place)
     return Orphaned(named, operation.payload, *place, orphan.again)
 

@@ -9,7 +9,7 @@ lacks of it was in a log that is gone, and is named in a `Gap`, as is what the l
 from collections.abc import Iterator
 
 from thence.core.dots import ORIGIN_MASK, seq_of
-from thence.core.groups import OPERATION, Lost, Place, number_of
+from thence.core.groups import OPERATION, Lost, Place, number_of, plain
 from thence.core.message import Message
 from thence.oplog.log import OpLog
 from thence.replica.group_ledger import CODEC
@@ -71,7 +71,7 @@ def _as_events(member: Member, messages: list[Message], first: int, after: int) 
     for ordinal, message in enumerate(messages, first):
         named, inner = ledger.place(message.dot), ledger.window.tag_of(message.dot)
         tag = None if inner is None else LifeTag(inner, member.me, named)
-        position, carried = place_of(life, ordinal), message.payload[0] != OPERATION
+        position, carried = place_of(life, ordinal), plain(message.payload)[0] != OPERATION
         if named[0] == member.me:
             continue
         for part, operation in enumerate(operations_in(named, message.payload), 1):
@@ -82,4 +82,4 @@ def _as_events(member: Member, messages: list[Message], first: int, after: int) 
             )
             again.add(place)
             if took_effect and at > after and not member.reading.had(place):
-                yield Delivered(tag, operation.payload, *place, at)
+                yield Delivered(tag, operation.payload, *operation.dot, at)

@@ -203,7 +203,8 @@ class GroupWorld:
             start = self._start(process)
             process.node = GroupNode(
                 name, process.shelf, process.application, self.diary, tuple(self.names), self.settings,
-                self.now, floor, f"at {name}", MemoryAttic, process.shelf.forgetful, start,
+                self.now, floor, f"at {name}", MemoryAttic, process.shelf.forgetful,
+                start, self.air.links,
             )  # fmt: skip
         except StorageError:
             self._never_was(name, process, None)
@@ -414,6 +415,12 @@ class GroupWorld:
             process.waking = node.wake_at
             life = process.life
             self.at(node.wake_at, lambda: self._wake(name, life))
+
+    @property
+    def reused(self) -> bool:
+        """Was a number used twice, since its first use was on a disk that was put back? Then what its first
+        incarnation had sent may have to wait for the second."""
+        return any(len(set(each.shelf.used)) < len(each.shelf.used) for each in self.processes.values())
 
     def _look_for_misled(self, name: str, member: Member) -> None:
         for origin, starts in member.ledger.timelines.starts.items():

@@ -302,7 +302,7 @@ class Storm:
         world.close_diaries()
         if world.problem:
             return world.problem
-        if not settled:
+        if not settled and not world.reused:
             return f"never came to rest: {world.unsettled()}"
         if world.packets["garbage"]:
             return f"{world.packets['garbage']} packets that made no sense to whoever got them"

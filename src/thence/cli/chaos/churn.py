@@ -29,6 +29,8 @@ ADJUST_S: Final = 0.25
 TIDY_S: Final = 1.0
 COMPANY: Final = 3
 """Members that run, at least, before one may go for good: the others may be killed a moment later."""
+RESTORE_S: Final = 10.0
+"""So much later than planned a disk may be put back."""
 GONE_S: Final = 3.0
 """Who has left may be in somebody's view for so long: until the news is there."""
 
@@ -121,7 +123,23 @@ class Churn(Storm):
         wanted = "out" if act.kind == "join" else "up"
         if any(self._phases[name] != wanted or name in self._troubled for name in act.nodes):
             return False
+        if act.kind == "kill for good" and not self._is_spare(act.nodes[0]):
+            return False
         return act.kind != "lose disk" or self._is_known(act.nodes[0])
+
+    def _is_spare(self, name: str) -> bool:
+        """All others have what it has of others: one that has left may have left everything to this one."""
+        # What the others get while they are asked counts: it is asked first.
+        asked = sorted(self.members, key=lambda member: member != name)
+        statuses = {member: self._status(member) for member in asked}
+        if any(status is None or status.group is None for status in statuses.values()):
+            return False
+        clocks = {member: status.clock for member, status in statuses.items() if status is not None}
+        mine = clocks.pop(name)
+        theirs = [(origin, count) for origin, count in mine.items() if process_of(origin) != name]
+        return bool(clocks) and all(
+            clock.get(origin, 0) >= count for clock in clocks.values() for origin, count in theirs
+        )
 
     def _is_known(self, name: str) -> bool:
         """By everybody who may let it in again: they tell it which number it had. Where nobody could tell, it
@@ -171,9 +189,7 @@ class Churn(Storm):
         elif act.kind.startswith("pause"):
             self._resume(act.nodes[0])
         elif act.kind == "restore":
-            self._kill(act.nodes[0])
-            self._put_back(act.nodes[0])
-            self._start(act.nodes[0])
+            self._restore(act)
         elif act.kind in ("kill", "away", "kill most", "kill in step", "kill and evict", "lose disk", "stop"):
             if act.kind == "kill in step":
                 self._bury(act.nodes[0])
@@ -212,6 +228,19 @@ class Churn(Storm):
             elif path != self._cluster.nodes[name].log:
                 path.unlink()
         acknowledged_file(folder).unlink(missing_ok=True)
+
+    def _restore(self, act: Change) -> None:
+        """As soon as others have what it has of others; not at all if they never do."""
+        name, late = act.nodes[0], self.elapsed_s > act.until_s + RESTORE_S
+        if not late and not (self._phases[name] == "up" and self._is_spare(name)):
+            self._troubled.add(name)
+            self._at(self.elapsed_s + LOOK_S, lambda: self._over(act))
+        elif not late:
+            self._kill(name)
+            self._put_back(name)
+            self._start(name)
+        else:
+            shutil.rmtree(_copy_of(self._cluster.folders[name]))
 
     def _back_up(self, name: str) -> None:
         """A copy of its disk, at rest, and how many operations it had acknowledged by then."""

@@ -86,9 +86,12 @@ class ChaosGuest(Liar):
         await self._links.close()
 
     def _lie(self) -> bytes:
+        """Nothing that a correct process could say of itself: to be let in and not to come, again and again,
+        holds evictions up, and a notice makes a member return."""
         while True:
             lie = self.lie(self._chance.choice(self._truths()))
-            if not (isinstance(lie, Notice) and process_of(lie.source) == GUEST):
+            source = lie.joiner if isinstance(lie, JoinRequest) else getattr(lie, "source", "")
+            if not (isinstance(lie, JoinRequest | Notice) and process_of(source) == GUEST):
                 return encode(lie)
 
     def _truths(self) -> list[GroupPacket]:

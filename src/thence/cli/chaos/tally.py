@@ -63,9 +63,10 @@ class Tallying(GroupDrain):
 
     def apply(self, operation: Operation, own: bool, tag: Tag, again: bool) -> None:
         del own, tag, again
-        count, total = self._tally.get(operation.origin, (0, 0))
-        what = crc32(operation.payload, operation.seq)
-        self._tally[operation.origin] = count + 1, (total + what) % (1 << 64)
+        origin, seq = operation.dot
+        count, total = self._tally.get(origin, (0, 0))
+        what = crc32(operation.payload, seq)
+        self._tally[origin] = count + 1, (total + what) % (1 << 64)
 
     def state(self) -> bytes:
         return msgspec.msgpack.encode((self._tally, self._filler))
