@@ -356,6 +356,8 @@ class GroupNode:
         elif isinstance(packet, Lineage):
             if known := member or self.former:
                 known.lineage(packet, self._lives.highest)
+            if self.former is not None and process_of(packet.target) == self.name:
+                self._lives.skip(number_of(packet.target))  # nobody lets a lower one in
         elif isinstance(packet, Offer):
             self._entry.offered(packet, now)
         elif isinstance(packet, Piece):
@@ -492,7 +494,7 @@ class GroupNode:
         self.member, self.former, self.rollback = None, member, found
         self._entry.attempt = None
         self._leaving.begin_anew(self._leaving.wanted or member.view.leaving > 0)
-        self._lives.skip(found.highest)
+        self._lives.skip(found.highest, afar=True)
         for name in sorted(member.view.view):
             self.meet(process_of(name))
         for process in sorted(self._wires.up):

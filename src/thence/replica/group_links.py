@@ -347,6 +347,7 @@ class Links:
             for seq, data in relay.backlog.read(relay.sent, allowance):
                 if seq > relay.last:
                     relay.backlog.rewind()
+                    relay.last = relay.sent  # what lies between is stable, and need not be here any more
                     break
                 outgoing.add(data)
                 relay.sent, relay.bytes = seq, relay.bytes + len(data)

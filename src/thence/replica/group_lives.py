@@ -24,6 +24,9 @@ from thence.replica.group_state import GroupState, decode_state, encode_state
 from thence.replica.history import understood
 from thence.trace.recorder import CRASH, EVICT, INSTALL, RESTART, START
 
+SKIP = 1024
+"""Numbers among which one goes on that has forgotten some of its own: to meet those again is unlikely."""
+
 
 class Lives:
     __slots__ = (
@@ -69,8 +72,12 @@ class Lives:
         self._shelf.reserve(number, since)
         return incarnation(self._process, number), since
 
-    def skip(self, number: int) -> None:
-        """Numbers up to this one were used by this process, though its disk does not know."""
+    def skip(self, number: int, afar: bool = False) -> None:
+        """Numbers up to this one were used by this process, though its disk does not know. `afar`: so may
+        others have been of which nobody knows who is there. Then it goes on some way above, at a place that
+        the number of its start draws."""
+        if afar:
+            number = max(number, self._shelf.highest) + self._start % SKIP
         if number > self._shelf.highest:
             self._shelf.reserve(number)
 
