@@ -44,6 +44,14 @@ def test_a_storm_harms_nobody_and_all_comes_to_rest(seed: int) -> None:
     assert trouble(seed) == ""
 
 
+LONG = {7010368: "a relay looked for ever for messages that were stable and gone"}
+
+
+@pytest.mark.parametrize("seed", LONG)
+def test_a_long_storm_that_once_failed_harms_nobody(seed: int) -> None:
+    assert Storm(seed, draw_all(seed))() == ""
+
+
 @pytest.mark.parametrize("seed", [*range(30), *GLASS])
 def test_a_short_storm_harms_nobody_and_all_comes_to_rest(seed: int) -> None:
     assert trouble_in_a_glass(seed) == ""
