@@ -44,3 +44,11 @@ LONG = {
 @pytest.mark.parametrize("seed", LONG)
 def test_a_long_storm_that_once_failed_harms_nobody(seed: int) -> None:
     assert Storm(seed, draw_all(seed))() == ""
+
+
+@pytest.mark.xfail(
+    reason="an operation of a restored timeline takes effect after one that follows from it: not understood yet",
+    strict=True,
+)
+def test_a_long_storm_that_still_fails() -> None:
+    assert Storm(7010808, draw_all(7010808))() == ""

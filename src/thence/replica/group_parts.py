@@ -80,7 +80,10 @@ class Diary(Protocol):
 
 
 class Closed:
-    """A diary that takes no more rows: its incarnation has left, or was put back to an earlier state."""
+    """A diary that takes no rows: no trace is wanted, or its incarnation has left, or was put back to an earlier
+    state."""
+
+    __slots__ = ()
 
     def is_ahead(self, count: Callable[[str], int]) -> bool:  # noqa: ARG002
         return False

@@ -20,6 +20,7 @@ from typing import Final
 
 from thence.core.errors import StorageError
 from thence.core.groups import MARK, Place, number_of, process_of
+from thence.replica.group_parts import Closed
 from thence.runtime.tracing import LiveTrace, Rows, file_stem, lines_backwards, read_line
 from thence.trace.lines import POSITION_BITS
 from thence.trace.recorder import CRASH, DELIVER, INSTALL, KINDS, LEAVE, RESTART, SEND, START
@@ -124,7 +125,7 @@ class Diaries:
         self._boot: Final = boot
         self._diaries: dict[str, FileDiary] = {}
 
-    def __call__(self, member: str) -> "FileDiary | NoDiary":
+    def __call__(self, member: str) -> "FileDiary | Closed":
         if self._folder is None:
             return NOTHING
         diary = self._diaries.get(member)
@@ -171,24 +172,7 @@ class Diaries:
                 diary.trace.close()
 
 
-class NoDiary:
-    __slots__ = ()
-
-    def is_ahead(self, count: Callable[[str], int]) -> bool:  # noqa: ARG002
-        return False
-
-    def row(
-        self,
-        kind: int,
-        about: Place | None,
-        deps: tuple[Place, ...] | None,
-        now: int,
-        carries: tuple[Place, ...] = (),
-    ) -> None:
-        """Nothing."""
-
-
-NOTHING: Final = NoDiary()
+NOTHING: Final = Closed()
 
 
 def traced(folder: Path, process: str) -> list[str]:
