@@ -47,7 +47,7 @@ def test_a_long_storm_that_once_failed_harms_nobody(seed: int) -> None:
 
 
 @pytest.mark.xfail(
-    reason="an operation of a restored timeline takes effect after one that follows from it: not understood yet",
+    reason="an operation of a restored timeline takes effect after one that follows from it: not mended yet",
     strict=True,
 )
 def test_a_long_storm_that_still_fails() -> None:

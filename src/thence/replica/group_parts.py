@@ -80,8 +80,8 @@ class Diary(Protocol):
 
 
 class Closed:
-    """A diary that takes no rows: no trace is wanted, or its incarnation has left, or was put back to an earlier
-    state."""
+    """A diary that takes no rows: no trace is wanted, or its incarnation has left, or was put back to an
+    earlier state."""
 
     __slots__ = ()
 
