@@ -248,10 +248,10 @@ HISTORY = [
     of("40: an operation takes effect as often as it comes", 50,
        (OPERATIONS, "        if self.applied(operation, count):\n            return False\n", "")),
     of("41: operations that are not ready are skipped", "orphans_in_order",
-       (OPERATIONS, "                if not may_go(first.origin):\n                    break\n"
+       (OPERATIONS, "                if not may_go(first):\n                    break\n"
         "                found.append(first)\n",
-        "                if not may_go(first.origin):\n"
-        "                    found += [op for op in self.orphans if may_go(op.origin)]\n"
+        "                if not may_go(first):\n"
+        "                    found += [op for op in self.orphans if may_go(op)]\n"
         "                    found = [op for op in found if not self.applied(op, count)]\n"
         "                    self.orphans = deque([op for op in self.orphans if op not in found])\n"
         "                    break\n                found.append(first)\n")),

@@ -65,8 +65,8 @@ class ChaosGuest(Liar):
         identity = Identity(cluster, GUEST, random.randbytes(16), 1)
         self._members: Final = members
         self._up: set[str] = set()
-        self.told = 0
-        """How many lies."""
+        self.cut_off = 0
+        """How often a member had enough of it."""
         self._links: Final = OpenLinks(
             identity, secret, Address("127.0.0.1", 0), LinkSettings(), self, random, wall_clock(), Silent(),
             self._answer,
@@ -80,7 +80,6 @@ class ChaosGuest(Liar):
             await asyncio.sleep(EVERY_S)
             if self._up:
                 self._links.write(self._chance.choice(sorted(self._up)), [self._lie()])
-                self.told += 1
 
     async def close(self) -> None:
         await self._links.close()
@@ -126,7 +125,8 @@ class ChaosGuest(Liar):
         """It does not listen."""
 
     def link_down(self, peer: str, why: str, now: int) -> None:
-        del why, now
+        del now
+        self.cut_off += "cut off" in why
         self._up.discard(peer)
 
 
