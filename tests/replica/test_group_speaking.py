@@ -2,6 +2,7 @@
 
 import pytest
 from support.schedules_groups import Play, without
+from support.schedules_rollback import put_back, rolling, sends
 
 from thence.core.dots import pack
 from thence.core.errors import PeerError
@@ -12,6 +13,7 @@ from thence.core.groups import (
     Flow,
     GroupPacket,
     JoinRequest,
+    Lineage,
     Named,
     Notice,
     Offer,
@@ -104,3 +106,23 @@ def test_a_state_is_taken_from_a_contact_that_was_asked() -> None:
         joiner.receive(contact, Offer(contact, attempt.joiner), play.now)
         bound.append(attempt.bound)
     assert bound == ["", "b"]
+
+
+def test_a_guest_cannot_use_up_the_numbers_of_one_that_was_put_back() -> None:
+    play = rolling("abc")
+    sends(play, "c", 2)
+    play.passes(1)
+    play.save("c")
+    sends(play, "c", 3)
+    play.passes(1)
+    play.filter = without(Offer)
+    put_back(play, "c")
+    play.passes(1)
+    node = play.processes["c"].node
+    assert node is not None
+    assert node.former is not None, "it has heard that it was put back, and has not come back"
+    highest = node._lives.highest
+    node.receive("g", Lineage("g", {}, {}, f"c~{1 << 62}", {}), play.now)
+    assert node._lives.highest == highest
+    node.receive("a", Lineage("a", {}, {}, "c~9999", {}), play.now)
+    assert node._lives.highest >= 9999

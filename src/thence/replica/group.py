@@ -356,8 +356,10 @@ class GroupNode:
         elif isinstance(packet, Lineage):
             if known := member or self.former:
                 known.lineage(packet, self._lives.highest)
-            if self.former is not None and process_of(packet.target) == self.name:
-                self._lives.skip(number_of(packet.target))  # nobody lets a lower one in
+            old = self.former
+            if old and packet.source in old.view.view and process_of(packet.target) == self.name:
+                # Members let no lower one in. What others say proves nothing.
+                self._lives.skip(number_of(packet.target))
         elif isinstance(packet, Offer):
             self._entry.offered(packet, now)
         elif isinstance(packet, Piece):

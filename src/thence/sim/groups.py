@@ -420,12 +420,16 @@ class GroupWorld:
     def reused(self) -> bool:
         """Was a number used twice, since its first use was on a disk that was put back? Then what its first
         incarnation had sent may have to wait for the second."""
-        return any(len(set(each.shelf.used)) < len(each.shelf.used) for each in self.processes.values())
+        return any(map(self._used_twice, self.processes))
+
+    def _used_twice(self, name: str) -> bool:
+        used = self.processes[name].shelf.used
+        return len(set(used)) < len(used)
 
     def _look_for_misled(self, name: str, member: Member) -> None:
+        if member.ledger.timelines.starts and self._used_twice(name):
+            self.misled.add(name)
         for origin, starts in member.ledger.timelines.starts.items():
-            if len(set(self.processes[name].shelf.used)) < len(self.processes[name].shelf.used):
-                self.misled.add(name)
             if process_of(origin) != name and any((origin, start) in self.stale for _, start in starts):
                 self.misled.add(name)
 
