@@ -39,7 +39,7 @@ class Reading:
 
     __slots__ = (
         "_log", "_progress", "_told", "before", "begun", "count", "former", "holders", "lost", "missed",
-        "reach", "whole",
+        "reach", "replays", "whole",
     )  # fmt: skip
 
     def __init__(self, log: OpLog, state: GroupState, delivered: int) -> None:
@@ -62,6 +62,8 @@ class Reading:
         """The number of the incarnation before this one, and how many messages that had delivered."""
         self.begun = state.former[2] if state.goes_on else delivered
         """How many messages had been delivered where it began."""
+        self.replays = 0
+        """Readers of the log on the program's behalf: it is not collected while there are some."""
         self.reach = state.reach
         """Operations above these counters came with the state, or have come since."""
 
