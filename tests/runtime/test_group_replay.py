@@ -104,3 +104,17 @@ def test_it_goes_on_after_any_position(play: Play) -> None:
         assert payloads(replayed(play, everything[at].position)) == [
             event.payload for event in everything[at + 1 :]
         ]
+
+
+def test_what_was_carried_is_told_again_although_its_origin_is_past() -> None:
+    play = Play("abc", air=Air(jitter_us=0, links=True, wire=False)).together("abc")
+    play.cuts("ca", "cb")
+    play.evicts("b", "c")
+    play.send("c", b"only c has it")
+    play.passes(1)
+    play.send("b", b"meanwhile")
+    assert play.ends_well() == ""
+    _, member = running(play)
+    assert "c" in member.view.past
+    assert ("c", 1) in play.processes["a"].application.applied
+    assert sorted(payloads(replayed(play, 0))) == [b"meanwhile", b"only c has it"]

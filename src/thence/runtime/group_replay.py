@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from thence.core.dots import ORIGIN_MASK, seq_of
-from thence.core.groups import OPERATION, Lost, Place, number_of, plain
+from thence.core.groups import OPERATION, Lost, Place, number_of, plain, told_apart
 from thence.oplog.log import OpLog
 from thence.oplog.record import Stored
 from thence.replica.group_backlog import Allowance
-from thence.replica.group_ledger import CODEC
+from thence.replica.group_ledger import CODEC, Ledger
 from thence.replica.group_member import Member
 from thence.replica.group_retained import operations_in
 from thence.replica.history import understood
@@ -133,10 +133,18 @@ def _as_events(
         for part, operation in enumerate(operations_in(named, message.payload), 1):
             place = (operation.origin, operation.seq)
             at = position | min(part, (1 << PART_BITS) - 1) if carried else position
-            took_effect = not carried or (
-                operation.seq > ledger.count(operation.origin) and place not in again
-            )
+            took_effect = not (carried and (place in again or _came_as_itself(ledger, place)))
             if carried:
                 again.add(place)
             if took_effect and at > after and not member.reading.had(place):
                 yield Delivered(tag, operation.payload, *operation.dot, at)
+
+
+def _came_as_itself(ledger: Ledger, place: Place) -> bool:
+    """Was the message delivered here that an operation was first sent in? One who is past is counted whole,
+    and a timeline with what was carried of it; here neither is meant."""
+    member, start = told_apart(place[0])
+    index = ledger.index(member)
+    if index < 0 or place[1] > ledger.counts[index]:
+        return False
+    return not start or ledger.timelines.exactly((member, place[1]))[0] == place[0]
