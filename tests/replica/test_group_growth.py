@@ -6,7 +6,9 @@ from support.schedules_groups import Play
 from thence.core.errors import UsageError
 from thence.core.group_codec import encode
 from thence.members.operations import Operation
+from thence.replica.group_carrying import PART_COUNT
 from thence.replica.group_member import Member
+from thence.replica.group_retained import operations_in
 from thence.replica.group_state import encode_state
 from thence.sim.groups import Air
 
@@ -156,3 +158,23 @@ def test_what_is_carried_comes_in_messages_of_bounded_size() -> None:
     assert 5 <= ledger.count("c~2") <= 8
     assert len(play.processes["b"].application.applied) == 20
     assert list(member(play, "a").view.past) == [("c", 1, 1)]
+
+
+def test_what_is_carried_comes_in_messages_of_a_bounded_number_of_operations() -> None:
+    """To apply one is one step of every member."""
+    play = Play("abc", air=Air(jitter_us=0, links=True, wire=False)).together("abc")
+    play.cuts("ca", "cb")
+    play.evicts("a", "c")
+    for _ in range(3 * PART_COUNT):
+        play.send("c")
+    play.passes(1)
+    assert play.ends_well() == ""
+    assert len(play.processes["b"].application.applied) == 3 * PART_COUNT
+    node = play.processes["b"].node
+    assert node is not None
+    assert node.log is not None
+    ledger = member(play, "b").ledger
+    messages = [ledger.read(stored.dot, stored.data) for stored in node.log.since(node.log.head)]
+    carried = [len(operations_in(("", 1), message.payload)) for message in messages]
+    assert max(carried) == PART_COUNT
+    assert sum(carried) == 3 * PART_COUNT

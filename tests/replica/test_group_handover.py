@@ -11,7 +11,7 @@ from thence.core.groups import ALL, OPERATION, Named
 from thence.replica.group_backlog import Allowance
 from thence.replica.group_handover import check_state
 from thence.replica.group_making import Making
-from thence.replica.group_state import GroupState, decode_state, encode_state, encoding
+from thence.replica.group_state import Encoded, GroupState, decode_state, encode_state, encoding
 from thence.sim.groups import Air
 
 
@@ -101,9 +101,9 @@ def test_a_state_says_what_was_so_when_it_was_begun_however_long_it_is_in_the_ma
 def test_a_state_is_read_in_pieces_of_any_size() -> None:
     parts = [b"", b"abc", b"", bytes(range(200)), b"z", b""]
 
-    def given() -> Generator[int, None, list[bytes]]:
+    def given() -> Generator[int, None, Encoded]:
         yield 0
-        return parts
+        return Encoded(parts, 7)
 
     made, whole, steps = Making(given()), b"".join(parts), 0
     while not made.whole:

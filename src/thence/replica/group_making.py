@@ -9,9 +9,9 @@ its allowance lets it.
 
 from bisect import bisect_right
 from collections.abc import Generator
-from zlib import crc32
 
 from thence.replica.group_backlog import KILOBYTE_BITS, Allowance
+from thence.replica.group_state import Encoded
 
 
 class Making:
@@ -19,9 +19,9 @@ class Making:
 
     __slots__ = ("_parts", "_rest", "_starts", "size", "transfer")
 
-    def __init__(self, rest: Generator[int, None, list[bytes]]) -> None:
-        """`rest` yields the bytes that each item has cost, and returns the parts of the whole."""
-        self._rest: Generator[int, None, list[bytes]] | None = rest
+    def __init__(self, rest: Generator[int, None, Encoded]) -> None:
+        """`rest` yields the bytes that each item has cost."""
+        self._rest: Generator[int, None, Encoded] | None = rest
         self._parts: list[bytes] = []
         self._starts: list[int] = []
         self.size = 0
@@ -46,13 +46,12 @@ class Making:
             self._rest = None
             self._finish(end.value)
 
-    def _finish(self, parts: list[bytes]) -> None:
-        self._parts, self.size, sums = parts, 0, bytearray()
-        for part in parts:
+    def _finish(self, made: Encoded) -> None:
+        self._parts, self.size = made.parts, 0
+        for part in made.parts:
             self._starts.append(self.size)
             self.size += len(part)
-            sums += crc32(part).to_bytes(4, "little")
-        self.transfer = crc32(sums) << 24 | self.size & 0xFFFFFF
+        self.transfer = made.sum << 24 | self.size & 0xFFFFFF
 
     def read(self, first: int, size: int) -> bytes:
         """So many bytes from one on, or as many as there are."""

@@ -8,6 +8,7 @@ it delivered since follows; both together are the member.
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
+from zlib import crc32
 
 from thence.core.errors import PeerError
 from thence.core.group_codec import put_extent, take_extent
@@ -136,7 +137,7 @@ class Sources(NamedTuple):
 
 
 def encode_state(state: GroupState) -> bytes:
-    return b"".join(drained(encoding(state)))
+    return b"".join(drained(encoding(state)).parts)
 
 
 def drained(steps: Generator[int, None, T]) -> T:
@@ -149,13 +150,22 @@ def drained(steps: Generator[int, None, T]) -> T:
             return result
 
 
-def encoding(state: GroupState, sources: Sources | None = None) -> Generator[int, None, list[bytes]]:
+class Encoded(NamedTuple):
+    parts: list[bytes]
+    sum: int
+    """Of what is in them."""
+
+
+def encoding(state: GroupState, sources: Sources | None = None) -> Generator[int, None, Encoded]:
     """The bytes of a state, in parts. Yields what each item of the long lists has cost, in bytes. `sources`:
     these lists, which are empty in the state then."""
     writer, parts = _Parts(), list[bytes]()
     writer.number(VERSION)
     writer.number(len(state.application))
-    parts += [writer.cut(), state.application]
+    parts.append(writer.cut())
+    for at in range(0, len(state.application), PART_BYTES):
+        parts.append(writer.counted(state.application[at : at + PART_BYTES]))
+        yield len(parts[-1])
     for counts in (state.counts, state.stable, state.departing):
         writer.counts(counts)
     writer.places(state.context)
@@ -208,11 +218,25 @@ def encoding(state: GroupState, sources: Sources | None = None) -> Generator[int
         writer.counts(state.reach)
         yield from _long(writer, parts, history, writer.operation)
         _put_reading(writer, state)
-    return [writer.head(), *parts, writer.cut()]
+    last = writer.cut()
+    return Encoded([writer.counted(writer.head()), *parts, last], writer.sum)
 
 
 class _Parts(Writer):
-    __slots__ = ()
+    """One whose bytes are summed up as they come: at the end there may be too many for one step."""
+
+    __slots__ = ("sum",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sum = 0
+
+    def counted(self, data: bytes) -> bytes:
+        self.sum = crc32(data, self.sum)
+        return data
+
+    def cut(self) -> bytes:
+        return self.counted(super().cut())
 
     def operation(self, operation: Operation) -> None:
         self.name(operation.origin)
