@@ -429,7 +429,7 @@ LIES = [
        (NODE, "        check_speaker(peer, packet)\n", "")),
     of("i2: messages count under another link's number", "guest 1",
        (MEMBER, "        if process_of(incoming.source) != peer:\n", "        if False:\n")),
-    of("i3: a guest may pass on receipts of members", "guest 78",
+    of("i3: a guest may pass on receipts of members", "guest 56",
        (NODE, "if member and (process_of(packet.source) == peer or member.trusts(peer)):", "if member:")),
     of("i4: a joiner may say what another process runs", "guest 159",
        (SPEAKING, "        _check_running(peer, packet.running)\n    elif", "    elif")),
