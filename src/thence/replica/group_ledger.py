@@ -163,9 +163,6 @@ class Ledger:
         index = self._index.get(name)
         return 0 if index is None else self.window.stable_up_to(index)
 
-    def is_stable(self, dot: int) -> bool:
-        return dot >> ORIGIN_BITS <= self.window.stable_up_to(dot & ORIGIN_MASK)
-
     def stables(self) -> list[int]:
         return [self.window.stable_up_to(index) for index in range(len(self.names))]
 

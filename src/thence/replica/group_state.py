@@ -7,6 +7,7 @@ it delivered since follows; both together are the member.
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple, TypeVar
 from zlib import crc32
 
@@ -194,7 +195,7 @@ def encoding(state: GroupState, sources: Sources | None = None) -> Generator[int
     for name, row in state.rows.items():
         writer.name(name)
         writer.counts(row)
-    yield from _long(writer, parts, retained, writer.operation)
+    yield from _long(writer, parts, retained, partial(_put_operation, writer))
     writer.counts(state.floor)
     writer.places(sorted(state.carried))
     put_operations(writer, state.orphans)
@@ -216,7 +217,7 @@ def encoding(state: GroupState, sources: Sources | None = None) -> Generator[int
         writer.counts(state.branches)
     if tells_programs:
         writer.counts(state.reach)
-        yield from _long(writer, parts, history, writer.operation)
+        yield from _long(writer, parts, history, partial(_put_operation, writer))
         _put_reading(writer, state)
     last = writer.cut()
     return Encoded([writer.counted(writer.head()), *parts, last], writer.sum)
@@ -237,11 +238,6 @@ class _Parts(Writer):
 
     def cut(self) -> bytes:
         return self.counted(super().cut())
-
-    def operation(self, operation: Operation) -> None:
-        self.name(operation.origin)
-        self.number(operation.seq)
-        self.data(operation.payload)
 
 
 def _listed(items: Sequence[T]) -> Iterator[Read[T]]:
@@ -334,9 +330,13 @@ def decode_state(data: bytes) -> GroupState:
 def put_operations(writer: Writer, operations: list[Operation]) -> None:
     writer.number(len(operations))
     for operation in operations:
-        writer.name(operation.origin)
-        writer.number(operation.seq)
-        writer.data(operation.payload)
+        _put_operation(writer, operation)
+
+
+def _put_operation(writer: Writer, operation: Operation) -> None:
+    writer.name(operation.origin)
+    writer.number(operation.seq)
+    writer.data(operation.payload)
 
 
 def take_operations(parser: Parser) -> list[Operation]:
