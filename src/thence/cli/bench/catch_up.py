@@ -5,7 +5,8 @@ profile local; each sends `RATE` messages a second. One of them is stopped (SIGS
 sent 60,000 messages, and then goes on.
 
 * `catch-up.KIND.median`, `.p99`, `.most`: from `broadcast` to `events()`, of messages between the other two
-  that were sent while the third caught up. Baseline: the same while it was away.
+  that were sent while the third caught up. Baseline: the same before it was stopped, when all three sent as
+  much: a machine that is short of cores is so in both.
 * `catch-up.KIND.took`: from the moment that it went on until it had what was sent less than `LATE_S` before.
 
 KIND `away`: it is a member all the time, so that nothing becomes stable without it. `evicted`: the others go
@@ -19,7 +20,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from thence.cli.bench import catch_up_member
 from thence.cli.bench.catch_up_member import EVICT, STOP, UP
@@ -40,11 +41,13 @@ LOOK_EVERY_S: Final = 0.05
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
     messages: int = 60_000
+    before_s: float = 5.0
+    """How long all three are there before one is stopped."""
     after_s: float = 30.0
     """How long the programs go on after the third does."""
 
 
-QUICK: Final = Effort(messages=2000, after_s=2.0)
+QUICK: Final = Effort(messages=2000, before_s=1.0, after_s=2.0)
 
 
 def bench(quick: bool) -> Iterator[Record | str]:
@@ -54,11 +57,19 @@ def bench(quick: bool) -> Iterator[Record | str]:
             yield f"{effort.messages:,} messages, one is {kind}"
             folder = Path(name) / kind
             folder.mkdir()
-            yield from _figures(kind, *_measured(folder, effort, kind == "evicted"))
+            yield from _figures(kind, _measured(folder, effort, kind == "evicted"))
 
 
-def _measured(folder: Path, effort: Effort, evicted: bool) -> tuple[float, float, list[Told]]:
-    """When the third was stopped and when it went on, and what all of them tell."""
+class Turn(NamedTuple):
+    """When all three were there, when one was stopped and when it went on, and what they tell."""
+
+    begun: float
+    stopped: float
+    went_on: float
+    those: list[Told]
+
+
+def _measured(folder: Path, effort: Effort, evicted: bool) -> Turn:
     ports = [free_ports(1) for _ in NAMES]
     group = ",".join(f"{name}={HOST}:{port}" for name, port in zip(NAMES, ports, strict=True))
     running: list[Process] = []
@@ -67,7 +78,8 @@ def _measured(folder: Path, effort: Effort, evicted: bool) -> tuple[float, float
             call = [sys.executable, "-m", catch_up_member.__name__, name, str(folder), group, str(RATE)]
             running.append(spawn(call, folder / f"{name}.txt"))
             _await(folder / f"{name}.{UP}")
-        time.sleep(1)
+        begun = time.monotonic()
+        time.sleep(effort.before_s)
         running[-1].send_signal(signal.SIGSTOP)
         stopped = time.monotonic()
         if evicted:
@@ -81,14 +93,10 @@ def _measured(folder: Path, effort: Effort, evicted: bool) -> tuple[float, float
         time.sleep(effort.after_s)
         (folder / STOP).touch()
         ends = time.monotonic() + PATIENCE_S
-        return (
-            stopped,
-            went_on,
-            [
-                told(process, folder / f"{name}.txt", ends - time.monotonic())
-                for name, process in zip(NAMES, running, strict=True)
-            ],
-        )
+        files = [folder / f"{name}.txt" for name in NAMES]
+        pairs = zip(running, files, strict=True)
+        those = [told(process, file, ends - time.monotonic()) for process, file in pairs]
+        return Turn(begun, stopped, went_on, those)
     finally:
         for process in running:
             if process.poll() is None:
@@ -104,8 +112,8 @@ def _await(file: Path) -> None:
         time.sleep(LOOK_EVERY_S)
 
 
-def _figures(kind: str, stopped: float, went_on: float, those: list[Told]) -> Iterator[Record]:
-    *others, third = those
+def _figures(kind: str, turn: Turn) -> Iterator[Record]:
+    (*others, third), went_on = turn.those, turn.went_on
     late = [
         sent + took
         for sent_us, took_us in third["taken"].values()
@@ -113,7 +121,7 @@ def _figures(kind: str, stopped: float, went_on: float, those: list[Told]) -> It
         if sent + took > went_on * 1e6 and took > LATE_S * 1e6
     ]
     until = max(late, default=went_on * 1e6)
-    before = _between(others, (stopped + 1) * 1e6, went_on * 1e6)
+    before = _between(others, turn.begun * 1e6, turn.stopped * 1e6)
     meanwhile = _between(others, went_on * 1e6, until + 1e6)
     for what, share in (("median", 0.5), ("p99", 0.99), ("most", 1.0)):
         yield Record(f"catch-up.{kind}.{what}", _quantile(meanwhile, share), "ms", _quantile(before, share))
