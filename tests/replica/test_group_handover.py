@@ -1,5 +1,6 @@
 """A joiner takes no state that contradicts itself."""
 
+from collections.abc import Generator
 from dataclasses import replace
 
 import pytest
@@ -7,8 +8,11 @@ from support.schedules_groups import Play
 
 from thence.core.errors import PeerError
 from thence.core.groups import ALL, OPERATION, Named
+from thence.replica.group_backlog import Allowance
 from thence.replica.group_handover import check_state
-from thence.replica.group_state import GroupState, decode_state, encode_state
+from thence.replica.group_making import Making
+from thence.replica.group_state import Encoded, GroupState, decode_state, encode_state, encoding
+from thence.sim.groups import Air
 
 
 def good() -> GroupState:
@@ -59,3 +63,54 @@ def test_contexts_name_what_came_before_and_each_origin_once() -> None:
             check_state(replace(state, log=[*state.log[:-1], lie]), "b")
         with pytest.raises(PeerError):
             check_state(replace(state, context=context), "b")
+
+
+@pytest.mark.parametrize("evicted", [False, True], ids=["unstable", "retained"])
+def test_a_state_says_what_was_so_when_it_was_begun_however_long_it_is_in_the_making(evicted: bool) -> None:
+    play = Play("abcd", air=Air(jitter_us=0, links=True, wire=False)).together("abc")
+    play.crash("c")
+    if evicted:
+        play.evicts("a", "c")
+    for _ in range(40):
+        play.send("a")
+        play.send("b")
+        play.passes(0.01)
+    node = play.processes["a"].node
+    assert node is not None
+    assert node.member is not None
+    member = node.member
+    made = [Making(encoding(*member._state(joins=True))) for _ in range(2)]
+    made[0].go_on(Allowance(1 << 40))
+    steps = 0
+    while not made[1].whole:
+        made[1].go_on(Allowance(7))
+        steps += 1
+        play.send("b")
+        if steps == 3:
+            play.join("d")
+            play.boot("c")
+        play.passes(0.05)
+    assert steps > 80 // 7
+    assert made[0].transfer == made[1].transfer
+    assert made[0].read(0, 1 << 30) == made[1].read(0, 1 << 30)
+    state = decode_state(made[0].read(0, 1 << 30))
+    check_state(state, "b")
+    assert len(state.retained if evicted else state.log) > 60
+
+
+def test_a_state_is_read_in_pieces_of_any_size() -> None:
+    parts = [b"", b"abc", b"", bytes(range(200)), b"z", b""]
+
+    def given() -> Generator[int, None, Encoded]:
+        yield 0
+        return Encoded(parts, 7)
+
+    made, whole, steps = Making(given()), b"".join(parts), 0
+    while not made.whole:
+        made.go_on(Allowance(1))
+        steps += 1
+    assert steps == 2
+    assert made.size == len(whole)
+    for first in range(len(whole)):
+        for size in (1, 3, 50, 1000):
+            assert made.read(first, size) == whole[first : first + size]

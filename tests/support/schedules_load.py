@@ -30,11 +30,11 @@ LIMITS = {"stable": STEP, "sent": STEP, "log": STEP, "attic": 5 * STEP}
 class Metered(Play):
     """a and b work while c is away; the most that one of their steps did is in `most`."""
 
-    def __init__(self, window: int) -> None:
+    def __init__(self, window: int, names: str = "abc") -> None:
         self.most: Counter[str] = Counter()
         self._done: Counter[str] = Counter()
         settings = GroupSettings(step_max=STEP, tags_max=2 * STEP, window=window)
-        super().__init__("abc", settings, 0, Air(jitter_us=0, links=True, wire=False))
+        super().__init__(names, settings, 0, Air(jitter_us=0, links=True, wire=False))
         self.together("abc")
 
     @contextmanager
@@ -46,6 +46,7 @@ class Metered(Play):
 
     def _meters(self) -> Iterator[tuple[Any, str, Any]]:
         run, of, near, commit = MemoryAttic.run, MemoryAttic.of, View.near, GroupNode.commit
+        missing = View.missing
 
         def run_counted(attic: MemoryAttic, first: int, count: int) -> Any:
             self._done["attic"] += count
@@ -60,6 +61,16 @@ class Metered(Play):
                 self._done["log"] += 1
                 yield stored
 
+        def missing_counted(view: View, vector: Any) -> Iterator[Stored]:
+            found = missing(view, vector)  # at once: it is read later
+
+            def counted() -> Iterator[Stored]:
+                for stored in found:
+                    self._done["state"] += 1
+                    yield stored
+
+            return counted()
+
         def committed(node: GroupNode, now: int) -> Any:
             effects = commit(node, now)
             flows = [post.packet for post in node.posts if isinstance(post.packet, Flow) and post.to == "c"]
@@ -72,6 +83,7 @@ class Metered(Play):
         yield MemoryAttic, "run", run_counted
         yield MemoryAttic, "of", of_counted
         yield View, "near", near_counted
+        yield View, "missing", missing_counted
         yield GroupNode, "commit", committed
         for name in "ab":
             application = self.processes[name].application
@@ -123,6 +135,42 @@ def few_among_many() -> str:
         play.most.clear()
         play.boot("c")
         return play.ends_well() or play.too_much()
+
+
+def _joins_after_much(play: Metered) -> str:
+    """a and b say much, d joins, and they go on meanwhile."""
+    for _ in range(400):
+        play.send("a")
+        play.send("b")
+        play.passes(0.001)
+    play.most.clear()
+    play.join("d")
+    for _ in range(100):
+        play.send("a")
+        play.passes(0.002)
+    play.boot("c")
+    if wrong := play.ends_well() or ("" if play.me("d") == "d" else "d had to try again"):
+        return wrong
+    return "" if 0 < play.most["state"] <= STEP else f"read in one step for a state: {play.most['state']}"
+
+
+def state_of_much() -> str:
+    """d is let in while c is away: everything that was said since is part of its state."""
+    play = Metered(window=100, names="abcd")
+    with play.metering():
+        play.crash("c")
+        play.passes(1)
+        return _joins_after_much(play)
+
+
+def state_of_much_that_one_may_lack() -> str:
+    """The same, and the group has gone on without c: everything is stable, and may have to be told to c."""
+    play = Metered(window=100, names="abcd")
+    with play.metering():
+        play.crash("c")
+        play.evicts("a", "c")
+        play.passes(1)
+        return _joins_after_much(play)
 
 
 class Framed(Play):
@@ -248,5 +296,14 @@ def later_joiner() -> str:
 
 LOAD: dict[str, Callable[[], str]] = {
     schedule.__name__: schedule
-    for schedule in (long_away, few_among_many, long_names, large_orphans, many_joiners, later_joiner)
+    for schedule in (
+        long_away,
+        few_among_many,
+        state_of_much,
+        state_of_much_that_one_may_lack,
+        long_names,
+        large_orphans,
+        many_joiners,
+        later_joiner,
+    )
 }

@@ -207,7 +207,8 @@ def bench(
     name: Annotated[
         str,
         typer.Argument(
-            help="Which: order, tags, metadata, sim, verify, oplog, cluster, membership, trees, or all."
+            help="Which: order, tags, metadata, sim, verify, oplog, cluster, membership, catch-up, "
+            "trees, or all."
         ),
     ],
     as_json: Json = False,

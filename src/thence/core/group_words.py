@@ -90,14 +90,23 @@ class Writer:
         self.places(message.context)
         self.data(message.payload)
 
-    def bytes(self) -> bytes:
+    def cut(self) -> bytes:
+        """The body since it was last cut."""
+        body, self.body = bytes(self.body), bytearray()
+        return body
+
+    def head(self) -> bytes:
+        """The names so far: they go before the body."""
         head = bytearray()
         put(head, len(self._names))
         for name in self._names:
             encoded = name.encode()
             put(head, len(encoded))
             head += encoded
-        return b"".join((head, self.body))
+        return bytes(head)
+
+    def bytes(self) -> bytes:
+        return b"".join((self.head(), self.body))
 
 
 def take_name(reader: Reader) -> str:

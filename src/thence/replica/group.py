@@ -302,7 +302,9 @@ class GroupNode:
     def checkpoint(self, now: int) -> bool:
         """Between two steps: shorten the way back after a restart. Returns whether it was a good moment."""
         member = self.member
-        if member is None or member.view.leaving or member.expects_joiners or member.reading.pending:
+        if member is None or member.view.leaving or member.expects_joiners:
+            return False
+        if member.reading.pending or member.reading.replays:
             return False
         self._lives.checkpoint(member, self._leaving.wanted, now)
         return True

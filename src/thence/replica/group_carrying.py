@@ -22,6 +22,9 @@ PART_BYTES = 1 << 18
 """Of operations in one message, or a quarter of a frame: a long partition must not make one that fits
 nowhere."""
 
+PART_COUNT = 256
+"""The same in operations: to apply a message is one step of everybody that gets it."""
+
 BESIDE_BYTES = 32
 """Of an operation, beside its payload and the name of its origin."""
 
@@ -168,7 +171,7 @@ def _parts(operations: list[Operation], part_bytes: int) -> list[list[Operation]
     size = part_bytes
     for operation in operations:
         size += _size(operation)
-        if size > part_bytes:
+        if size > part_bytes or len(parts[-1]) >= PART_COUNT:
             parts.append([])
             size = _size(operation)
         parts[-1].append(operation)

@@ -5,6 +5,8 @@ handed over: what happened meanwhile reaches the joiner as messages, since the g
 state does for all joiners that were let in before it was made. It is named after its contents, so that a
 request for the rest of one is not answered with another, not even by a contact that has restarted.
 
+A state is made in steps (`group_making`), one state at a time; whoever waits for it is told to.
+
 What joiners cost is bounded: so many are let in at a time, and so many bytes of states are held, or one state
 if it is larger than that. Others wait, and are let in together when there is room: then they share a state.
 
@@ -13,10 +15,11 @@ arrived, suspects it after a while; to be wrong about that costs the joiner anot
 """
 
 from collections.abc import Callable, Mapping
-from zlib import crc32
 
 from thence.core.groups import JoinRequest, Piece, process_of
 from thence.oplog.log import OpLog
+from thence.replica.group_backlog import Allowance
+from thence.replica.group_making import Making
 from thence.replica.group_settings import GroupSettings
 from thence.replica.group_state import read_watched, watched_note
 
@@ -28,23 +31,24 @@ class Handed:
     """A state on its way to everybody who was let in up to the contact's message `upto`; or to one joiner,
     whose program has come so far as no other's."""
 
-    __slots__ = ("data", "joiners", "shared", "transfer", "upto")
+    __slots__ = ("joiners", "shared", "state", "upto")
 
-    def __init__(self, data: bytes, upto: int, shared: bool) -> None:
+    def __init__(self, state: Making, upto: int, shared: bool) -> None:
         self.shared = shared
-        self.data = memoryview(data)
-        self.transfer = crc32(data) << 24 | len(data) & 0xFFFFFF
+        self.state = state
         self.upto = upto
         self.joiners: dict[str, int] = {}
         """And up to where each of them was sent it."""
 
 
 class Gate:
-    __slots__ = ("_log", "_settings", "_states", "_waiting", "_watched")
+    __slots__ = ("_allowance", "_log", "_settings", "_states", "_waiting", "_watched")
 
     def __init__(self, log: OpLog, settings: GroupSettings) -> None:
         self._log = log
         self._settings = settings
+        self._allowance = Allowance(settings.step_max)
+        """Of this step, for states in the making."""
         self._states: list[Handed] = []
         self._waiting: dict[str, tuple[JoinRequest, int]] = {}
         """By process: who wants to be let in, and when it last said so."""
@@ -86,12 +90,14 @@ class Gate:
     @property
     def held_bytes(self) -> int:
         """Of states."""
-        return sum([len(state.data) for state in self._states])
+        return sum([handed.state.size for handed in self._states])
 
     @property
     def room(self) -> int:
         """How many may be let in."""
-        largest = max([len(state.data) for state in self._states], default=0)
+        largest = max([handed.state.size for handed in self._states], default=0)
+        if self.unfinished:
+            return 0  # nobody knows yet how large it will be
         if largest and self.held_bytes + largest > self._settings.states_bytes:
             return 0
         return max(0, self._settings.joins_max - len(self._watched))
@@ -115,32 +121,68 @@ class Gate:
         self,
         contact: str,
         request: JoinRequest,
-        state: Callable[[JoinRequest], bytes],
+        state: Callable[[JoinRequest], Making],
         own: int,
         sure: bool,
         now: int,
-    ) -> list[Piece]:
-        """The next pieces of the state for a joiner; `own`: how many messages this member has sent; `sure`:
-        links lose nothing while they last, so that a joiner which is slow is not sent the same again."""
+    ) -> list[Piece] | None:
+        """The next pieces of the state for a joiner, None while that is in the making; `own`: how many
+        messages this member has sent; `sure`: links lose nothing while they last, so that a joiner which is
+        slow is not sent the same again."""
         joiner, size = request.joiner, self._settings.piece_bytes
         seq = self._watched[joiner][0]
         self.opened(joiner, seq, now)
         handed = next((each for each in self._states if joiner in each.joiners), None)
         if handed is None:
             handed = self._made(request, state, own, seq)
+            self._go_on()
             handed.joiners[joiner] = 0
-        have, total = request.have if request.transfer == handed.transfer else 0, len(handed.data)
+        if not handed.state.whole:
+            return None
+        have, total = request.have if request.transfer == handed.state.transfer else 0, handed.state.size
         first, end = have, min(total, have + size * self._settings.pieces)
         if sure and handed.joiners[joiner] > have:
             first = handed.joiners[joiner]
         handed.joiners[joiner] = max(first, end)
+        return self._cut(contact, joiner, handed, first, end)
+
+    def _cut(self, contact: str, joiner: str, handed: Handed, first: int, end: int) -> list[Piece]:
+        size, state = self._settings.piece_bytes, handed.state
         return [
-            Piece(contact, joiner, handed.transfer, at, total, handed.data[at : at + size])
+            Piece(contact, joiner, state.transfer, at, state.size, state.read(at, size))
             for at in range(first, end, size)
         ]
 
+    @property
+    def unfinished(self) -> bool:
+        """A state is in the making."""
+        return not all(handed.state.whole for handed in self._states)
+
+    def made(self, contact: str) -> list[Piece]:
+        """Go on with it; the first pieces for those who wait for it, if it is whole now."""
+        found, most = list[Piece](), self._settings.piece_bytes * self._settings.pieces
+        for handed in self._go_on():
+            end = min(handed.state.size, most)
+            for joiner in handed.joiners:
+                handed.joiners[joiner] = end
+                found += self._cut(contact, joiner, handed, 0, end)
+        return found
+
+    def _go_on(self) -> list[Handed]:
+        """As far as this step may: those that it has made whole. One after the other."""
+        done = []
+        for handed in [each for each in self._states if not each.state.whole]:
+            handed.state.go_on(self._allowance)
+            if not handed.state.whole:
+                break
+            done.append(handed)
+        return done
+
+    def step_over(self) -> None:
+        self._allowance.left = self._settings.step_max
+
     def _made(
-        self, request: JoinRequest, state: Callable[[JoinRequest], bytes], own: int, seq: int
+        self, request: JoinRequest, state: Callable[[JoinRequest], Making], own: int, seq: int
     ) -> Handed:
         """The newest state that all may have, if it knows of this joiner; else another one."""
         shared = request.extent is None

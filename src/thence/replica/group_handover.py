@@ -4,15 +4,17 @@ A joiner believes its contact about what happened, not that it can count: a stat
 would break the joiner much later, so `check_state` refuses it.
 """
 
+from collections.abc import Iterator
+
 from thence.core.errors import PeerError
-from thence.core.groups import ALL, Extent, Place
+from thence.core.groups import ALL, Extent, Named, Place
 from thence.members.group import GroupView
 from thence.members.operations import Operations
 from thence.members.spans import Spans
 from thence.replica.group_ledger import Ledger
-from thence.replica.group_reading import Reading, handed_over
+from thence.replica.group_reading import Missed, Reading, handed_over
 from thence.replica.group_retained import stable_operations
-from thence.replica.group_state import GroupState
+from thence.replica.group_state import GroupState, Read, Sources
 
 
 def state_of(
@@ -24,46 +26,65 @@ def state_of(
     joins: bool,
     extent: Extent | None,
     forgetful: bool,
-) -> GroupState:
-    """`joins`: for joiners, all that are in the view. Else for the member itself: then what is in its log is
-    left out. `extent`: how far the program of the joiner has come, if that was a member before and has no
-    state; `forgetful`: and had more then."""
+) -> tuple[GroupState, Sources]:
+    """As it is now, for a reader that comes later: nothing of it changes with the member. What is as long as
+    the log is in the sources only. `joins`: for joiners, all that are in the view. Else for the member
+    itself: then what is in its log is left out. `extent`: how far the program of the joiner has come, if that
+    was a member before and has no state; `forgetful`: and had more then."""
     me = ledger.me
     rows = {name: ledger.row(name) for name in sorted(view.view - {me})}
     rows[me] = ledger.vector()
-    history, lost = handed_over(ledger, operations, reading, extent, forgetful) if extent else ([], ())
+    missed: Missed = (iter(()), ())
+    if extent:
+        missed = handed_over(ledger, operations, reading, extent, forgetful)
+    history, lost = missed
+    unstable = _unstable(ledger, ledger.written(ledger.stables())) if joins else iter(())
+    retained = stable_operations(ledger, operations) if joins else iter(())
     floor = dict(zip(ledger.names, ledger.floor, strict=True))
     told = {name: count for name, count in floor.items() if count and name not in ledger.past}
-    return GroupState(
+    state = GroupState(
         application=application,
         counts=ledger.vector(),
         stable={name: stable for name in ledger.spoken() if (stable := ledger.stable(name))},
         context=ledger.frontier(),
         table=ledger.table(),
-        log=[ledger.named(message) for message in ledger.unstable()] if joins else [],
-        view=view.view,
-        suspects=view.suspects,
-        gone=view.gone,
-        departing=view.departing,
-        flushed=view.flushed,
-        addresses=view.addresses,
-        closing=view.closing,
+        view=set(view.view),
+        suspects=set(view.suspects),
+        gone=dict(view.gone),
+        departing=dict(view.departing),
+        flushed={name: set(flushed) for name, flushed in view.flushed.items()},
+        addresses=dict(view.addresses),
+        closing=dict(view.closing),
         closed=tuple(view.closed),
         past=tuple(view.past),
         spent=tuple(view.spent),
-        unknown=view.strangers,
-        abandoned=view.abandoned,
+        unknown=set(view.strangers),
+        abandoned=set(view.abandoned),
         rows=rows,
-        retained=stable_operations(ledger, operations) if joins else operations.inherited,
+        retained=[] if joins else operations.inherited,
         floor={} if joins else floor,
-        carried=operations.carried,
-        starts=ledger.timelines.starts,
-        branches=ledger.timelines.branches,
+        carried=set(operations.carried),
+        starts=dict(ledger.timelines.starts),
+        branches=dict(ledger.timelines.branches),
         reach=told if joins and not operations.inherited else reading.reach,
-        history=history,
         lost=lost,
         holders=tuple(sorted(view.side)) if lost else (),
     )
+    return state, Sources(unstable, retained, history)
+
+
+def _unstable(ledger: Ledger, written: Iterator[tuple[int, bytes]]) -> Iterator[Read[Named]]:
+    """What was delivered and is not stable, in the order of delivery."""
+    for dot, data in written:
+        yield ledger.named(ledger.read(dot, data)), len(data)
+
+
+def at_once(state: GroupState, sources: Sources) -> GroupState:
+    """A state with everything that it holds in it."""
+    state.log = [named for named, _ in sources.log if named]
+    state.retained = [operation for operation, _ in sources.retained if operation]
+    state.history = [operation for operation, _ in sources.history if operation]
+    return state
 
 
 def check_state(state: GroupState, joiner: str) -> None:

@@ -11,6 +11,7 @@ what the log was given and has not written yet.
 """
 
 from collections.abc import Iterator
+from itertools import chain
 
 from thence.core.codec import Codec
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
@@ -162,9 +163,6 @@ class Ledger:
         index = self._index.get(name)
         return 0 if index is None else self.window.stable_up_to(index)
 
-    def is_stable(self, dot: int) -> bool:
-        return dot >> ORIGIN_BITS <= self.window.stable_up_to(dot & ORIGIN_MASK)
-
     def stables(self) -> list[int]:
         return [self.window.stable_up_to(index) for index in range(len(self.names))]
 
@@ -220,15 +218,16 @@ class Ledger:
         return self.window.see(message)
 
     def written(self, had: list[int]) -> Iterator[tuple[int, bytes]]:
-        """Dots and bytes of what was delivered above these counters, causes first. Nobody may ask for what
-        the log does not hold any more."""
-        for stored in self.log.missing(had):
-            yield stored.dot, stored.data
-        committed = self.log.vector
-        for dot, data in self.fresh:
-            origin = dot & ORIGIN_MASK
-            if dot >> ORIGIN_BITS > max(had[origin], committed[origin] if origin < len(committed) else 0):
-                yield dot, data
+        """Dots and bytes of what was delivered above these counters, causes first, up to this moment: it may
+        be read later. Nobody may ask for what the log does not hold any more."""
+        stored, committed = self.log.missing(had), self.log.vector
+        fresh = [
+            (dot, data)
+            for dot, data in self.fresh
+            if dot >> ORIGIN_BITS
+            > max(had[at := dot & ORIGIN_MASK], committed[at] if at < len(committed) else 0)
+        ]
+        return chain(((one.dot, one.data) for one in stored), fresh)
 
     def near(self, origin: str, after: int) -> Iterator[Stored]:
         """What the log holds from about the first message of an origin above a counter on, others' too. What
@@ -237,10 +236,6 @@ class Ledger:
         if not 0 <= index < len(self.log.names):
             return iter(())
         return self.log.near(index, max(after, self.window.stable_up_to(index)))
-
-    def unstable(self) -> list[Message]:
-        """What was delivered and is not stable, in the order of delivery."""
-        return [self.read(dot, data) for dot, data in self.written(self.stables())]
 
     def above(self, origins: dict[str, int]) -> list[int]:
         """The counters of one who lacks nothing but what these have sent above these counts; and what is

@@ -51,10 +51,11 @@ from thence.members.spans import Spans
 from thence.oplog.log import OpLog
 from thence.replica.group_carrying import Carrying
 from thence.replica.group_gate import Gate
-from thence.replica.group_handover import state_of
+from thence.replica.group_handover import at_once, state_of
 from thence.replica.group_ledger import Ledger
 from thence.replica.group_lineage import Lineages
 from thence.replica.group_links import Links, Wires
+from thence.replica.group_making import Making
 from thence.replica.group_parts import Application, Closed, Diary
 from thence.replica.group_peers import Peers
 from thence.replica.group_reading import Reading
@@ -62,10 +63,11 @@ from thence.replica.group_settings import GroupSettings
 from thence.replica.group_state import (
     Carried,
     GroupState,
+    Sources,
     carries,
     carry_payload,
     check_payload,
-    encode_state,
+    encoding,
     flush_payload,
     join_payload,
     payload_carry,
@@ -453,7 +455,7 @@ class Member:
             if self.operations.inherited:
                 self.reading.cleared(ledger)
             ledger.floor = ledger.stables()
-            self.operations.inherited.clear()
+            self.operations.inherited = []  # a state in the making may still read the old list
 
     def _settle(self, now: int) -> bool:
         """Rules 14 and 27: leavers whose leave everybody has are gone, and whoever is gone for good is past.
@@ -535,15 +537,16 @@ class Member:
         elif joiner not in self.view.side or not self._gate.waits_for(joiner):
             return
         for each in served:
-            for piece in self._gate.pieces(
-                self.me, each, self._handed, self.ledger.sent, self.links.used, now
-            ):
+            pieces = self._gate.pieces(self.me, each, self._handed, self.ledger.sent, self.links.used, now)
+            if pieces is None:  # it is in the making
+                self._post(each.joiner, Offer(self.me, each.joiner))
+            for piece in pieces or ():
                 self._post(each.joiner, piece)
 
-    def _handed(self, request: JoinRequest) -> bytes:
-        state = self.state(True, request.extent, not request.running.member)
+    def _handed(self, request: JoinRequest) -> Making:
+        state, sources = self._state(True, request.extent, not request.running.member)
         state.holders = tuple([name for name in state.holders if name != request.joiner])
-        return encode_state(state)
+        return Making(encoding(state, sources))
 
     @property
     def has_room(self) -> bool:
@@ -560,8 +563,15 @@ class Member:
         """Somebody was let in here and was not heard of yet: a restart must still know that."""
         return self._gate.busy
 
-    def state(self, joins: bool = False, extent: Extent | None = None, forgetful: bool = False) -> GroupState:
-        """Rule 10, for joiners; else for this member itself. `extent`: rule 33."""
+    def state(self, joins: bool = False) -> GroupState:
+        """Rule 10, for joiners; else for this member itself. All of it at once."""
+        state, sources = self._state(joins)
+        return at_once(state, sources) if joins else state
+
+    def _state(
+        self, joins: bool, extent: Extent | None = None, forgetful: bool = False
+    ) -> tuple[GroupState, Sources]:
+        """`extent`: rule 33."""
         return state_of(
             self.ledger, self.view, self.operations, self.reading, self._application.state(), joins, extent,
             forgetful,
@@ -575,13 +585,15 @@ class Member:
 
     @property
     def wake_at(self) -> int:
-        if self.ledger.window.unfinished or self.links.unfinished:
+        if self.ledger.window.unfinished or self.links.unfinished or self._gate.unfinished:
             return 0
         return min(self._watch.at, self._watch.hasty_at)
 
     def tick(self, running: Running, now: int) -> None:
         """Rules 4 and 16: tell what was delivered; notice who is silent."""
         self.sweep(now, 1)
+        for piece in self._gate.made(self.me):
+            self._post(piece.joiner, piece)
         self._close(running, now)
         if now < self._watch.at:
             if now >= self._watch.hasty_at:
@@ -613,6 +625,7 @@ class Member:
     def committed(self) -> None:
         """The log was written: nothing has to be remembered for it."""
         self.ledger.fresh.clear()
+        self._gate.step_over()
 
     def _post(self, member: str, packet: Data | Receipt | Offer | Piece | Farewell) -> None:
         self._posts.append(Post(process_of(member), packet))

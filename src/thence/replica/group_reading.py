@@ -10,7 +10,7 @@ Invariant: of all operations that took effect where this incarnation is a member
 some incarnation, or it is in `unread`, or named in `lost`, or it is still to be delivered here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
@@ -22,10 +22,13 @@ from thence.members.spans import Spans
 from thence.oplog.log import OpLog
 from thence.replica.group_ledger import Ledger
 from thence.replica.group_retained import each_once, operations_in
-from thence.replica.group_state import GroupState
+from thence.replica.group_state import GroupState, Read
 
 if TYPE_CHECKING:
     from thence.replica.group_member import Member
+
+Missed = tuple[Iterator[Read[Operation]], tuple[Lost, ...]]
+"""What a joiner's program has missed and its contact has, and what that does not have any more."""
 
 READ = 2
 """Key of the log's note about how much of what was missed the program has read."""
@@ -36,7 +39,7 @@ class Reading:
 
     __slots__ = (
         "_log", "_progress", "_told", "before", "begun", "count", "former", "holders", "lost", "missed",
-        "reach", "whole",
+        "reach", "replays", "whole",
     )  # fmt: skip
 
     def __init__(self, log: OpLog, state: GroupState, delivered: int) -> None:
@@ -59,6 +62,8 @@ class Reading:
         """The number of the incarnation before this one, and how many messages that had delivered."""
         self.begun = state.former[2] if state.goes_on else delivered
         """How many messages had been delivered where it began."""
+        self.replays = 0
+        """Readers of the log on the program's behalf: it is not collected while there are some."""
         self.reach = state.reach
         """Operations above these counters came with the state, or have come since."""
 
@@ -127,18 +132,12 @@ class Reading:
 
 def handed_over(
     ledger: Ledger, operations: Operations, reading: Reading, extent: Extent, forgetful: bool
-) -> tuple[list[Operation], tuple[Lost, ...]]:
+) -> Missed:
     """For a joiner whose program has come so far, from its contact: operations in the log that everybody else
     has, causes first, and what the log does not hold any more. What somebody else may lack, or is not stable,
     is in the state anyway. `forgetful`: the joiner may have forgotten what everybody had."""
     progress = Progress(extent)
-    history = [
-        operation
-        for dot, data in ledger.written(_had(ledger, progress))
-        if dot >> ORIGIN_BITS <= ledger.floor[dot & ORIGIN_MASK]
-        for operation in operations_in(ledger.place(dot), ledger.read(dot, data).payload)
-        if not progress.covers((operation.origin, operation.seq))
-    ]
+    history = _history(ledger, progress, list(ledger.floor), ledger.written(_had(ledger, progress)))
     below = dict(reading.reach)
     if not operations.inherited:
         for name, start in zip(ledger.names, ledger.log.start, strict=False):
@@ -147,6 +146,20 @@ def handed_over(
     if lost or forgetful:
         lost += _unknown(ledger, progress)
     return history, tuple(sorted(lost))
+
+
+def _history(
+    ledger: Ledger, progress: Progress, floor: list[int], written: Iterator[tuple[int, bytes]]
+) -> Iterator[Read[Operation]]:
+    for dot, data in written:
+        there = []
+        if dot >> ORIGIN_BITS <= floor[dot & ORIGIN_MASK]:
+            there = operations_in(ledger.place(dot), ledger.read(dot, data).payload)
+        for operation in there:
+            new = not progress.covers((operation.origin, operation.seq))
+            yield operation if new else None, len(operation.payload)
+        if not there:
+            yield None, len(data)
 
 
 def _unknown(ledger: Ledger, progress: Progress) -> list[Lost]:

@@ -7,10 +7,11 @@ they count: it follows what is stable for as long as nobody is missed, and stand
 
 from collections.abc import Iterable, Iterator
 
+from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
 from thence.core.groups import CARRY, OPERATION, Place, plain
 from thence.members.operations import Operation, Operations
 from thence.replica.group_ledger import Ledger
-from thence.replica.group_state import payload_operations
+from thence.replica.group_state import Read, payload_operations
 
 
 def _came_in(ledger: Ledger) -> Iterator[tuple[int, Operation]]:
@@ -44,7 +45,28 @@ def all_operations(ledger: Ledger, operations: Operations) -> list[Operation]:
     return each_once([*operations.inherited, *applied, *operations.orphans])
 
 
-def stable_operations(ledger: Ledger, operations: Operations) -> list[Operation]:
-    """What a joiner needs to be told besides the messages that are not stable."""
-    applied = [operation for dot, operation in _came_in(ledger) if ledger.is_stable(dot)]
-    return each_once([*operations.inherited, *applied])
+def stable_operations(ledger: Ledger, operations: Operations) -> Iterator[Read[Operation]]:
+    """What a joiner needs to be told besides the messages that are not stable. What is read later is what was
+    there now."""
+    stable = ledger.stables()
+    written = ledger.written(ledger.floor) if ledger.floor != stable else iter(())
+    return _each_once(ledger, operations.inherited, stable, written)
+
+
+def _each_once(
+    ledger: Ledger, inherited: list[Operation], stable: list[int], written: Iterator[tuple[int, bytes]]
+) -> Iterator[Read[Operation]]:
+    found: set[Place] = set()
+    for operation in inherited:
+        found.add((operation.origin, operation.seq))
+        yield operation, len(operation.payload)
+    for dot, data in written:
+        there = []
+        if dot >> ORIGIN_BITS <= stable[dot & ORIGIN_MASK]:
+            there = operations_in(ledger.place(dot), ledger.read(dot, data).payload)
+        for operation in there:
+            new = (operation.origin, operation.seq) not in found
+            found.add((operation.origin, operation.seq))
+            yield operation if new else None, len(operation.payload)
+        if not there:
+            yield None, len(data)

@@ -5,9 +5,11 @@ group knows. A member's log begins with the state that it was installed with (a 
 it delivered since follows; both together are the member.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import partial
+from typing import NamedTuple, TypeVar
+from zlib import crc32
 
 from thence.core.errors import PeerError
 from thence.core.group_codec import put_extent, take_extent
@@ -32,6 +34,11 @@ from thence.members.operations import Operation
 from thence.trace.schema import NO_OPERATION
 
 VERSION = 2
+
+PART_BYTES = 1 << 16
+"""Of a state in the making."""
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -118,17 +125,54 @@ class GroupState:
         return sorted(spoken)
 
 
+Read = tuple[T | None, int]
+"""An item for a state, or nothing, and how many bytes were read for it."""
+
+
+class Sources(NamedTuple):
+    """The long lists of a state for a joiner, where they are still to be read."""
+
+    log: Iterator[Read[Named]]
+    retained: Iterator[Read[Operation]]
+    history: Iterator[Read[Operation]]
+
+
 def encode_state(state: GroupState) -> bytes:
-    writer = Writer()
+    return b"".join(drained(encoding(state)).parts)
+
+
+def drained(steps: Generator[int, None, T]) -> T:
+    """What becomes of something that is done in steps, at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+class Encoded(NamedTuple):
+    parts: list[bytes]
+    sum: int
+    """Of what is in them."""
+
+
+def encoding(state: GroupState, sources: Sources | None = None) -> Generator[int, None, Encoded]:
+    """The bytes of a state, in parts. Yields what each item of the long lists has cost, in bytes. `sources`:
+    these lists, which are empty in the state then."""
+    writer, parts = _Parts(), list[bytes]()
     writer.number(VERSION)
-    writer.data(state.application)
+    writer.number(len(state.application))
+    parts.append(writer.cut())
+    for at in range(0, len(state.application), PART_BYTES):
+        parts.append(writer.counted(state.application[at : at + PART_BYTES]))
+        yield len(parts[-1])
     for counts in (state.counts, state.stable, state.departing):
         writer.counts(counts)
     writer.places(state.context)
     writer.names(state.table)
-    writer.number(len(state.log))
-    for message in state.log:
-        writer.message(message)
+    log, retained, history = sources or (_listed(state.log), _listed(state.retained), _listed(state.history))
+    yield from _long(writer, parts, log, writer.message)
     for names in (state.view, state.suspects):
         writer.names(sorted(names))
     writer.number(len(state.gone))
@@ -151,14 +195,15 @@ def encode_state(state: GroupState) -> bytes:
     for name, row in state.rows.items():
         writer.name(name)
         writer.counts(row)
-    put_operations(writer, state.retained)
+    yield from _long(writer, parts, retained, partial(_put_operation, writer))
     writer.counts(state.floor)
     writer.places(sorted(state.carried))
     put_operations(writer, state.orphans)
+    tells_programs = state.tells_programs or sources is not None
     writer.number(
         state.leaves | state.goes_on << 1 | state.owes << 2 | state.vague << 3
         | bool(state.spent) << 4 | bool(state.ended) << 5 | bool(state.abandoned) << 6
-        | bool(state.starts) << 7 | state.tells_programs << 8
+        | bool(state.starts) << 7 | tells_programs << 8
     )  # fmt: skip
     writer.number(state.since)
     writer.names(sorted(state.strangers))
@@ -170,14 +215,54 @@ def encode_state(state: GroupState) -> bytes:
     if state.starts:
         writer.starts(state.starts)
         writer.counts(state.branches)
-    if state.tells_programs:
+    if tells_programs:
+        writer.counts(state.reach)
+        yield from _long(writer, parts, history, partial(_put_operation, writer))
         _put_reading(writer, state)
-    return writer.bytes()
+    last = writer.cut()
+    return Encoded([writer.counted(writer.head()), *parts, last], writer.sum)
+
+
+class _Parts(Writer):
+    """One whose bytes are summed up as they come: at the end there may be too many for one step."""
+
+    __slots__ = ("sum",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sum = 0
+
+    def counted(self, data: bytes) -> bytes:
+        self.sum = crc32(data, self.sum)
+        return data
+
+    def cut(self) -> bytes:
+        return self.counted(super().cut())
+
+
+def _listed(items: Sequence[T]) -> Iterator[Read[T]]:
+    return ((item, 0) for item in items)
+
+
+def _long(
+    writer: Writer, parts: list[bytes], items: Iterator[Read[T]], put: Callable[[T], None]
+) -> Iterator[int]:
+    """How many there are is known when all were read, and goes before them."""
+    parts += [writer.cut(), b""]
+    place, count = len(parts) - 1, 0
+    for item, cost in items:
+        if item is not None:
+            put(item)
+            count += 1
+            if len(writer.body) >= PART_BYTES:
+                parts.append(writer.cut())
+        yield cost
+    parts.append(writer.cut())
+    writer.number(count)
+    parts[place] = writer.cut()
 
 
 def _put_reading(writer: Writer, state: GroupState) -> None:
-    writer.counts(state.reach)
-    put_operations(writer, state.history)
     writer.number(len(state.lost))
     for origin, first, last in state.lost:
         writer.name(origin)
@@ -245,9 +330,13 @@ def decode_state(data: bytes) -> GroupState:
 def put_operations(writer: Writer, operations: list[Operation]) -> None:
     writer.number(len(operations))
     for operation in operations:
-        writer.name(operation.origin)
-        writer.number(operation.seq)
-        writer.data(operation.payload)
+        _put_operation(writer, operation)
+
+
+def _put_operation(writer: Writer, operation: Operation) -> None:
+    writer.name(operation.origin)
+    writer.number(operation.seq)
+    writer.data(operation.payload)
 
 
 def take_operations(parser: Parser) -> list[Operation]:

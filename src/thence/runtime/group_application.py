@@ -28,16 +28,18 @@ from thence.runtime.status import Status
 
 
 class GroupEvents(Events):
-    """As `Events`; what is repeated was found beforehand."""
+    """As `Events`; what is repeated comes first."""
 
-    def __init__(self, node: "OpenGroupNode", repeated: Iterator[GroupEvent]) -> None:
+    def __init__(self, node: "OpenGroupNode", repeated: Iterator[GroupEvent | None]) -> None:
         super().__init__(node, iter(()), 0)
         self._again: Final = repeated
 
     async def __anext__(self) -> GroupEvent:  # type: ignore[override]  # more can happen in a changing group
         if self._node.reads(self):
             for event in self._again:
-                return event
+                if event is not None:
+                    return event
+                await asyncio.sleep(0)
         return await super().__anext__()
 
 
@@ -215,7 +217,7 @@ class OpenGroupNode(OpenNode):
             why = f"{tag.origin}:{tag.seq} is an orphan: the group never had it, and it is sent again"
             future.set_exception(UsageError(why))
 
-    def _since(self, after: int | None) -> Iterator[GroupEvent]:
+    def _since(self, after: int | None) -> Iterator[GroupEvent | None]:
         """What the program had taken, or has missed, and does not know of."""
         if after is None:
             return iter(())
@@ -225,9 +227,25 @@ class OpenGroupNode(OpenNode):
         if after > now:
             raise UsageError(f"position {after} is ahead of this log, which ends at {now}")
         self._driver.call(lambda node, _: node.read_all())
-        log = self._driver.log
-        assert log is not None
-        return iter(since(self._member, log, after))
+        return self._replayed(after)
+
+    def _replayed(self, after: int) -> Iterator[GroupEvent | None]:
+        """The log may be replaced by that of another incarnation meanwhile: then go on in that one."""
+        read = self._driver.log
+        while True:
+            while (log := self._driver.log) is None or self._driver.trouble is not None:
+                yield None
+            if log is not read:
+                read = log
+                self._driver.call(lambda node, _: node.read_all())
+            for event in since(self._member, log, after):
+                if event is not None:
+                    after = event.position
+                yield event
+                if self._driver.log is not log:
+                    break
+            else:
+                return
 
 
 def _own_tag(tag: Tag) -> LifeTag:

@@ -303,7 +303,7 @@ def _key(event: GroupEvent) -> Hashable | None:
     return ViewChanged if isinstance(event, ViewChanged) else None
 
 
-def missed_event(member: Member, what: Operation | tuple[Lost, ...], count: int) -> GroupEvent:
+def missed_event(member: Member, what: Operation | tuple[Lost, ...], count: int) -> "Delivered | Gap":
     """What a program had missed, the `count`th of it; or what it will not get."""
     life, ledger = number_of(member.me), member.ledger
     position = min(place_of(life, 0) + count, place_of(life, member.reading.begun))

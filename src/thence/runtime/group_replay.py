@@ -4,71 +4,127 @@ A position belongs to one incarnation: first come the operations that the progra
 then messages as it delivered them. Positions of later incarnations are higher. One of an earlier incarnation
 says exactly where to go on if the program knew everything that its node had delivered as that; else what it
 lacks of it was in a log that is gone, and is named in a `Gap`, as is what the log does not hold any more.
+
+Nothing is kept in memory but where the readers stand: a log may hold gigabytes.
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from thence.core.dots import ORIGIN_MASK, seq_of
-from thence.core.groups import OPERATION, Lost, Place, number_of, plain
-from thence.core.message import Message
+from thence.core.groups import OPERATION, Lost, Place, number_of, plain, told_apart
 from thence.oplog.log import OpLog
-from thence.replica.group_ledger import CODEC
+from thence.oplog.record import Stored
+from thence.replica.group_backlog import Allowance
+from thence.replica.group_ledger import CODEC, Ledger
 from thence.replica.group_member import Member
 from thence.replica.group_retained import operations_in
 from thence.replica.history import understood
 from thence.runtime.application import Delivered
-from thence.runtime.group_program import PART_BITS, GroupEvent, LifeTag, gap, missed_event, place_of
+from thence.runtime.group_program import PART_BITS, Gap, LifeTag, gap, missed_event, place_of
+
+TURN: Final = 256
+"""Messages that are read from the log before others have their turn; a large one counts for several."""
 
 
-def since(member: Member, log: OpLog, after: int) -> list[GroupEvent]:
-    """What comes after a position, up to what was taken by now."""
+def since(member: Member, log: OpLog, after: int) -> Iterator[Delivered | Gap | None]:
+    """What comes after a position, up to what was taken when the first is asked for. The log is read as
+    events are asked for, and is not collected before all of them were; None: others should have their
+    turn."""
+    member.reading.replays += 1
+    try:
+        yield from _since(member, log, after)
+    finally:
+        member.reading.replays -= 1
+
+
+def _since(member: Member, log: OpLog, after: int) -> Iterator[Delivered | Gap | None]:
     life, reading = number_of(member.me), member.reading
     start, begun = place_of(life, 0), place_of(life, reading.begun)
     if after >= begun:
-        return _logged(member, log, after, exact=True)
+        yield from _logged(member, log, after, exact=True)
+        return
     rest = _logged(member, log, begun, exact=reading.whole)
     if not reading.whole:  # what was missed then is gone, and is named with what the log lacks
-        return rest
+        yield from rest
+        return
     lost = list(reading.lost) if after < start else []
     if after < place_of(*reading.former):
         had = reading.before.counts if reading.before is not None else {}
         lost += [Lost(name, 1, count) for name, count in had.items()]
-    told: list[GroupEvent] = [gap(lost, reading.holders or member.view.side, start)] if lost else []
-    read = max(0, after - start)
-    missed = enumerate(reading.missed[read:], read + 1)
-    return [*told, *[missed_event(member, operation, count) for count, operation in missed], *rest]
+    if lost:
+        yield gap(lost, reading.holders or member.view.side, start)
+    for read in range(max(0, after - start), len(reading.missed)):
+        yield missed_event(member, reading.missed[read], read + 1)
+    yield from rest
 
 
-def _logged(member: Member, log: OpLog, after: int, exact: bool) -> list[GroupEvent]:
+def _logged(member: Member, log: OpLog, after: int, exact: bool) -> Iterator[Delivered | Gap | None]:
     """What the log holds after a position of this incarnation. `exact`: nothing else is lacking."""
     life, now = number_of(member.me), sum(member.ledger.counts)
     ordinal, part = after - place_of(life, 0) >> PART_BITS, after & (1 << PART_BITS) - 1
     if exact and ordinal >= now:
-        return []
+        return
     if part:
         ordinal -= 1  # the rest of it is to come
-    messages = [understood(CODEC, stored) for stored in log.since(log.head)]
-    before = now - len(messages)
-    told: list[GroupEvent] = []
-    messages = messages[max(0, ordinal - before) :]
+    readers = [_in_turns(log.since(log.head)) for _ in range(3)]  # all up to the same place
+    last, count = dict(enumerate(member.ledger.counts)), 0
+    for stored in readers[0]:
+        count += stored is not None
+        if stored is None:
+            yield None
+    before = now - count
+    skipped = max(0, ordinal - before)
     if not exact or ordinal < before:
         ordinal = max(ordinal, before)
-        told = [gap(_earlier(member, messages), member.view.side, place_of(life, ordinal))]
-    return told + list(_as_events(member, messages, ordinal + 1, after))
+        yield from _earlier(_without(readers[1], skipped), last)
+        names = member.ledger.names
+        lost = [Lost(names[at], 1, seq) for at, seq in last.items() if seq and names[at] != member.me]
+        yield gap(lost, member.view.side, place_of(life, ordinal))
+    yield from _as_events(member, _without(readers[2], skipped), ordinal + 1, after)
 
 
-def _earlier(member: Member, messages: list[Message]) -> list[Lost]:
+def _in_turns(stored: Iterator[Stored]) -> Iterator[Stored | None]:
+    """None between them, when so much was read that others should have their turn."""
+    allowance = Allowance(TURN)
+    for one in stored:
+        yield one
+        allowance.spend(one.data)
+        if allowance.left <= 0:
+            yield None
+            allowance.left = TURN
+
+
+def _without(stored: Iterator[Stored | None], first: int) -> Iterator[Stored | None]:
+    """All but the first."""
+    for one in stored:
+        if one is None or first <= 0:
+            yield one
+        else:
+            first -= 1
+
+
+def _earlier(stored: Iterator[Stored | None], last: dict[int, int]) -> Iterator[None]:
     """Everything before these messages: how much of it the program knows is not known here."""
-    last = dict(enumerate(member.ledger.counts))
-    for message in reversed(messages):
-        last[message.dot & ORIGIN_MASK] = seq_of(message.dot) - 1
-    names = member.ledger.names
-    return [Lost(names[at], 1, count) for at, count in last.items() if count and names[at] != member.me]
+    seen: set[int] = set()
+    for one in stored:
+        if one is None:
+            yield None
+        elif (origin := one.dot & ORIGIN_MASK) not in seen:
+            seen.add(origin)
+            last[origin] = seq_of(one.dot) - 1
 
 
-def _as_events(member: Member, messages: list[Message], first: int, after: int) -> Iterator[GroupEvent]:
-    life, again, ledger = number_of(member.me), set[Place](), member.ledger
-    for ordinal, message in enumerate(messages, first):
+def _as_events(
+    member: Member, stored: Iterator[Stored | None], first: int, after: int
+) -> Iterator[Delivered | None]:
+    life, again, ledger, ordinal = number_of(member.me), set[Place](), member.ledger, first - 1
+    for one in stored:
+        if one is None:
+            yield None
+            continue
+        ordinal += 1
+        message = understood(CODEC, one)
         named, inner = ledger.place(message.dot), ledger.window.tag_of(message.dot)
         tag = None if inner is None else LifeTag(inner, member.me, named)
         position, carried = place_of(life, ordinal), plain(message.payload)[0] != OPERATION
@@ -77,9 +133,18 @@ def _as_events(member: Member, messages: list[Message], first: int, after: int) 
         for part, operation in enumerate(operations_in(named, message.payload), 1):
             place = (operation.origin, operation.seq)
             at = position | min(part, (1 << PART_BITS) - 1) if carried else position
-            took_effect = not carried or (
-                operation.seq > ledger.count(operation.origin) and place not in again
-            )
-            again.add(place)
+            took_effect = not (carried and (place in again or _came_as_itself(ledger, place)))
+            if carried:
+                again.add(place)
             if took_effect and at > after and not member.reading.had(place):
                 yield Delivered(tag, operation.payload, *operation.dot, at)
+
+
+def _came_as_itself(ledger: Ledger, place: Place) -> bool:
+    """Was the message delivered here that an operation was first sent in? One who is past is counted whole,
+    and a timeline with what was carried of it; here neither is meant."""
+    member, start = told_apart(place[0])
+    index = ledger.index(member)
+    if index < 0 or place[1] > ledger.counts[index]:
+        return False
+    return not start or ledger.timelines.exactly((member, place[1]))[0] == place[0]

@@ -30,7 +30,7 @@ def together(module: str, calls: Sequence[Sequence[object]], folder: Path, secon
             output.unlink(missing_ok=True)
             running.append(spawn([sys.executable, "-m", module, *map(str, call)], output))
         return [
-            _told(process, output, until - time.monotonic())
+            told(process, output, until - time.monotonic())
             for process, output in zip(running, outputs, strict=True)
         ]
     finally:
@@ -40,7 +40,7 @@ def together(module: str, calls: Sequence[Sequence[object]], folder: Path, secon
                 process.wait()
 
 
-def _told(process: Process, output: Path, patience_s: float) -> Told:
+def told(process: Process, output: Path, patience_s: float) -> Told:
     try:
         code = process.wait(max(patience_s, 0))
     except subprocess.TimeoutExpired:
@@ -50,5 +50,5 @@ def _told(process: Process, output: Path, patience_s: float) -> Told:
         how = "did not end" if code is None else f"ended with code {code}"
         said = " | ".join(lines[-3:]) or "nothing"
         raise ThenceError(f"a process of the benchmark {how}; it said: {said}")
-    told: Told = json.loads(lines[-1])
-    return told
+    said_last: Told = json.loads(lines[-1])
+    return said_last

@@ -58,6 +58,12 @@ def _membership(quick: bool) -> Iterator[Record | str]:
     return bench(quick)
 
 
+def _catch_up(quick: bool) -> Iterator[Record | str]:
+    from thence.cli.bench.catch_up import bench
+
+    return bench(quick)
+
+
 def _verify(quick: bool) -> Iterator[Record]:
     from thence.cli.bench.verify import bench
 
@@ -72,6 +78,7 @@ BENCHES: dict[str, Callable[[bool], Iterator[Record | str]]] = {
     "oplog": _oplog,
     "cluster": _cluster,
     "membership": _membership,
+    "catch-up": _catch_up,
     "trees": _trees,
     "verify": _verify,
 }

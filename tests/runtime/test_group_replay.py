@@ -1,0 +1,120 @@
+"""What a program is told once more is read from the log a little at a time. Work is counted in messages."""
+
+from collections.abc import Iterator
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from support.schedules_groups import Play
+
+from thence.oplog.record import Stored
+from thence.oplog.view import View
+from thence.replica.group import GroupNode
+from thence.replica.group_member import Member
+from thence.runtime.application import Delivered
+from thence.runtime.group_program import Gap
+from thence.runtime.group_replay import TURN, since
+from thence.sim.groups import Air
+
+SENT = 3 * TURN
+
+
+@pytest.fixture
+def play() -> Play:
+    """a has everything that b has sent."""
+    made = Play("ab", air=Air(jitter_us=0, links=True, wire=False)).together("ab")
+    for number in range(SENT):
+        made.send("b", b"%d" % number)
+        if number % 50 == 0:
+            made.passes(0.01)
+    made.passes(2)
+    return made
+
+
+def running(play: Play) -> tuple[GroupNode, Member]:
+    node = play.processes["a"].node
+    assert node is not None
+    assert node.member is not None
+    return node, node.member
+
+
+def replayed(play: Play, after: int) -> Iterator[Delivered | Gap | None]:
+    node, member = running(play)
+    assert node.log is not None
+    return since(member, node.log, after)
+
+
+def payloads(events: Iterator[Delivered | Gap | None]) -> list[bytes]:
+    return [event.payload for event in events if isinstance(event, Delivered)]
+
+
+def test_between_two_turns_of_others_a_bounded_part_of_the_log_is_read(play: Play) -> None:
+    read, most, turns, plain = 0, 0, 0, View.since
+
+    def counted(view: View, position: int) -> Iterator[Stored]:
+        found = plain(view, position)
+
+        def reading() -> Iterator[Stored]:
+            nonlocal read
+            for stored in found:
+                read += 1
+                yield stored
+
+        return reading()
+
+    told: list[Any] = []
+    with patch.object(View, "since", counted):
+        for event in replayed(play, 0):
+            if event is None:
+                most, read, turns = max(most, read), 0, turns + 1
+            else:
+                told.append(event)
+    assert payloads(iter(told)) == [b"%d" % number for number in range(SENT)]
+    assert turns >= 2 * SENT // TURN
+    assert max(most, read) <= 2 * TURN  # two readers at most: one ends, the next begins
+
+
+def test_what_comes_meanwhile_is_not_told_again_and_the_log_stays_until_all_was_read(play: Play) -> None:
+    node, member = running(play)
+    events = replayed(play, 0)
+    first = next(event for event in events if event is not None)
+    assert not node.checkpoint(play.now)
+    play.send("b", b"later")
+    play.passes(1)
+    rest = payloads(events)
+    assert isinstance(first, Delivered)
+    assert [first.payload, *rest] == [b"%d" % number for number in range(SENT)]
+    assert member.reading.replays == 0
+    assert node.checkpoint(play.now)
+
+
+def test_a_reader_that_is_given_up_does_not_hold_the_log(play: Play) -> None:
+    node, member = running(play)
+    events = replayed(play, 0)
+    assert next(event for event in events if event is not None)
+    assert member.reading.replays == 1
+    del events
+    assert member.reading.replays == 0
+    assert node.checkpoint(play.now)
+
+
+def test_it_goes_on_after_any_position(play: Play) -> None:
+    everything = [event for event in replayed(play, 0) if isinstance(event, Delivered)]
+    for at in (0, 1, TURN - 1, TURN, SENT - 2, SENT - 1):
+        assert payloads(replayed(play, everything[at].position)) == [
+            event.payload for event in everything[at + 1 :]
+        ]
+
+
+def test_what_was_carried_is_told_again_although_its_origin_is_past() -> None:
+    play = Play("abc", air=Air(jitter_us=0, links=True, wire=False)).together("abc")
+    play.cuts("ca", "cb")
+    play.evicts("b", "c")
+    play.send("c", b"only c has it")
+    play.passes(1)
+    play.send("b", b"meanwhile")
+    assert play.ends_well() == ""
+    _, member = running(play)
+    assert "c" in member.view.past
+    assert ("c", 1) in play.processes["a"].application.applied
+    assert sorted(payloads(replayed(play, 0))) == [b"meanwhile", b"only c has it"]
