@@ -5,14 +5,24 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from support import broken_member
+from support import broken_member, broken_reader
 
 from thence.cli.chaos.changes import Change, ChangingSetup
 from thence.cli.chaos.changing import account_of_member, await_one_view, restless
 from thence.cli.chaos.churn import Churn
+from thence.cli.chaos.heard import Hearing, heard_file, read_heard
 from thence.cli.chaos.plan import Setup
 from thence.cli.chaos.rest import RestlessError
-from thence.cli.chaos.tally import FILLER, Tallying, compare, program, read_acknowledged, read_tally
+from thence.cli.chaos.tally import (
+    FILLER,
+    READERS,
+    Tallying,
+    compare,
+    program,
+    read_acknowledged,
+    read_places,
+    read_tally,
+)
 from thence.cli.cluster import Cluster
 from thence.cli.layout import open_layout
 from thence.cli.node import as_arguments
@@ -57,6 +67,7 @@ def test_a_member_at_rest_needs_no_link_to_those_who_are_gone() -> None:
         ({"suspects": ["b~2"]}, "suspects b~2"),
         ({"departing": ["c"]}, "waits for the leave of c"),
         ({"orphans": 1200}, "1,200 operations are to be sent again"),
+        ({"unread": 3}, "its program has missed 3 and not read them yet"),
     ],
 )
 def test_whatever_keeps_a_member_from_rest_is_told(changed: dict[str, object], said: str) -> None:
@@ -144,6 +155,13 @@ def run(folder: Path, changes: list[Change], node: Sequence[str] = program(1000)
     loyal = [*members, *churn.left]
     if wrong := compare(tallies, {name: churn.sure(read_acknowledged(folders[name])) for name in loyal}):
         raise ThenceError(wrong)
+    for name in members:
+        if heard_file(folders[name]).exists():
+            hearing = Hearing(churn.put_back.keys(), not churn.forgives)
+            hearing.hear(read_heard(folders[name]))
+            hearing.compare(name, read_places(folders[name]), tallies[name])
+            if hearing.wrong:
+                raise ThenceError("; ".join(hearing.wrong))
     return churn
 
 
@@ -175,3 +193,28 @@ def test_a_node_that_forgets_to_send_its_orphans_again_is_found_out(tmp_path: Pa
     plan = [Change(0.2, 2.2, "split and evict", ("a",), ("b", "a"), (("a", "b"), ("a", "c")))]
     with pytest.raises(ThenceError, match=r"operations of (a|b); (a|b) acknowledged"):
         run(tmp_path, plan, (sys.executable, broken_member.__file__, FILLER, "1000"))
+
+
+def test_programs_without_a_state_get_everything_once_however_their_nodes_fare(tmp_path: Path) -> None:
+    """One is killed, one evicted, one joins through one that has no state, one leaves and joins again."""
+    plan = [
+        Change(0.1, 0.2, "join", ("d",), ("a",)),
+        Change(0.4, 0.6, "kill", ("b",)),
+        Change(0.5, 1.2, "kill and evict", ("a",), ("c",)),
+        Change(1.8, 1.9, "leave", ("b",)),
+        Change(2.2, 2.3, "join", ("b",), ("a",)),
+        Change(2.8, 3.6, "pause and evict", ("d",), ("a",)),
+    ]
+    churn = run(tmp_path, plan, program(1000, ("a", "b", "d")))
+    assert sorted(churn.members) == ["a", "b", "c", "d"]
+    assert sorted(heard_file(tmp_path / "data" / name).name for name in "abd") == sorted(
+        path.name for path in (tmp_path / "data").glob("?.heard")
+    )
+    assert [path.name for path in churn.ended["b"]] == ["b.1"]
+    assert len(read_heard(tmp_path / "data" / "a")) > 20
+
+
+def test_a_node_that_tells_its_program_nothing_of_what_it_missed_is_found_out(tmp_path: Path) -> None:
+    plan = [Change(0.2, 1.2, "kill and evict", ("a",), ("b",))]
+    with pytest.raises(ThenceError, match="took effect and is neither told nor named in a Gap"):
+        run(tmp_path, plan, (sys.executable, broken_reader.__file__, FILLER, "1000", READERS, "a"))

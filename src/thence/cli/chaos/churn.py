@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from thence.cli.chaos.changes import EVICTING, OF_LINKS, Change, ChangingSetup
+from thence.cli.chaos.heard import heard_file
 from thence.cli.chaos.storm import LOOK_S, TICK_S, TRIES, Storm, StormError, changes
 from thence.cli.chaos.tally import acknowledged_file, read_acknowledged
 from thence.cli.cluster import Cluster, Node
@@ -55,6 +56,8 @@ class Churn(Storm):
         sent later may be known under other names, or be lost."""
         self.left: Final[set[str]] = set()
         """Processes that have left in order, the last time that they were members."""
+        self.ended: Final[dict[str, list[Path]]] = {}
+        """What their programs had heard by then: as of data folders with these names."""
 
     @property
     def members(self) -> list[str]:
@@ -227,7 +230,8 @@ class Churn(Storm):
                 shutil.rmtree(path)
             elif path != self._cluster.nodes[name].log:
                 path.unlink()
-        acknowledged_file(folder).unlink(missing_ok=True)
+        for path in (acknowledged_file(folder), heard_file(folder)):
+            path.unlink(missing_ok=True)
 
     def _restore(self, act: Change) -> None:
         """As soon as others have what it has of others; not at all if they never do."""
@@ -241,12 +245,15 @@ class Churn(Storm):
             self._start(name)
         else:
             shutil.rmtree(_copy_of(self._cluster.folders[name]))
+            heard_file(_copy_of(self._cluster.folders[name])).unlink(missing_ok=True)
 
     def _back_up(self, name: str) -> None:
         """A copy of its disk, at rest, and how many operations it had acknowledged by then."""
         folder = self._cluster.folders[name]
         log = self._cluster.nodes[name].log.name
         shutil.copytree(folder, _copy_of(folder), ignore=shutil.ignore_patterns(log, "lock", "control.json"))
+        if heard_file(folder).exists():  # what a program makes of what it hears is on the same disk
+            shutil.copyfile(heard_file(folder), heard_file(_copy_of(folder)))
         self.put_back.update(read_acknowledged(folder))
 
     def _put_back(self, name: str) -> None:
@@ -255,6 +262,8 @@ class Churn(Storm):
         self._lose_disk(name)
         shutil.copytree(_copy_of(folder), folder, dirs_exist_ok=True)
         shutil.rmtree(_copy_of(folder))
+        if heard_file(_copy_of(folder)).exists():
+            heard_file(_copy_of(folder)).replace(heard_file(folder))
 
     def _leave(self, name: str) -> None:
         self._ask(name, Control.leave)
@@ -269,7 +278,15 @@ class Churn(Storm):
         if how != "in order":  # no trouble lasts as long as a leaver waits for an answer
             raise StormError(f"{name} ended and has left {how or 'not at all'}; {self._said(name)}")
         self.left.add(name)
+        self._ends(name)
         self._tell(f"{self.elapsed_s:6.1f} s  {name} has left")
+
+    def _ends(self, name: str) -> None:
+        """What it joins next is none of what its program has heard."""
+        folder, ended = self._cluster.folders[name], self.ended.setdefault(name, [])
+        if heard_file(folder).exists():
+            ended.append(folder.with_name(f"{name}.{len(ended) + 1}"))
+            heard_file(folder).replace(heard_file(ended[-1]))
 
     def _is_out(self, name: str) -> None:
         self._phases[name] = "out"
