@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from support import broken_member, broken_reader
 
 from thence.cli.chaos.changes import Change, ChangingSetup
 from thence.cli.chaos.changing import account_of_member, await_one_view, restless
-from thence.cli.chaos.churn import Churn
+from thence.cli.chaos.churn import Churn, is_spare
 from thence.cli.chaos.heard import Hearing, heard_file, read_heard
 from thence.cli.chaos.plan import Setup
 from thence.cli.chaos.rest import RestlessError
@@ -78,6 +79,16 @@ def test_members_at_rest_have_one_view_and_have_delivered_the_same_of_each_other
     assert restless({"a": status("a"), "b": status("b")}) == {}
     assert restless({"a": status("a", view=["a"]), "b": status("b")}) == {"a": "sees a; members are a, b~2"}
     assert restless({"a": status("a", clock=1), "b": status("b")}) == {"a": "lacks 2 messages"}
+
+
+def test_one_may_go_for_good_only_if_all_others_have_what_it_has_or_is_to_send_again() -> None:
+    """Also its own messages: it may have carried in them what one that has left left to it."""
+    b = replace(status("b"), clock={"a": 3, "b~2": 7, "z": 1})
+    assert is_spare("a", {"a": status("a"), "b": b})
+    assert not is_spare("a", {"a": status("a", clock=4), "b": b})
+    assert not is_spare("a", {"a": status("a", orphans=1), "b": b})
+    assert not is_spare("a", {"a": status("a", phase="returning"), "b": b})
+    assert not is_spare("a", {"a": status("a")})
 
 
 def test_a_group_that_never_agrees_is_told_of() -> None:

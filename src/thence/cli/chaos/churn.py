@@ -126,23 +126,19 @@ class Churn(Storm):
         wanted = "out" if act.kind == "join" else "up"
         if any(self._phases[name] != wanted or name in self._troubled for name in act.nodes):
             return False
-        if act.kind == "kill for good" and not self._is_spare(act.nodes[0]):
+        if act.kind in ("kill for good", "lose disk") and not self._is_spare(act.nodes[0]):
             return False
         return act.kind != "lose disk" or self._is_known(act.nodes[0])
 
     def _is_spare(self, name: str) -> bool:
-        """All others have what it has of others: one that has left may have left everything to this one."""
+        """All others have what it has: one that has left may have left everything to this one, which may have
+        to carry it, or has carried it in a message of its own."""
         # What the others get while they are asked counts: it is asked first.
         asked = sorted(self.members, key=lambda member: member != name)
         statuses = {member: self._status(member) for member in asked}
         if any(status is None or status.group is None for status in statuses.values()):
             return False
-        clocks = {member: status.clock for member, status in statuses.items() if status is not None}
-        mine = clocks.pop(name)
-        theirs = [(origin, count) for origin, count in mine.items() if process_of(origin) != name]
-        return bool(clocks) and all(
-            clock.get(origin, 0) >= count for clock in clocks.values() for origin, count in theirs
-        )
+        return is_spare(name, {member: status for member, status in statuses.items() if status is not None})
 
     def _is_known(self, name: str) -> bool:
         """By everybody who may let it in again: they tell it which number it had. Where nobody could tell, it
@@ -400,6 +396,16 @@ class Churn(Storm):
     def _wanted(self, name: str, peer: str) -> tuple[bool, float]:
         on = [act for act in self._cut if (name, peer) in act.links or (peer, name) in act.links]
         return any(act.kind != "slow" for act in on), max([act.delay_ms for act in on], default=0.0)
+
+
+def is_spare(name: str, statuses: Mapping[str, Status]) -> bool:
+    """Of these members, all others have what one has, and it has nothing to send again."""
+    group = statuses[name].group
+    if group is None or group.phase != "member" or group.orphans:
+        return False
+    others = [status.clock for member, status in statuses.items() if member != name]
+    had = statuses[name].clock
+    return bool(others) and all(clock.get(of, 0) >= had[of] for clock in others for of in had)
 
 
 def _copy_of(folder: Path) -> Path:
