@@ -439,11 +439,17 @@ LIES = [
 ]  # fmt: skip
 """Bugs that only peers that lie can find."""
 
+EXTENTS = "thence.members.extents"
+
 READERS = [
+    of("r0: what was carried under the name of a start is told again", "heard_under_another_start",
+       (EXTENTS, "        if member not in past\n        for _, start in starts\n",
+        "        if member in past\n        for _, start in starts\n")),
     of("r1: what a program missed is not told", "missed_while_evicted",
        (READING_, "state.unread = [*reading.unread, *missed]", "state.unread = [*reading.unread]")),
     of("r2: what a program had before its return is told again", "heard_before_its_return",
-       (MEMBER, "again = self.reading.had((operation.origin, operation.seq))", "again = False")),
+       (MEMBER, "again = self.reading.had((operation.origin, operation.seq), self.ledger.timelines.exactly)",
+        "again = False")),
     of("r3: what everybody else has is not handed over", "forgotten_and_kept",
        (READING_, "return history, tuple(sorted(lost))", "return [], tuple(sorted(lost))")),
     of("r4: nobody says what no log holds", "forgotten_and_gone",

@@ -81,5 +81,5 @@ def _as_events(member: Member, messages: list[Message], first: int, after: int) 
                 operation.seq > ledger.count(operation.origin) and place not in again
             )
             again.add(place)
-            if took_effect and at > after and not member.reading.had(place):
+            if took_effect and at > after and not member.reading.had(place, ledger.timelines.exactly):
                 yield Delivered(tag, operation.payload, *operation.dot, at)
