@@ -19,6 +19,8 @@ SHELF = "thence.runtime.shelf"
 CONTROLS = "thence.runtime.group_controls"
 NEIGHBOURS = "thence.runtime.group_neighbours"
 LINKS = "thence.runtime.open_links"
+ALL_LINKS = "thence.runtime.links"
+FIXED_NODE = "thence.runtime.node"
 NODE = "thence.runtime.group_node"
 WAY_IN = "thence.runtime.way_in"
 DRAINING = "thence.runtime.draining"
@@ -170,10 +172,22 @@ FULL = of(
 BUGS = of(
     "test_bugs.py",
     (
-        "a bug of a fixed group's node costs no more than a link",
-        "a_bug_stops_the_node_and_is_told_to_all_who_wait_and_a_restart_lacks_nothing",
+        "a bug of links goes to the event loop",
+        "a_bug_in_the_bookkeeping_of_links_stops_the_node_which_says_why",
+        "AssertionError",
+        (ALL_LINKS, "call_soon(self._safely, self._tell_downs)", "call_soon(self._tell_downs)"),
+    ),
+    (
+        "a fixed group's node passes over a bug of its links",
+        "a_bug_in_the_bookkeeping_of_links_stops_the_node_which_says_why",
         "TimeoutError",
-        (FIXED, "            driver.stops(error)\n", "            raise\n"),
+        (FIXED_NODE, "        self.driver.stops(error)\n", "        pass\n"),
+    ),
+    (
+        "a changing group's node passes over a bug of its links",
+        "a_bug_in_the_bookkeeping_of_links_stops_the_node_which_says_why",
+        "TimeoutError",
+        (NEIGHBOURS, "            self.driver.stops(error)\n", "            pass\n"),
     ),
     (
         "a bug of a fixed group's node is passed over",

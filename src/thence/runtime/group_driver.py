@@ -415,6 +415,10 @@ class GroupDriver:
         self._follow()
         self._finish(self._clock())
 
+    def stops(self, error: Exception) -> None:
+        """Something went wrong outside of a step that is no peer's fault."""
+        self._break(stopper(error))
+
     def _break(self, error: ThenceError) -> None:
         self._diaries.take_back()
         self._disk.last(error)
