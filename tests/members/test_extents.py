@@ -14,6 +14,8 @@ HAD = Extent({"b": 3, "c": 8, C1: 5, C2: 8}, (("a", 1, 2),), ((C3, 6), ("b", 9))
 def test_what_is_known_of_an_incarnation_is_counted_by_starts() -> None:
     timelines = Timelines({"c": STARTS, "a": ((0, 1),)}, {})
     assert by_starts(timelines, lambda _: 8, Spans([("a", 1, 1)])) == {C1: 5, C2: 8}
+    timelines.carried((C3, 7))
+    assert by_starts(timelines, lambda _: 8, Spans([("a", 1, 1)])) == {C1: 5, C2: 8, C3: 7}
 
 
 def test_one_operation_under_either_name_is_the_same() -> None:
@@ -41,6 +43,13 @@ def test_where_no_starts_are_known_counters_are_all_there_is() -> None:
     assert progress.covers(("b", 9))
     assert not progress.covers(("b", 4))
     assert not Progress(None).covers(("b", 1))
+
+
+def test_where_the_program_knew_no_starts_a_name_with_one_stands_for_the_counter() -> None:
+    progress = Progress(HAD)
+    assert progress.covers((timeline("b", 7), 3))
+    assert progress.covers((timeline("b", 7), 9))
+    assert not progress.covers((timeline("b", 7), 4))
 
 
 def test_of_who_is_past_everything_was_had() -> None:

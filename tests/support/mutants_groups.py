@@ -443,8 +443,10 @@ EXTENTS = "thence.members.extents"
 
 READERS = [
     of("r0: what was carried under the name of a start is told again", "heard_under_another_start",
-       (EXTENTS, "        if member not in past\n        for _, start in starts\n",
-        "        if member in past\n        for _, start in starts\n")),
+       (EXTENTS, "        if member not in past\n", "        if member in past\n"),
+       (EXTENTS, "self.counts.get(member, 0) or", "self.counts.get(origin, 0) or")),
+    of("r00: what was carried of another timeline is told again", "carried_to_it_under_another_start",
+       (EXTENTS, "    known += [(member, start) for", "    [(member, start) for")),
     of("r1: what a program missed is not told", "missed_while_evicted",
        (READING_, "state.unread = [*reading.unread, *missed]", "state.unread = [*reading.unread]")),
     of("r2: what a program had before its return is told again", "heard_before_its_return",

@@ -54,14 +54,18 @@ class Progress:
         if exact in self.carried:
             return True
         member, start = told_apart(exact[0])
-        return seq <= self.counts.get(exact[0] if start and member in self._timed else origin, 0)
+        if start and member in self._timed:
+            return seq <= self.counts.get(exact[0], 0)
+        return seq <= self.counts.get(member, 0) or (member, seq) in self.carried
 
 
 def by_starts(timelines: Timelines, count: Callable[[str], int], past: Spans) -> dict[str, int]:
-    """What is known of incarnations, by the starts that their messages were sent under."""
+    """What is known of incarnations, by the starts that their messages were sent under, carried ones among
+    them: also of timelines that are not the one here."""
+    known = [(member, start) for member, starts in timelines.starts.items() for _, start in starts]
+    known += [(member, start) for member, start in map(told_apart, timelines.branches) if start]
     return {
         timeline(member, start): timelines.reach(member, start, count(member))
-        for member, starts in timelines.starts.items()
+        for member, start in known
         if member not in past
-        for _, start in starts
     }
