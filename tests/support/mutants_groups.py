@@ -337,8 +337,9 @@ LOADED = [
 
 LEAVERS = [
     of("l1: a leaver waits for a side that is not there", "leaver_is_deserted",
-       (NOTICES, "return (strange or diverged) and (not view.leaving or member.deserted(now))",
-        "return (strange or diverged) and not view.leaving")),
+       (NOTICES, "        if view.leaving:\n", "        if view.leaving:\n            return False\n")),
+    of("l0: a leaver says nothing to those who came back", "leaver_whose_companions_came_back",
+       (NOTICES, "        return gone and not member.view.knows(source)\n", "        return False\n")),
     of("l2: others are to return to one who leaves", "leaver_is_deserted",
        (NOTICES, "members = () if member.view.leaving else tuple", "members = tuple")),
     of("l3: who leaves behind nobody leaves in order", "side_leaves_at_once",

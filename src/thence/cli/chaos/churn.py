@@ -30,7 +30,7 @@ ADJUST_S: Final = 0.25
 TIDY_S: Final = 1.0
 COMPANY: Final = 3
 """Members that run, at least, before one may go for good: the others may be killed a moment later."""
-RESTORE_S: Final = 10.0
+RESTORE_S: Final = 20.0
 """So much later than planned a disk may be put back."""
 GONE_S: Final = 3.0
 """Who has left may be in somebody's view for so long: until the news is there."""
@@ -230,9 +230,11 @@ class Churn(Storm):
             path.unlink(missing_ok=True)
 
     def _restore(self, act: Change) -> None:
-        """As soon as others have what it has of others; not at all if they never do."""
+        """As soon as others have what it has, and know as whom it is a member: it may use a number twice that
+        nobody tells it of, and traces do not tell the two apart. Not at all if they never do."""
         name, late = act.nodes[0], self.elapsed_s > act.until_s + RESTORE_S
-        if not late and not (self._phases[name] == "up" and self._is_spare(name)):
+        ready = self._phases[name] == "up" and self._is_known(name) and self._is_spare(name)
+        if not late and not ready:
             self._troubled.add(name)
             self._at(self.elapsed_s + LOOK_S, lambda: self._over(act))
         elif not late:
