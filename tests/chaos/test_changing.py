@@ -5,14 +5,25 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from support import broken_member
+from msgspec.structs import replace
+from support import broken_member, broken_reader
 
 from thence.cli.chaos.changes import Change, ChangingSetup
 from thence.cli.chaos.changing import account_of_member, await_one_view, restless
-from thence.cli.chaos.churn import Churn
+from thence.cli.chaos.churn import Churn, is_spare
+from thence.cli.chaos.heard import Hearing, heard_file, read_heard
 from thence.cli.chaos.plan import Setup
 from thence.cli.chaos.rest import RestlessError
-from thence.cli.chaos.tally import FILLER, Tallying, compare, program, read_acknowledged, read_tally
+from thence.cli.chaos.tally import (
+    FILLER,
+    READERS,
+    Tallying,
+    compare,
+    program,
+    read_acknowledged,
+    read_places,
+    read_tally,
+)
 from thence.cli.cluster import Cluster
 from thence.cli.layout import open_layout
 from thence.cli.node import as_arguments
@@ -57,6 +68,7 @@ def test_a_member_at_rest_needs_no_link_to_those_who_are_gone() -> None:
         ({"suspects": ["b~2"]}, "suspects b~2"),
         ({"departing": ["c"]}, "waits for the leave of c"),
         ({"orphans": 1200}, "1,200 operations are to be sent again"),
+        ({"unread": 3}, "its program has missed 3 and not read them yet"),
     ],
 )
 def test_whatever_keeps_a_member_from_rest_is_told(changed: dict[str, object], said: str) -> None:
@@ -67,6 +79,16 @@ def test_members_at_rest_have_one_view_and_have_delivered_the_same_of_each_other
     assert restless({"a": status("a"), "b": status("b")}) == {}
     assert restless({"a": status("a", view=["a"]), "b": status("b")}) == {"a": "sees a; members are a, b~2"}
     assert restless({"a": status("a", clock=1), "b": status("b")}) == {"a": "lacks 2 messages"}
+
+
+def test_one_may_go_for_good_only_if_all_others_have_what_it_has_or_is_to_send_again() -> None:
+    """Also its own messages: it may have carried in them what one that has left left to it."""
+    b = replace(status("b"), clock={"a": 3, "b~2": 7, "z": 1})
+    assert is_spare("a", {"a": status("a"), "b": b})
+    assert not is_spare("a", {"a": status("a", clock=4), "b": b})
+    assert not is_spare("a", {"a": status("a", orphans=1), "b": b})
+    assert not is_spare("a", {"a": status("a", phase="returning"), "b": b})
+    assert not is_spare("a", {"a": status("a")})
 
 
 def test_a_group_that_never_agrees_is_told_of() -> None:
@@ -144,6 +166,13 @@ def run(folder: Path, changes: list[Change], node: Sequence[str] = program(1000)
     loyal = [*members, *churn.left]
     if wrong := compare(tallies, {name: churn.sure(read_acknowledged(folders[name])) for name in loyal}):
         raise ThenceError(wrong)
+    for name in members:
+        if heard_file(folders[name]).exists():
+            hearing = Hearing(churn.put_back.keys(), not churn.forgives)
+            hearing.hear(read_heard(folders[name]))
+            hearing.compare(name, read_places(folders[name]), tallies[name])
+            if hearing.wrong:
+                raise ThenceError("; ".join(hearing.wrong))
     return churn
 
 
@@ -175,3 +204,28 @@ def test_a_node_that_forgets_to_send_its_orphans_again_is_found_out(tmp_path: Pa
     plan = [Change(0.2, 2.2, "split and evict", ("a",), ("b", "a"), (("a", "b"), ("a", "c")))]
     with pytest.raises(ThenceError, match=r"operations of (a|b); (a|b) acknowledged"):
         run(tmp_path, plan, (sys.executable, broken_member.__file__, FILLER, "1000"))
+
+
+def test_programs_without_a_state_get_everything_once_however_their_nodes_fare(tmp_path: Path) -> None:
+    """One is killed, one evicted, one joins through one that has no state, one leaves and joins again."""
+    plan = [
+        Change(0.1, 0.2, "join", ("d",), ("a",)),
+        Change(0.4, 0.6, "kill", ("b",)),
+        Change(0.5, 1.2, "kill and evict", ("a",), ("c",)),
+        Change(1.8, 1.9, "leave", ("b",)),
+        Change(2.2, 2.3, "join", ("b",), ("a",)),
+        Change(2.8, 3.6, "pause and evict", ("d",), ("a",)),
+    ]
+    churn = run(tmp_path, plan, program(1000, ("a", "b", "d")))
+    assert sorted(churn.members) == ["a", "b", "c", "d"]
+    assert sorted(heard_file(tmp_path / "data" / name).name for name in "abd") == sorted(
+        path.name for path in (tmp_path / "data").glob("?.heard")
+    )
+    assert [path.name for path in churn.ended["b"]] == ["b.1"]
+    assert len(read_heard(tmp_path / "data" / "a")) > 20
+
+
+def test_a_node_that_tells_its_program_nothing_of_what_it_missed_is_found_out(tmp_path: Path) -> None:
+    plan = [Change(0.2, 1.2, "kill and evict", ("a",), ("b",))]
+    with pytest.raises(ThenceError, match="took effect and is neither told nor named in a Gap"):
+        run(tmp_path, plan, (sys.executable, broken_reader.__file__, FILLER, "1000", READERS, "a"))

@@ -39,6 +39,7 @@ def run(mutant: LiveMutant, folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
     test = getattr(module, mutant.test)
     fixtures: dict[str, Any] = {
         "tmp_path": folder, "monkeypatch": monkeypatch, "sync": "no", "where": "packet",
+        "entry": "down",
         "error": UsageError("a mistake"),
     }  # fmt: skip
     for name in inspect.signature(test).parameters:

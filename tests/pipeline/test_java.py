@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -60,10 +61,9 @@ def test_the_launcher_leaves_out_one_argument_and_keeps_the_rest(tmp_path: Path)
     assert shown.stdout.splitlines() == ["<-Xmx1g>", "<two words>", "<--add-modules=other>", "<>"]
 
 
-def test_without_a_home_the_launcher_is_in_a_temporary_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As for a user id that the machine has no entry of."""
+@pytest.fixture
+def guessed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The temporary folder of a user id that the machine has no entry of."""
 
     def homeless() -> Path:
         raise RuntimeError("Could not determine home directory.")
@@ -71,7 +71,36 @@ def test_without_a_home_the_launcher_is_in_a_temporary_folder(
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setattr(Path, "home", homeless)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    assert java.cached_file("bin/é", "echo é\n") == tmp_path / f"thence-{os.getuid()}" / "bin" / "é"
+    return tmp_path / f"thence-{os.getuid()}"
+
+
+def test_without_a_home_the_launcher_is_in_a_temporary_folder_of_the_user_alone(guessed: Path) -> None:
+    for _ in range(2):
+        assert java.cached_file("bin/é", "echo é\n") == guessed / "bin" / "é"
+    assert stat.S_IMODE(guessed.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("how", ["open to others", "a link", "a file", "of another user"])
+def test_a_folder_that_others_may_have_made_or_written_to_is_not_used(
+    guessed: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = guessed.with_name("elsewhere")
+    elsewhere.mkdir(mode=0o700)
+    if how == "a link":
+        guessed.symlink_to(elsewhere)
+    elif how == "a file":
+        guessed.touch(mode=0o600)
+    else:
+        guessed.mkdir(mode=0o700)
+    if how == "open to others":
+        guessed.chmod(0o770)
+    if how == "of another user":
+        monkeypatch.setattr(java, "_owner", lambda found: found.st_uid + 1)
+    made = java.cached_file("bin/java", "echo\n")
+    assert made.read_text() == "echo\n"
+    assert made.parents[1] not in (guessed, elsewhere)
+    assert stat.S_IMODE(made.parents[1].stat().st_mode) == 0o700
+    assert not list(elsewhere.iterdir())
 
 
 @pytest.mark.spark

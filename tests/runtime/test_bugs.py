@@ -11,6 +11,9 @@ from support.open_nodes import run, until
 from thence import Delivered, InvariantError
 from thence.runtime.application import OpenNode
 from thence.runtime.group_application import OpenGroupNode
+from thence.runtime.link import _PING, Connection
+from thence.runtime.links import Links
+from thence.runtime.listening import Listener
 
 
 def machine_of(node: OpenNode) -> Any:
@@ -102,3 +105,65 @@ def test_a_bug_stops_the_node_and_is_told_to_all_who_wait_and_a_restart_lacks_no
                 assert [event.payload for event in of_b] == [b"of b", b"again"]
 
     run(story)
+
+
+BOOKKEEPING = {
+    "dial": (Links, "_dial"),
+    "dialling": (Links, "_connect_to"),
+    "down": (Links, "_tell_downs"),
+    "lost": (Links, "_link_down"),
+    "up": (Links, "connection_up"),
+    "gone": (Links, "connection_gone"),
+    "welcome": (Listener, "_welcome"),
+    "pulse": (Connection, "_take_own"),
+}
+
+
+def links_of(node: OpenNode) -> Any:
+    host: Any = node._host
+    return host.neighbours._links if isinstance(node, OpenGroupNode) else host._links
+
+
+def plant_in_links(node: OpenNode, entry: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    links = links_of(node)
+    kind, name = BOOKKEEPING[entry]
+    real: Any = vars(kind)[name]
+
+    def fails(self: Any, *words: Any) -> Any:
+        if links in (self, getattr(self, "_owner", None)):
+            raise ZeroDivisionError("planted")
+        return real(self, *words)
+
+    monkeypatch.setattr(kind, name, fails)
+
+
+@pytest.mark.parametrize("entry", BOOKKEEPING)
+def test_a_bug_in_the_bookkeeping_of_links_stops_the_node_which_says_why(
+    either: EitherPair, entry: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of it goes to the event loop. The link of the two is dropped, and a makes it again."""
+    to_the_loop: list[Any] = []
+
+    async def breaks(node: OpenNode, other: OpenNode) -> None:
+        await until(lambda: links_of(other).status()[node.settings.name].up)
+        plant_in_links(node, entry, monkeypatch)
+        if entry == "pulse":
+            links_of(other)._peers[node.settings.name].link.send(_PING)
+        else:
+            links_of(other).cut(node.settings.name)
+            links_of(other).mend(node.settings.name)
+        host: Any = node._host
+        await host.stopping.wait()
+        told_by = host.controls if isinstance(node, OpenGroupNode) else host
+        assert told_by.health() == "this node must stop: ZeroDivisionError: planted"
+
+    async def story() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: to_the_loop.append(context))
+        broken = "b" if entry == "welcome" else "a"
+        with pytest.raises(InvariantError, match="ZeroDivisionError: planted"):
+            async with either.open("a") as a, either.open("b") as b:
+                await breaks(*((a, b) if broken == "a" else (b, a)))
+        monkeypatch.undo()
+
+    run(story)
+    assert to_the_loop == []

@@ -76,6 +76,9 @@ class Host:
         self.heard.append(f"down {peer}")
         self._world.changed()
 
+    def link_bug(self, error: Exception) -> None:
+        raise error
+
 
 def test_of_three_that_name_each_other_one_founds_and_the_others_join_it(loop: str) -> None:
     async def test(world: World) -> None:

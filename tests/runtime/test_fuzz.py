@@ -277,6 +277,9 @@ class Owner:
     def connection_gone(self, connection: Connection) -> None:
         self.heard.append("gone")
 
+    def stops(self, error: Exception) -> None:
+        raise error
+
 
 @HARD
 @given(st.integers(0, 3), SEEDS, st.integers(1, 3000))

@@ -293,3 +293,35 @@ def test_what_makes_no_sense_is_refused_and_changes_nothing(tmp_path: Path) -> N
         assert places(await driven.driver.publish([b"one"])) == [("a", 1)]
 
     run(tmp_path, "no", story)
+
+
+def test_what_waits_for_its_sync_when_the_node_has_left_is_answered(tmp_path: Path) -> None:
+    """The log that it waits for does not count any more, and there may be nothing else to write or send."""
+
+    async def story(two: Two) -> None:
+        a, b = two.a.driver, two.b.driver
+        b.call(lambda node, now: node.leave(now))
+        while a.node.member is None or "b" in a.node.member.view.view:
+            while a.node.waiting:
+                a.take()
+            two.a.syncer.go()
+            two.b.syncer.go()
+            await asyncio.sleep(0.001)
+            packets = [packet for _, packet in two.b.outlet.left]
+            two.b.outlet.left.clear()
+            if packets:
+                a.packets("b", packets, two.a.now())
+        asked = b.take()
+        await two.b.turn()
+        assert not asked.done()
+        while b.node.member is not None:
+            two.a.syncer.go()
+            await asyncio.sleep(0.001)
+            packets = [packet for _, packet in two.a.outlet.left]
+            two.a.outlet.left.clear()
+            if packets:
+                b.packets("a", packets, two.b.now())
+        two.b.syncer.go()
+        await asked
+
+    run_two(tmp_path, "always", story)

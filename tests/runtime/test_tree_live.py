@@ -10,7 +10,11 @@ from support.live_history import read
 from support.open_nodes import Group, delivered, run, stable, until
 
 from thence.check.oracle import judge
-from thence.core.errors import StorageError
+from thence.core.dots import pack
+from thence.core.errors import PeerError, StorageError
+from thence.core.machine import Packet
+from thence.core.message import Message
+from thence.core.overlay import Graft, Ping, Sync
 from thence.oplog.settings import Settings
 from thence.runtime.application import OpenNode
 from thence.runtime.repair import repair
@@ -190,5 +194,39 @@ def test_messages_as_large_as_links_carry_come_with_the_past_as_well(tmp_path: P
             async with group.open("b", settings=settings) as b:
                 got = [len(event.payload) for event in await delivered(b.events(), 4)]
                 assert got == [60_000, len(large), 60_000, len(large)]
+
+    run(test)
+
+
+def test_a_peer_that_claims_more_than_was_sent_is_cut_off_and_the_node_goes_on(tmp_path: Path) -> None:
+    """The data folder may be an old copy, or the peer may lie: neither stops a node. It must not count on
+    until that peer says what it has of it."""
+    group = Group(tmp_path, ["a", "b"])
+
+    async def test() -> None:
+        async with group.open("a", settings=TREE) as a, group.open("b", settings=TREE) as b:
+            await until(lambda: links(a) == 1)
+            node, driver = a._running, a._running.driver
+
+            def hear(packet: Packet) -> None:
+                driver.packets(1, [node.codec.encode(packet)], node.now())
+
+            bodies = Message(pack(0, 9), (), b"never sent")
+            for packet in (Graft(9, (9, 0)), Sync(1, (bodies,), True), bodies):
+                with pytest.raises(PeerError, match="member 1 has message 9 of this node, which has sent 0"):
+                    hear(packet)
+            hear(Ping(1))  # that says nothing of it
+            assert "is an old copy" in str(node.health())
+            with pytest.raises(StorageError, match="is an old copy"):
+                await a.broadcast(b"twice")
+            assert not driver.broken.done()
+            await b.broadcast(b"goes on")
+            assert [event.payload for event in await delivered(a.events(), 1)] == [b"goes on"]
+            hear(Graft(1, (0, 0)))
+            assert node.health() is None
+            with pytest.raises(PeerError, match="claims to have"):
+                hear(Graft(9, ((1 << 43) - 1, 0)))
+            await a.broadcast(b"once")
+            assert [event.payload for event in await delivered(b.events(), 1)] == [b"once"]
 
     run(test)

@@ -122,6 +122,9 @@ class Node:
         self.whys.append(why)
         self._hear(f"down {peer}")
 
+    def link_bug(self, error: Exception) -> None:
+        raise error
+
     def _hear(self, what: str) -> None:
         assert not self.busy, "called back from inside a call"
         self.heard.append(what)

@@ -338,8 +338,9 @@ LOADED = [
 
 LEAVERS = [
     of("l1: a leaver waits for a side that is not there", "leaver_is_deserted",
-       (NOTICES, "return (strange or diverged) and (not view.leaving or member.deserted(now))",
-        "return (strange or diverged) and not view.leaving")),
+       (NOTICES, "        if view.leaving:\n", "        if view.leaving:\n            return False\n")),
+    of("l0: a leaver says nothing to those who came back", "leaver_whose_companions_came_back",
+       (NOTICES, "        return gone and not member.view.knows(source)\n", "        return False\n")),
     of("l2: others are to return to one who leaves", "leaver_is_deserted",
        (NOTICES, "members = () if member.view.leaving else tuple", "members = tuple")),
     of("l3: who leaves behind nobody leaves in order", "side_leaves_at_once",
@@ -440,11 +441,19 @@ LIES = [
 ]  # fmt: skip
 """Bugs that only peers that lie can find."""
 
+EXTENTS = "thence.members.extents"
+
 READERS = [
+    of("r0: what was carried under the name of a start is told again", "heard_under_another_start",
+       (EXTENTS, "        if member not in past\n", "        if member in past\n"),
+       (EXTENTS, "self.counts.get(member, 0) or", "self.counts.get(origin, 0) or")),
+    of("r00: what was carried of another timeline is told again", "carried_to_it_under_another_start",
+       (EXTENTS, "    known += [(member, start) for", "    [(member, start) for")),
     of("r1: what a program missed is not told", "missed_while_evicted",
        (READING_, "state.unread = [*reading.unread, *missed]", "state.unread = [*reading.unread]")),
     of("r2: what a program had before its return is told again", "heard_before_its_return",
-       (MEMBER, "again = self.reading.had((operation.origin, operation.seq))", "again = False")),
+       (MEMBER, "again = self.reading.had((operation.origin, operation.seq), self.ledger.timelines.exactly)",
+        "again = False")),
     of("r3: what everybody else has is not handed over", "forgotten_and_kept",
        (READING_, "return history, tuple(sorted(lost))", "return [], tuple(sorted(lost))")),
     of("r4: nobody says what no log holds", "forgotten_and_gone",

@@ -19,6 +19,8 @@ SHELF = "thence.runtime.shelf"
 CONTROLS = "thence.runtime.group_controls"
 NEIGHBOURS = "thence.runtime.group_neighbours"
 LINKS = "thence.runtime.open_links"
+ALL_LINKS = "thence.runtime.links"
+FIXED_NODE = "thence.runtime.node"
 NODE = "thence.runtime.group_node"
 WAY_IN = "thence.runtime.way_in"
 DRAINING = "thence.runtime.draining"
@@ -82,6 +84,9 @@ STEPS = of(
     ("syncs by the clock are forgotten",
      "a_sync_that_is_due_by_the_clock_is_asked_for", "TimeoutError",
      (DRIVER, "                self._log_wake_at = min(self._log_wake_at, effect.at)\n", "")),
+    ("what waits for a log that was left behind waits for ever",
+     "what_waits_for_its_sync_when_the_node_has_left_is_answered", "TimeoutError",
+     (DRIVER, "            if self._consequences:  # a log", "            if packets or answers:  # a log")),
     ("what came before garbage is dropped with it",
      "what_came_before_garbage_counts_and_the_garbage_is_told", "AssertionError",
      (DRIVER,
@@ -167,10 +172,22 @@ FULL = of(
 BUGS = of(
     "test_bugs.py",
     (
-        "a bug of a fixed group's node costs no more than a link",
-        "a_bug_stops_the_node_and_is_told_to_all_who_wait_and_a_restart_lacks_nothing",
+        "a bug of links goes to the event loop",
+        "a_bug_in_the_bookkeeping_of_links_stops_the_node_which_says_why",
+        "AssertionError",
+        (ALL_LINKS, "call_soon(self._safely, self._tell_downs)", "call_soon(self._tell_downs)"),
+    ),
+    (
+        "a fixed group's node passes over a bug of its links",
+        "a_bug_in_the_bookkeeping_of_links_stops_the_node_which_says_why",
         "TimeoutError",
-        (FIXED, "            driver.stops(error)\n", "            raise\n"),
+        (FIXED_NODE, "        self.driver.stops(error)\n", "        pass\n"),
+    ),
+    (
+        "a changing group's node passes over a bug of its links",
+        "a_bug_in_the_bookkeeping_of_links_stops_the_node_which_says_why",
+        "TimeoutError",
+        (NEIGHBOURS, "            self.driver.stops(error)\n", "            pass\n"),
     ),
     (
         "a bug of a fixed group's node is passed over",
@@ -440,7 +457,7 @@ DOORS = of(
      (FIXED, "            self._ahead[peer] = str(error)\n", "")),
     ("a node that was said to be behind stays so",
      "a_peer_with_more_than_was_sent_is_refused_and_so_are_broadcasts_until_it_says_otherwise",
-     "StorageError", (FIXED, "            self._ahead.pop(peer, None)\n", "")),
+     "StorageError", (FIXED, "if self._ahead and isinstance(packet, Ack | Graft):", "if False:")),
     ("a counter that was made up is believed",
      "one_that_claims_to_have_what_was_never_sent_is_refused_and_the_node_goes_on", "AssertionError",
      (SESSIONS, "if count > self._top + MOST_FORGOTTEN:", "if False:")),
@@ -480,5 +497,12 @@ DOORS = of(
      "AssertionError", (HTTP, "                self._gate(head.request)\n", "")),
 )  # fmt: skip
 
+TREES = of(
+    "test_tree_live.py",
+    ("whatever comes takes back that a node is behind",
+     "a_peer_that_claims_more_than_was_sent_is_cut_off_and_the_node_goes_on", "AssertionError",
+     (FIXED, "if self._ahead and isinstance(packet, Ack | Graft):", "if self._ahead:")),
+)  # fmt: skip
+
 MUTANTS = STEPS + FULL + BUGS + MISTAKES + TRACES + DISK + LINKED + NEAR + ASKING + RETURNING
-MUTANTS += ENDING + MACHINE + DOORS
+MUTANTS += ENDING + MACHINE + DOORS + TREES

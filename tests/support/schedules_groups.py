@@ -831,6 +831,25 @@ def silence_is_no_absence() -> str:
     return f"evicted: {evicted}" if evicted else play.ends_well()
 
 
+def leaver_whose_companions_came_back() -> str:
+    """While d is down, all others are evicted and come back. They wait for it to settle that; it is told to
+    leave as soon as it runs, and none of those who could hear of it is there any more."""
+    play = Play("abcd", air=Air(jitter_us=0, links=True)).together("abcd")
+    play.crash("d", power=False)
+    play.send("a")
+    play.passes(1)
+    for who, whom in ("ba", "cb", "ac"):
+        play.evicts(who, whom)
+        play.passes(4)
+    if [play.me(name) for name in "abc"] != ["a~2", "b~2", "c~2"]:
+        return "not all have come back"
+    play.boot("d")
+    play.passes(0.05)
+    play.leaves("d")
+    play.passes(15)
+    return play.not_out("d") or play.ends_well()
+
+
 SCHEDULES: dict[str, Callable[[], str]] = {
     schedule.__name__: schedule
     for schedule in (
@@ -841,7 +860,7 @@ SCHEDULES: dict[str, Callable[[], str]] = {
         waits_for_the_leaver, leaves_and_comes_back, crash_and_eviction, last_words,
         cut_off_from_each_other, split_brain, large_state, slow_joiner, joiner_dies,
         names_in_another_order, leaves_before_it_has_heard, leaves_alone, leaves_with_the_better_side,
-        leaver_is_abandoned, leaver_is_deserted, side_leaves_at_once,
+        leaver_is_abandoned, leaver_is_deserted, leaver_whose_companions_came_back, side_leaves_at_once,
         all_leave_after_a_disk_was_lost, attempt_that_came_to_nothing, a_declined_operation,
         declined_and_brought, let_in_and_given_up, past_is_passed_on, silence_is_no_absence,
     )

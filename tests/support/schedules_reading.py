@@ -141,10 +141,64 @@ def heard_before_its_return() -> str:
     return play.ends_well()
 
 
+def heard_under_another_start() -> str:
+    """b has been started again, nobody else has heard of that, and it and c are evicted: what they carry is
+    named after the start, and is neither told again to c, which had it, nor to b, which sent it."""
+    air = Air(jitter_us=0, links=True)
+    play = _readers(Play("abcd", air=air, numbered=True)).together("abcd")
+    play.send("b")
+    play.passes(1)
+    play.cuts("ab", "ac", "db", "dc")
+    play.crash("b", power=False)
+    play.boot("b")
+    play.passes(1)
+    play.send("b")
+    play.passes(0.5)
+    play.send("c")
+    play.passes(0.5)
+    for who in "bc":
+        play.evicts("a", who)
+    play.passes(1)
+    play.send("d")
+    play.passes(1)
+    return play.ends_well()
+
+
+def carried_to_it_under_another_start() -> str:
+    """b is started again, only c hears of it, and d hears it from c, which comes back to a and d. Then d is
+    evicted by a and c, and returns: it has had what b said."""
+    air = Air(jitter_us=0, links=True)
+    play = _readers(Play("abcd", air=air, numbered=True)).together("abcd")
+    play.send("b")
+    play.passes(1)
+    play.cuts("ab", "ac", "db", "dc")
+    play.crash("b", power=False)
+    play.boot("b")
+    play.passes(1)
+    for _ in range(3):
+        play.send("b")
+    play.passes(0.5)
+    for who in "bc":
+        play.evicts("a", who)
+    play.passes(1)
+    play.heals()
+    play.cuts("ab", "bc", "bd")
+    play.passes(5)
+    if not any(place[0] == "b" and place[1] > 1 for place in _heard(play, "d")):
+        return "d has not heard of it"
+    play.heals()
+    play.cuts("ad", "cd", "bd")
+    for who in "ac":
+        play.evicts(who, "d")
+    play.passes(2)
+    return play.ends_well()
+
+
 READING: dict[str, Callable[[], str]] = {
     schedule.__name__: schedule
     for schedule in (
         missed_while_evicted, missed_from_one_who_came_later, forgotten_and_kept, forgotten_and_gone,
-        missed_twice, heard_before_its_return,
+        missed_twice, heard_before_its_return, heard_under_another_start,
+        carried_to_it_under_another_start,
     )
 }  # fmt: skip

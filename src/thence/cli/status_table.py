@@ -147,6 +147,8 @@ def _views(answering: list[Status]) -> Iterable[Text]:
             "waits until everybody knows of the leave of": group.departing,
             "is to send again, from before its return,": [f"{group.orphans:,} messages"]
             * bool(group.orphans),
+            "has a program that is to read what it missed,": [f"{group.unread:,} messages"]
+            * bool(group.unread),
             "waits to settle what was sent last by": group.unsettled,
             "holds back behind them": [f"{group.waiting_broadcasts:,} broadcasts"]
             * bool(group.waiting_broadcasts),

@@ -5,11 +5,14 @@ refuses to start, the others print a warning. So Spark is given a JAVA_HOME whos
 that leaves out such arguments. `THENCE_JAVA=system` or `=packaged` forces one of the two runtimes.
 """
 
+import atexit
 import os
 import re
 import shutil
+import stat
 import subprocess
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -81,12 +84,34 @@ def _make_home(name: str, java: Path, *unwanted: str) -> Path:
 
 
 def cached_file(name: str, text: str) -> Path:
-    """A small file in the user's cache, or in a temporary folder where there is no such place."""
+    """A small file in the user's cache, or in a temporary folder where there is no such place. It is run: no
+    other user may have put it there."""
     try:
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         return _write(cache / "thence" / name, text)
     except (OSError, RuntimeError):  # the latter: no home at all, nor an entry of this user
-        return _write(Path(tempfile.gettempdir()) / f"thence-{os.getuid()}" / name, text)
+        return _write(_private_folder() / name, text)
+
+
+def _private_folder() -> Path:
+    """Of this user alone. Anybody can make a folder with a name that can be guessed: then it is another one,
+    for as long as this process runs."""
+    folder = Path(tempfile.gettempdir()) / f"thence-{os.getuid()}"
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    if not _is_private(folder.lstat()):
+        folder = Path(tempfile.mkdtemp(prefix="thence-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _is_private(found: os.stat_result) -> bool:
+    mine = _owner(found) == os.getuid()
+    return stat.S_ISDIR(found.st_mode) and mine and not stat.S_IMODE(found.st_mode) & 0o077
+
+
+def _owner(found: os.stat_result) -> int:
+    return found.st_uid
 
 
 def _write(path: Path, text: str) -> Path:

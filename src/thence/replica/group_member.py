@@ -235,7 +235,7 @@ class Member:
             self._membership(kind, message.dot, payload, now)
 
     def _apply(self, operation: Operation, own: bool, tag: Tag) -> None:
-        again = self.reading.had((operation.origin, operation.seq))
+        again = self.reading.had((operation.origin, operation.seq), self.ledger.timelines.exactly)
         self._application.apply(operation, own, tag, again)
 
     def _membership(self, kind: int, dot: int, payload: bytes, now: int) -> None:

@@ -44,7 +44,16 @@ class Notices:
         # Of one who is past to the source nothing is told.
         diverged = any(gone.last < receipt.counts.get(name, 0) < ALL for name, gone in view.gone.items())
         strange = source in view.suspects or source in view.strangers or self._is_astray(member, receipt, now)
-        return (strange or diverged) and (not view.leaving or member.deserted(now))
+        if view.leaving:
+            return (strange or diverged or self._has_come_back(member, source)) and member.deserted(now)
+        return strange or diverged
+
+    def _has_come_back(self, member: Member, source: str) -> bool:
+        """Of a leaver: this one was on its side, has been evicted, and waits for it as another incarnation,
+        of which the leaver does not hear any more."""
+        process = process_of(source)
+        gone = any(process_of(name) == process for name in member.abandoned_by)
+        return gone and not member.view.knows(source)
 
     def _is_astray(self, member: Member, receipt: Receipt, now: int) -> bool:
         """Rule 26: one who has been unknown for so long that no JOIN of it can be on its way any more. It has

@@ -10,15 +10,16 @@ Invariant: of all operations that took effect where this incarnation is a member
 some incarnation, or it is in `unread`, or named in `lost`, or it is still to be delivered here.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
 from thence.core.groups import ALL, Extent, Lost, Place, incarnation, number_of, span_of
 from thence.core.varint import Reader, put
-from thence.members.extents import Progress
+from thence.members.extents import Progress, by_starts
 from thence.members.operations import Operation, Operations
 from thence.members.spans import Spans
+from thence.members.timelines import Timelines
 from thence.oplog.log import OpLog
 from thence.replica.group_ledger import Ledger
 from thence.replica.group_retained import each_once, operations_in
@@ -67,19 +68,24 @@ class Reading:
         self.reach = state.reach
         """Operations above these counters came with the state, or have come since."""
 
-    def had(self, place: Place) -> bool:
+    def had(self, place: Place, exactly: Callable[[Place], Place]) -> bool:
         """Did the program have this operation in an earlier incarnation?"""
-        return self._progress.covers(place)
+        return self._progress.covers(place, exactly)
 
     def extent(self, ledger: Ledger, operations: Operations) -> Extent:
         """What the program has had by now, in whichever incarnation, or is to read."""
         before = self._progress
-        counts = {name: count for name, count in before.counts.items() if count > ledger.count(name)}
+        now = ledger.vector() | by_starts(ledger.timelines, ledger.count, ledger.past)
+        counts = {
+            name: count
+            for name, count in before.counts.items()
+            if count > max(ledger.count(name), now.get(name, 0)) and name not in ledger.past
+        }
         carried = [
             place for place in before.carried | operations.carried if place[1] > ledger.count(place[0])
         ]
         past = Spans([*before.past, *ledger.past])
-        return Extent({**ledger.vector(), **counts}, past.all, tuple(sorted(carried)))
+        return Extent({**now, **counts}, past.all, tuple(sorted(carried)))
 
     @property
     def untold(self) -> tuple[Lost, ...]:
@@ -142,7 +148,9 @@ def handed_over(
     if not operations.inherited:
         for name, start in zip(ledger.names, ledger.log.start, strict=False):
             below[name] = max(start, below.get(name, 0))
-    lost = [Lost(name, had + 1, low) for name, low in below.items() if low > (had := progress.count(name))]
+    starts = ledger.timelines.starts
+    had = {name: progress.count(name, starts.get(name, ())) for name in below}
+    lost = [Lost(name, had[name] + 1, low) for name, low in below.items() if low > had[name]]
     if lost or forgetful:
         lost += _unknown(ledger, progress)
     return history, tuple(sorted(lost))
@@ -156,7 +164,7 @@ def _history(
         if dot >> ORIGIN_BITS <= floor[dot & ORIGIN_MASK]:
             there = operations_in(ledger.place(dot), ledger.read(dot, data).payload)
         for operation in there:
-            new = not progress.covers((operation.origin, operation.seq))
+            new = not progress.covers((operation.origin, operation.seq), ledger.timelines.exactly)
             yield operation if new else None, len(operation.payload)
         if not there:
             yield None, len(data)
@@ -173,9 +181,9 @@ def _unknown(ledger: Ledger, progress: Progress) -> list[Lost]:
 def _had(ledger: Ledger, progress: Progress) -> list[int]:
     """Above these counters the log holds everything; where a program lacks nothing below the floor, nothing
     is to be read."""
-    base, found = ledger.log.base, []
+    base, starts, found = ledger.log.base, ledger.timelines.starts, []
     for at, (name, count, floor) in enumerate(zip(ledger.names, ledger.counts, ledger.floor, strict=True)):
-        had = max(progress.count(name), base[at] if at < len(base) else 0)
+        had = max(progress.count(name, starts.get(name, ())), base[at] if at < len(base) else 0)
         found.append(count if had >= floor else had)
     return found
 
@@ -184,13 +192,22 @@ def goes_on(state: GroupState, old: "Member") -> None:
     """From here on `state` says what the program of `old` has missed."""
     reading, ledger = old.reading, old.ledger
     state.extent = reading.extent(ledger, old.operations)
-    progress = Progress(state.extent)
+    progress, timelines = Progress(state.extent), Timelines(state.starts, state.branches)
     came = [operation for named in state.log for operation in operations_in(named[:2], named.payload)]
     there = each_once([*state.history, *state.retained, *came])
-    missed = [operation for operation in there if not progress.covers((operation.origin, operation.seq))]
-    lost = [one._replace(first=max(one.first, progress.count(one.origin) + 1)) for one in state.lost]
+    missed = [
+        operation
+        for operation in there
+        if not progress.covers((operation.origin, operation.seq), timelines.exactly)
+    ]
+    lost = [
+        one._replace(first=max(one.first, progress.count(one.origin, state.starts.get(one.origin, ())) + 1))
+        for one in state.lost
+    ]
     known = {(operation.origin, operation.seq) for operation in there}
-    unknown = [place for place in sorted(state.carried - known) if not progress.covers(place)]
+    unknown = [
+        place for place in sorted(state.carried - known) if not progress.covers(place, timelines.exactly)
+    ]
     state.lost = (
         *reading.untold,
         *[one for one in lost if one.first <= one.last],

@@ -7,7 +7,8 @@ Everything that `DurableReplica` promises holds. Besides:
 * Stability over a few neighbours: words about what clients have seen go from branch to branch
   (`replica/tellings.py`) in the place of phantoms to everybody.
 * What a node that may have forgotten messages of its own gets back, it gets from everybody in turn
-  (`Overlay`). One that has forgotten and does not know it stops as soon as anybody knows more of it.
+  (`Overlay`). One that has forgotten and does not know it, or is told so by a peer that lies, cuts that link
+  and must not count on until the peer says otherwise: `ForgottenError`.
 * For people who look at a tree: a row of the trace for every link that turns lazy, synchronising, eager, or
   goes.
 """
@@ -16,10 +17,11 @@ from collections.abc import Iterator, Sequence
 
 from thence.core.codec import Codec
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
-from thence.core.errors import PeerError, StorageError
+from thence.core.errors import PeerError
 from thence.core.machine import NEVER, Ack, Batch, Effect, Packet, Phantom, Relay, Transmit, Wake
 from thence.core.message import Message
 from thence.core.overlay import Graft, Sync, Tellings
+from thence.core.storage import ForgottenError
 from thence.oplog.log import OpLog
 from thence.order.engine import Engine
 from thence.replica.durable import INBOX_MAX, DurableReplica
@@ -27,6 +29,7 @@ from thence.replica.history import LogHistory
 from thence.replica.overlay import Overlay
 from thence.replica.replica import FINDING, NOBODY, FindingStable
 from thence.replica.tellings import Words
+from thence.spread.sessions import MOST_FORGOTTEN
 from thence.trace.recorder import EAGER, LAZY, SYNC, UNLINK, Recorder
 
 
@@ -118,11 +121,11 @@ class TreeReplica(DurableReplica):
         return self._after(effects, now)
 
     def _refuse_to_count_twice(self, peer: int, seq: int) -> None:
-        if seq > self._overlay.streams.clock[self._me] and not self.regaining:
-            raise StorageError(
-                f"member {peer} has message {seq} of this node, whose log ends before: its data folder is an "
-                "old copy, or the disk has lost what was synced"
-            )
+        sent = self._overlay.streams.clock[self._me]
+        if seq > sent + MOST_FORGOTTEN:
+            raise PeerError(f"member {peer} claims to have message {seq} of a node that sent {sent}")
+        if seq > sent and not self.regaining:
+            raise ForgottenError(f"member {peer} has message {seq} of this node, which has sent {sent}")
 
     def regain(self) -> None:
         super().regain()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final
 
-from thence.core.errors import PeerError, UsageError
+from thence.core.errors import PeerError, UsageError, stopper
 from thence.runtime.address import Address
 from thence.runtime.door import reason_of
 from thence.runtime.groups import Answer, Open, Survey, Waiting, put_answer, take_answer
@@ -102,6 +102,10 @@ class _Question:
     def connection_gone(self, connection: Connection) -> None:
         self._connections.gone(connection)
 
+    def stops(self, error: Exception) -> None:
+        if not self.result.done():
+            self.result.set_exception(stopper(error))
+
 
 class _Search:
     """Asks and, as the owner of what comes in, answers."""
@@ -133,6 +137,7 @@ class _Search:
         self._connections: Final = Connections()
         self._has_namesake = False
         """Somebody else with this name was met, in either role: both must stop, neither has data yet."""
+        self._bug: Exception | None = None
         self._told: tuple[list[str], int] = ([], 0)
         judge = Judge(self._expects, self._admit, self._answer)
         self.listener: Final = Listener(me, self._instance, secret, judge, self, settings, limits, clock, log)
@@ -152,6 +157,8 @@ class _Search:
                 await asyncio.gather(*[self._inquire(survey, address) for address in some])
         if self._has_namesake:
             raise UsageError(f"another node is called {self._me.name} too: every node needs its own name")
+        if self._bug is not None:
+            raise stopper(self._bug)
         found = survey.verdict()
         if found is None:
             self.obstacles = survey.obstacles()
@@ -241,3 +248,6 @@ class _Search:
 
     def connection_gone(self, connection: Connection) -> None:
         self._connections.gone(connection)
+
+    def stops(self, error: Exception) -> None:
+        self._bug = self._bug or error

@@ -19,8 +19,9 @@ from heapq import heappop, heappush
 from typing import Concatenate, Final, ParamSpec, Protocol
 
 from thence.core.errors import PeerError, StorageError, ThenceError, UsageError, stopper
-from thence.core.machine import Effect, LinkEffect, Wake
+from thence.core.machine import Ack, Effect, LinkEffect, Wake
 from thence.core.message import Message
+from thence.core.overlay import Graft
 from thence.core.storage import Files, ForgottenError, UnwrittenError
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
@@ -186,7 +187,8 @@ class Driver:
                 if sample and type(packet) is Message:
                     sample = not self.arrivals.add(packet.dot, now)
                 effects += receive(peer, packet, now)
-            self._ahead.pop(peer, None)
+                if self._ahead and isinstance(packet, Ack | Graft):
+                    self._ahead.pop(peer, None)  # it says what it has of this node
         except PeerError as error:
             garbage = error
         except ForgottenError as error:  # true or not, it is said over this link alone, and can be taken back

@@ -34,6 +34,9 @@ class GroupEvents(Events):
         super().__init__(node, iter(()), 0)
         self._again: Final = repeated
 
+    def __aiter__(self) -> "GroupEvents":
+        return self
+
     async def __anext__(self) -> GroupEvent:  # type: ignore[override]  # more can happen in a changing group
         if self._node.reads(self):
             for event in self._again:

@@ -297,6 +297,7 @@ class GroupDriver:
             packets = by_process(self.node.posts)
             if packets or answers or rows:
                 self._consequences.add(Step(log, log.tail if log else 0, rows, packets, answers))
+            if self._consequences:  # a log that was replaced, or left behind, tells of no sync any more
                 self._follow()
             self._plan()
             if self.backlog and not self.node.in_debt:
@@ -413,6 +414,10 @@ class GroupDriver:
         self._disk.over()
         self._follow()
         self._finish(self._clock())
+
+    def stops(self, error: Exception) -> None:
+        """Something went wrong outside of a step that is no peer's fault."""
+        self._break(stopper(error))
 
     def _break(self, error: ThenceError) -> None:
         self._diaries.take_back()

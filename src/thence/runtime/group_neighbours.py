@@ -51,6 +51,8 @@ class Neighbours:
         self._met: dict[str, tuple[bytes, int]] = {}
         self._vouching: Final = Vouching()
         self._doubted: dict[str, str] = {}
+        self.bug: Exception | None = None
+        """In the bookkeeping of links: the node must stop, as soon as there is something to be stopped."""
 
     async def start(self, contacts: dict[str, Address]) -> None:
         await self._links.start()
@@ -111,6 +113,11 @@ class Neighbours:
             )  # a guest that has gone: there is no end to the names that they can have
         if self.driver is not None:
             self.driver.down(peer)
+
+    def link_bug(self, error: Exception) -> None:
+        self.bug = self.bug or error
+        if self.driver is not None:
+            self.driver.stops(error)
 
     def _answer(self, hello: Introduction) -> bytes:
         """To one that asks for the group."""

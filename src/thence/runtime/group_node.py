@@ -120,6 +120,8 @@ class ChangingNode:
         )  # fmt: skip
         driver.on_delivery = self.controls.instruments.delivery.observe
         driver.broken.add_done_callback(self._broken)
+        if neighbours.bug is not None:
+            driver.stops(neighbours.bug)
         driver.start()
         if not resumes:
             driver.call(self._way.go_in)

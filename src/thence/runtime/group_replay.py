@@ -136,7 +136,7 @@ def _as_events(
             took_effect = not (carried and (place in again or _came_as_itself(ledger, place)))
             if carried:
                 again.add(place)
-            if took_effect and at > after and not member.reading.had(place):
+            if took_effect and at > after and not member.reading.had(place, ledger.timelines.exactly):
                 yield Delivered(tag, operation.payload, *operation.dot, at)
 
 

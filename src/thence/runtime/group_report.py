@@ -67,6 +67,7 @@ def _group(node: "ChangingNode", member: "Member | None") -> GroupStatus:
         suspects=sorted(member.view.open),
         departing=sorted(member.view.departing),
         orphans=len(member.operations.orphans),
+        unread=driver.node.unread,
         waiting_broadcasts=len(driver.backlog),
         unsettled=list(member.carrying.waits_for),
     )

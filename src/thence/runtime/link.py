@@ -4,13 +4,14 @@ The decisions are elsewhere (frames, handshake, pacing): this carries bytes betw
 sets their timers. It works on any event loop and with transports only: streams would copy every read.
 
 Invariants: the owner hears `connection_up` at most once, `connection_down` exactly once and nothing but
-`connection_gone` after that, which follows every `connection_open`. No garbage of a peer raises past here.
+`connection_gone` after that, which follows every `connection_open`. No garbage of a peer raises past here,
+and a bug goes to the owner, not to the event loop, which would go on as if nothing had happened.
 """
 
 import asyncio
 from collections.abc import Callable
 from enum import Enum
-from typing import Final, Protocol, cast
+from typing import Final, ParamSpec, Protocol, cast
 
 from thence.core.errors import PeerError
 from thence.runtime.frames import (
@@ -28,6 +29,8 @@ from thence.runtime.handshake import Handshake, read_refusal, refusal
 from thence.runtime.introductions import RefusalError
 from thence.runtime.pacing import Clock, DelayLine, LinkLimits, Pulse, pulse
 from thence.runtime.settings import LinkSettings
+
+P = ParamSpec("P")
 
 _PING: Final = join([link_frame(PING)])
 _PONG: Final = join([link_frame(PONG)])
@@ -68,6 +71,10 @@ class Owner(Protocol):
     def connection_down(self, connection: "Connection", end: End, why: str) -> None: ...
 
     def connection_gone(self, connection: "Connection") -> None: ...
+
+    def stops(self, error: Exception) -> None:
+        """Something went wrong that is no peer's fault."""
+        ...
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -125,6 +132,9 @@ class Connection(asyncio.BufferedProtocol):
     # What asyncio calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._safely(self._made, transport)
+
+    def _made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._owner.connection_open(self)
         if self.ended:
@@ -143,8 +153,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def data_received(self, data: bytes) -> None:
         """The bytes of one read."""
-        if self.ended:
-            return
+        if not self.ended:
+            self._safely(self._read, data)
+
+    def _read(self, data: bytes) -> None:
         try:
             if self.is_up:
                 self._take(data)
@@ -156,10 +168,19 @@ class Connection(asyncio.BufferedProtocol):
             self.end(End.MISBEHAVED, str(error), tell=f"cut off: {error}" if self.is_up else None)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._safely(self._lost, exc)
+
+    def _lost(self, exc: Exception | None) -> None:
         self.end(End.LOST, f"connection lost: {exc}" if exc else "closed by the other side")
         if self._timer:
             self._timer.cancel()
         self._owner.connection_gone(self)
+
+    def _safely(self, act: Callable[P, object], *words: P.args, **named: P.kwargs) -> None:
+        try:
+            act(*words, **named)
+        except Exception as error:
+            self._owner.stops(error)
 
     # Bytes in.
 
@@ -251,7 +272,7 @@ class Connection(asyncio.BufferedProtocol):
     # Time.
 
     def _after(self, delay_us: int, call: Callable[[], object]) -> asyncio.TimerHandle:
-        return self._loop.call_later(max(delay_us, 0) / 1_000_000, call)
+        return self._loop.call_later(max(delay_us, 0) / 1_000_000, self._safely, call)
 
     def _handshake_too_slow(self) -> None:
         self.end(End.LOST, "the handshake took too long")
@@ -288,7 +309,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.abort()
             else:
                 self._leave(self._transport, tell)
-        self._owner.connection_down(self, end, why)
+        self._safely(self._owner.connection_down, self, end, why)
 
     def _leave(self, transport: asyncio.Transport, tell: str | None) -> None:
         """What is buffered goes out first, but the peer cannot hold us up by not reading it."""

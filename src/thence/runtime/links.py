@@ -9,14 +9,15 @@ connection whose hello says so) and dials. What is closed by `disconnect` is not
 again.
 
 The handler is never called from inside a call that it makes itself (`write`, `cut_off`, `cut`, …): that a
-link went down is told from the event loop, and always before the same peer is told to be up again.
+link went down is told from the event loop, and always before the same peer is told to be up again. What goes
+wrong in here, and is no peer's fault, is told as well (`link_bug`): nobody else would hear of it.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
-from typing import Final, Protocol
+from typing import Final, ParamSpec, Protocol
 
 from thence.core.errors import UsageError
 from thence.runtime.address import Address
@@ -38,6 +39,8 @@ from thence.runtime.pacing import Clock, LinkLimits, backoff_us, upper_half_us
 from thence.runtime.peer import LinkStatus, Peer
 from thence.runtime.settings import LinkSettings
 
+P = ParamSpec("P")
+
 __all__ = ["Handler", "Identity", "LinkStatus", "Links", "Log"]
 
 
@@ -56,6 +59,10 @@ class Handler(Protocol):
         ...
 
     def link_down(self, peer: str, why: str, now: int) -> None: ...
+
+    def link_bug(self, error: Exception) -> None:
+        """Nobody knows what links would do from now on: the node must stop."""
+        ...
 
 
 class Links:
@@ -98,6 +105,7 @@ class Links:
         self._dials: set[asyncio.Task[None]] = set()
         self._downs: deque[tuple[str, str]] = deque()
         self._running = False
+        self._broken = False
         self.address = listen
         """Where it listens: with the port that the system chose, once started."""
         for name, address in peers.items():
@@ -119,7 +127,7 @@ class Links:
         await self._listener.stop()
         await asyncio.gather(*self._dials, return_exceptions=True)
         await self._connections.end_all("this node stops", self._limits.drain_us)
-        self._tell_downs()
+        self._safely(self._tell_downs)
 
     def add_peer(self, name: str, address: Address) -> None:
         if name == self._me.name:
@@ -189,6 +197,9 @@ class Links:
     def begin_anew(self) -> None:
         """Drop every link that is up, and make it again. A peer that is forgotten with its link comes back by
         itself."""
+        self._safely(self._begin_anew)
+
+    def _begin_anew(self) -> None:
         for name, link in self.status().items():
             if link.up and not link.cut:
                 self.cut(name)
@@ -254,7 +265,7 @@ class Links:
     def _dial_after(self, peer: Peer, delay_us: int) -> None:
         if self._running and peer.dials and not peer.cut:
             loop = asyncio.get_running_loop()
-            peer.timer = loop.call_later(delay_us / 1_000_000, self._dial, peer)
+            peer.timer = loop.call_later(delay_us / 1_000_000, self._safely, self._dial, peer)
 
     def _dial(self, peer: Peer, aim: Aim = Aim.LINK) -> None:
         peer.timer = None
@@ -269,12 +280,17 @@ class Links:
         peer.dialling.add_done_callback(self._dials.discard)
 
     async def _connect(self, connection: Connection, address: Address) -> None:
-        loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(self._settings.connect_timeout_us / 1_000_000):
-                await loop.create_connection(lambda: connection, *address)
+            await self._connect_to(connection, address)
         except (OSError, UnicodeError) as error:  # the latter: what the resolver says of some names
-            connection.end(End.LOST, f"cannot reach {address}: {reason_of(error)}")
+            why = f"cannot reach {address}: {reason_of(error)}"
+            self._safely(lambda: connection.end(End.LOST, why))
+        except Exception as error:
+            self.stops(error)
+
+    async def _connect_to(self, connection: Connection, address: Address) -> None:
+        async with asyncio.timeout(self._settings.connect_timeout_us / 1_000_000):
+            await asyncio.get_running_loop().create_connection(lambda: connection, *address)
 
     def _dial_failed(self, peer: Peer, end: End, why: str) -> None:
         peer.pending = None
@@ -298,7 +314,8 @@ class Links:
     def _await_call(self, peer: Peer) -> None:
         """The other end has heard the call: it dials, or there is no link to be had."""
         patience_us = self._settings.connect_timeout_us + self._settings.handshake_timeout_us
-        peer.timer = asyncio.get_running_loop().call_later(patience_us / 1_000_000, self._not_called, peer)
+        loop = asyncio.get_running_loop()
+        peer.timer = loop.call_later(patience_us / 1_000_000, self._safely, self._not_called, peer)
 
     def _not_called(self, peer: Peer) -> None:
         peer.timer = None
@@ -308,8 +325,7 @@ class Links:
         """Tell the node, if it asked."""
         if peer.wanted:
             peer.wanted = False
-            self._downs.append((peer.name, why))
-            asyncio.get_running_loop().call_soon(self._tell_downs)
+            self._will_tell(peer, why)
 
     # Who may come in.
 
@@ -416,9 +432,12 @@ class Links:
             self._log.warn("peer cut off", peer=peer.name, why=why)
         else:
             self._log.info("link down", peer=peer.name, why=why)
-        self._downs.append((peer.name, why))
-        asyncio.get_running_loop().call_soon(self._tell_downs)
+        self._will_tell(peer, why)
         self._keep_up(peer, wait_us)
+
+    def _will_tell(self, peer: Peer, why: str) -> None:
+        self._downs.append((peer.name, why))
+        asyncio.get_running_loop().call_soon(self._safely, self._tell_downs)
 
     def _tell_downs(self) -> None:
         for _ in range(len(self._downs)):  # telling one may lead to another, which has its own turn
@@ -427,3 +446,17 @@ class Links:
 
     def connection_gone(self, connection: Connection) -> None:
         self._connections.gone(connection)
+
+    # Bugs.
+
+    def stops(self, error: Exception) -> None:
+        if not self._broken:  # a node that stops drops its links, which may go wrong once more
+            self._broken = True
+            self._handler.link_bug(error)
+
+    def _safely(self, act: Callable[P, object], *words: P.args, **named: P.kwargs) -> None:
+        """What the event loop calls."""
+        try:
+            act(*words, **named)
+        except Exception as error:
+            self.stops(error)

@@ -121,6 +121,13 @@ class Listener:
         await self._door.close()
 
     def _accept(self, host: str) -> Connection:
+        try:
+            return self._welcome(host)
+        except Exception as error:
+            self._owner.stops(error)
+            raise ConnectionAbortedError("this node stops") from error
+
+    def _welcome(self, host: str) -> Connection:
         most = share(self._limits.handshakes_most)
         near = [connection for connection, where in self._strangers.items() if where == host]
         if len(near) >= min(most, self._limits.handshakes_per_host_most):

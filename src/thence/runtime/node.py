@@ -266,6 +266,9 @@ class Node:
         del why, now
         self.driver.down(self.names.index(peer))
 
+    def link_bug(self, error: Exception) -> None:
+        self.driver.stops(error)
+
     def send(self, peer: int, packets: Sequence[bytes]) -> None:
         if self._links is not None:
             self._links.write(self.names[peer], packets)

@@ -48,6 +48,8 @@ class GroupStatus(Struct, frozen=True, kw_only=True):
     departing: list[str] = field(default_factory=list)
     orphans: int = 0
     """Operations from before a return that wait to be sent again."""
+    unread: int = 0
+    """What a program without a state has missed, and is to read before anything else."""
     waiting_broadcasts: int = 0
     """Broadcasts that wait behind those operations."""
     unsettled: list[str] = field(default_factory=list)

@@ -212,9 +212,12 @@ class GroupWorld:
         finally:
             replayed, application.replays = application.replays, None
         if (member := process.node.member or process.node.former) is not None:
-            remembers = Progress(member.reading.extent(member.ledger, member.operations)).covers
-            unread = {(operation.origin, operation.seq) for operation in member.reading.unread}
-            twice = application.reader.restarted(replayed, remembers, unread)
+            had = Progress(member.reading.extent(member.ledger, member.operations))
+            exactly, places = member.ledger.timelines.exactly, application.places
+            unread = {application.known_as(operation) for operation in member.reading.unread}
+            twice = application.reader.restarted(
+                replayed, lambda place: had.covers(places.get(place, place), exactly), unread
+            )
             if twice and not (process.shelf.forgetful or process.restored):
                 self.problem = f"{name} is told twice: {twice}"
         if process.shelf.forgetful or process.restored:  # what it has forgotten is for others to remember

@@ -137,6 +137,8 @@ class SimApplication:
         """While its process starts: what the log tells again."""
         self.padding = b""
         """Makes the state as large as one likes."""
+        self.places: dict[Place, Place] = {}
+        """What is known by its number: where it was."""
         self.numbered = False
         """Payloads begin with a number that no other operation has: counters may be given twice."""
 
@@ -149,10 +151,13 @@ class SimApplication:
 
     def known_as(self, operation: Operation) -> Place:
         """What an operation is known by in the whole world."""
+        place = operation.origin, operation.seq
+        if not self.numbered:
+            return place
         number = int.from_bytes(operation.payload[:NUMBER_BYTES], "big")
-        return (
-            (told_apart(operation.origin)[0], number) if self.numbered else (operation.origin, operation.seq)
-        )
+        known = told_apart(operation.origin)[0], number
+        self.places[known] = place
+        return known
 
     def apply(self, operation: Operation, own: bool, tag: Tag, again: bool) -> None:  # noqa: ARG002
         place = self.known_as(operation)
@@ -171,7 +176,7 @@ class SimApplication:
     def read(self, what: Operation | tuple[Lost, ...]) -> None:
         """Something that the program has missed, or what it will never know."""
         if isinstance(what, Operation):
-            self.reader.hears((what.origin, what.seq), again=False)
+            self.reader.hears(self.known_as(what), again=False)
             self.reader.late += 1
         else:
             self.reader.misses(what)

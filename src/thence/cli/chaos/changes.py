@@ -126,26 +126,38 @@ class ChangingSetup:
     founders: int
     filler: int
     """Bytes of application state besides the tally."""
+    readers: tuple[str, ...] = ()
+    """Nodes whose program has no state."""
+    history_bytes: int = 16 << 20
+    """Of log that is kept for such programs."""
 
     def flags(self) -> dict[str, object]:
-        return {"log.sync": self.base.sync, "log.segment_bytes": self.base.segment_bytes}
+        return {
+            "log.sync": self.base.sync,
+            "log.segment_bytes": self.base.segment_bytes,
+            "group.history_bytes": self.history_bytes,
+        }
 
     def __str__(self) -> str:
         rates = ", ".join(f"{rate:.3g}" for rate in self.base.rates)
         return (
             f"{self.founders} found the group, sync {self.base.sync}, segments of "
             f"{self.base.segment_bytes:,} bytes, messages of {self.base.message_bytes:,} bytes, {rates} a "
-            f"second, {self.filler:,} bytes of state"
+            f"second, {self.filler:,} bytes of state; programs of {', '.join(self.readers) or 'nobody'} "
+            f"have none, and logs keep {self.history_bytes:,} bytes for them"
         )
 
 
-def draw_changing_setup(seed: int, nodes: int) -> ChangingSetup:
-    random = Random(f"{seed}/changing setup")
+def draw_changing_setup(seed: int, names: Sequence[str]) -> ChangingSetup:
+    """About half of the nodes only read, one of them at least, and not all."""
+    random, reading, nodes = Random(f"{seed}/changing setup"), Random(f"{seed}/reading"), len(names)
     rates = tuple([random.choice([2.0, 20.0, 100.0]) for _ in range(nodes)])
     return ChangingSetup(
         base=replace(draw_setup(seed, nodes), order="graph", rates=rates),
         founders=random.randint(min(LEAST, nodes - 1), nodes - 1),
         filler=random.choice([0, 10_000, 1_000_000]),
+        readers=tuple(sorted(reading.sample(names, reading.randint(1, nodes - 1)))),
+        history_bytes=reading.choice([1, 1, 16 << 20]),
     )
 
 

@@ -3,7 +3,7 @@
 In the end all who are members must have one view (themselves and nobody else), have delivered the same, with
 nothing unstable, nobody suspected and no operation left to be sent again; the tallies of their applications
 must be equal, and hold whatever was acknowledged by one who is a member still, or has left in order
-(`tally.py`).
+(`tally.py`). Programs without a state must have been told of everything, or of what they missed (`heard.py`).
 """
 
 import time
@@ -17,9 +17,11 @@ from msgspec.structs import replace
 from thence.cli.chaos import guest
 from thence.cli.chaos.changes import draw_changes, draw_changing_setup
 from thence.cli.chaos.churn import Churn
+from thence.cli.chaos.heard import Hearing, read_heard, told_of
 from thence.cli.chaos.rest import account, await_none, grown, lacking, memories
 from thence.cli.chaos.rounds import GROWTH_BYTES, REST_S, Round, tell
-from thence.cli.chaos.tally import compare, program, read_acknowledged, read_tally
+from thence.cli.chaos.tally import Tally, compare, program, read_acknowledged, read_places, read_tally
+from thence.cli.layout import names
 from thence.cli.spawn import spawn
 from thence.core.errors import ThenceError
 from thence.runtime.diaries import Diaries, has_ended, next_boot, traced
@@ -31,8 +33,8 @@ from thence.trace.schema import FORGIVEN, VERDICTS
 
 class ChangingRound(Round):
     def __init__(self, seed: int, nodes: int, seconds: float, folder: Path, netem: bool = False) -> None:
-        drawn = draw_changing_setup(seed, nodes)
-        flags, run = drawn.flags(), program(drawn.filler)
+        drawn = draw_changing_setup(seed, names(nodes))
+        flags, run = drawn.flags(), program(drawn.filler, drawn.readers)
         layout = self._make(seed, nodes, seconds, folder, netem, str(drawn), flags, run, changing=True)
         self._drawn: Final = drawn
         self._seed: Final = seed
@@ -92,6 +94,21 @@ class ChangingRound(Round):
             raise ThenceError(f"operations: {wrong}")
         total = sum(count for count, _ in tallies[churn.members[0]].values())
         tell(f"{total:,} operations took effect, each once, the same ones at every member")
+        self._hear(tallies)
+
+    def _hear(self, tallies: Mapping[str, Tally]) -> None:
+        """Judge what programs without a state were told; of those that are out, as far as they came."""
+        folders, churn, hearings = self._cluster.folders, self._churn, []
+        for name in self._drawn.readers:
+            for data in [*churn.ended.get(name, ()), folders[name]]:
+                hearing = Hearing(churn.put_back.keys(), not churn.forgives)
+                hearing.hear(read_heard(data))
+                if name in tallies and data == folders[name]:
+                    hearing.compare(name, read_places(data), tallies[name])
+                if hearing.wrong:
+                    raise ThenceError(f"{name}'s program: {'; '.join(hearing.wrong[:5])}")
+                hearings.append(hearing)
+        tell(told_of(hearings))
 
     def _close_traces(self) -> None:
         """What a process that is out cannot write any more: that it is down. And who left a side that was
@@ -157,9 +174,11 @@ def account_of_member(status: Status) -> str:
         return "it is in no changing group"
     if group.phase != "member":
         told.append(f"it is {group.phase}")
-    for names, what in ((group.suspects, "suspects"), (group.departing, "waits for the leave of")):
-        if names:
-            told.append(f"{what} {', '.join(names)}")
+    for whom, what in ((group.suspects, "suspects"), (group.departing, "waits for the leave of")):
+        if whom:
+            told.append(f"{what} {', '.join(whom)}")
     if group.orphans:
         told.append(f"{group.orphans:,} operations are to be sent again")
+    if group.unread:
+        told.append(f"its program has missed {group.unread:,} and not read them yet")
     return ", ".join(told)

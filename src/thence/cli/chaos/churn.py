@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from thence.cli.chaos.changes import EVICTING, OF_LINKS, Change, ChangingSetup
+from thence.cli.chaos.heard import heard_file
 from thence.cli.chaos.storm import LOOK_S, TICK_S, TRIES, Storm, StormError, changes
 from thence.cli.chaos.tally import acknowledged_file, read_acknowledged
 from thence.cli.cluster import Cluster, Node
@@ -29,7 +30,7 @@ ADJUST_S: Final = 0.25
 TIDY_S: Final = 1.0
 COMPANY: Final = 3
 """Members that run, at least, before one may go for good: the others may be killed a moment later."""
-RESTORE_S: Final = 10.0
+RESTORE_S: Final = 20.0
 """So much later than planned a disk may be put back."""
 GONE_S: Final = 3.0
 """Who has left may be in somebody's view for so long: until the news is there."""
@@ -55,6 +56,8 @@ class Churn(Storm):
         sent later may be known under other names, or be lost."""
         self.left: Final[set[str]] = set()
         """Processes that have left in order, the last time that they were members."""
+        self.ended: Final[dict[str, list[Path]]] = {}
+        """What their programs had heard by then: as of data folders with these names."""
 
     @property
     def members(self) -> list[str]:
@@ -123,23 +126,19 @@ class Churn(Storm):
         wanted = "out" if act.kind == "join" else "up"
         if any(self._phases[name] != wanted or name in self._troubled for name in act.nodes):
             return False
-        if act.kind == "kill for good" and not self._is_spare(act.nodes[0]):
+        if act.kind in ("kill for good", "lose disk") and not self._is_spare(act.nodes[0]):
             return False
         return act.kind != "lose disk" or self._is_known(act.nodes[0])
 
     def _is_spare(self, name: str) -> bool:
-        """All others have what it has of others: one that has left may have left everything to this one."""
+        """All others have what it has: one that has left may have left everything to this one, which may have
+        to carry it, or has carried it in a message of its own."""
         # What the others get while they are asked counts: it is asked first.
         asked = sorted(self.members, key=lambda member: member != name)
         statuses = {member: self._status(member) for member in asked}
         if any(status is None or status.group is None for status in statuses.values()):
             return False
-        clocks = {member: status.clock for member, status in statuses.items() if status is not None}
-        mine = clocks.pop(name)
-        theirs = [(origin, count) for origin, count in mine.items() if process_of(origin) != name]
-        return bool(clocks) and all(
-            clock.get(origin, 0) >= count for clock in clocks.values() for origin, count in theirs
-        )
+        return is_spare(name, {member: status for member, status in statuses.items() if status is not None})
 
     def _is_known(self, name: str) -> bool:
         """By everybody who may let it in again: they tell it which number it had. Where nobody could tell, it
@@ -227,12 +226,15 @@ class Churn(Storm):
                 shutil.rmtree(path)
             elif path != self._cluster.nodes[name].log:
                 path.unlink()
-        acknowledged_file(folder).unlink(missing_ok=True)
+        for path in (acknowledged_file(folder), heard_file(folder)):
+            path.unlink(missing_ok=True)
 
     def _restore(self, act: Change) -> None:
-        """As soon as others have what it has of others; not at all if they never do."""
+        """As soon as others have what it has, and know as whom it is a member: it may use a number twice that
+        nobody tells it of, and traces do not tell the two apart. Not at all if they never do."""
         name, late = act.nodes[0], self.elapsed_s > act.until_s + RESTORE_S
-        if not late and not (self._phases[name] == "up" and self._is_spare(name)):
+        ready = self._phases[name] == "up" and self._is_known(name) and self._is_spare(name)
+        if not late and not ready:
             self._troubled.add(name)
             self._at(self.elapsed_s + LOOK_S, lambda: self._over(act))
         elif not late:
@@ -241,12 +243,15 @@ class Churn(Storm):
             self._start(name)
         else:
             shutil.rmtree(_copy_of(self._cluster.folders[name]))
+            heard_file(_copy_of(self._cluster.folders[name])).unlink(missing_ok=True)
 
     def _back_up(self, name: str) -> None:
         """A copy of its disk, at rest, and how many operations it had acknowledged by then."""
         folder = self._cluster.folders[name]
         log = self._cluster.nodes[name].log.name
         shutil.copytree(folder, _copy_of(folder), ignore=shutil.ignore_patterns(log, "lock", "control.json"))
+        if heard_file(folder).exists():  # what a program makes of what it hears is on the same disk
+            shutil.copyfile(heard_file(folder), heard_file(_copy_of(folder)))
         self.put_back.update(read_acknowledged(folder))
 
     def _put_back(self, name: str) -> None:
@@ -255,6 +260,8 @@ class Churn(Storm):
         self._lose_disk(name)
         shutil.copytree(_copy_of(folder), folder, dirs_exist_ok=True)
         shutil.rmtree(_copy_of(folder))
+        if heard_file(_copy_of(folder)).exists():
+            heard_file(_copy_of(folder)).replace(heard_file(folder))
 
     def _leave(self, name: str) -> None:
         self._ask(name, Control.leave)
@@ -269,7 +276,15 @@ class Churn(Storm):
         if how != "in order":  # no trouble lasts as long as a leaver waits for an answer
             raise StormError(f"{name} ended and has left {how or 'not at all'}; {self._said(name)}")
         self.left.add(name)
+        self._ends(name)
         self._tell(f"{self.elapsed_s:6.1f} s  {name} has left")
+
+    def _ends(self, name: str) -> None:
+        """What it joins next is none of what its program has heard."""
+        folder, ended = self._cluster.folders[name], self.ended.setdefault(name, [])
+        if heard_file(folder).exists():
+            ended.append(folder.with_name(f"{name}.{len(ended) + 1}"))
+            heard_file(folder).replace(heard_file(ended[-1]))
 
     def _is_out(self, name: str) -> None:
         self._phases[name] = "out"
@@ -383,6 +398,16 @@ class Churn(Storm):
     def _wanted(self, name: str, peer: str) -> tuple[bool, float]:
         on = [act for act in self._cut if (name, peer) in act.links or (peer, name) in act.links]
         return any(act.kind != "slow" for act in on), max([act.delay_ms for act in on], default=0.0)
+
+
+def is_spare(name: str, statuses: Mapping[str, Status]) -> bool:
+    """Of these members, all others have what one has, and it has nothing to send again."""
+    group = statuses[name].group
+    if group is None or group.phase != "member" or group.orphans:
+        return False
+    others = [status.clock for member, status in statuses.items() if member != name]
+    had = statuses[name].clock
+    return bool(others) and all(clock.get(of, 0) >= had[of] for clock in others for of in had)
 
 
 def _copy_of(folder: Path) -> Path:

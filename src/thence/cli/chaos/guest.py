@@ -129,6 +129,10 @@ class ChaosGuest(Liar):
         self.cut_off += "cut off" in why
         self._up.discard(peer)
 
+    def link_bug(self, error: Exception) -> None:
+        """It is nobody's guest any more, and the round says so: guests are there to the end."""
+        raise error
+
 
 def run(arguments: Sequence[str]) -> None:
     seed, cluster, secret, *where = arguments

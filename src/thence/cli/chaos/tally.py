@@ -10,21 +10,27 @@ Beside the data folder a node keeps two files:
     NAME.acknowledged   per incarnation of the node: how many of its operations it may say were accepted
     NAME.tally          when it has stopped in order: what took effect here
 
+Some nodes of a round have a program without a state (`reading.py`). They keep the same tally beside it: a
+joiner gets it from any member, and it says what the program should have been told.
+
 Invariant: an operation is acknowledged only after the step that wrote it down. So whatever is acknowledged by
 a process that lives on must be in everybody's tally in the end. Nodes die in the middle of a step here too
 (`doomed.py`).
 """
 
+import argparse
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final
 from zlib import crc32
 
 import msgspec
 
+from thence.cli.chaos import reading
 from thence.cli.chaos.doomed import Doom
+from thence.cli.chaos.heard import Places, add_place
 from thence.cli.main import main
 from thence.core.tag import Tag
 from thence.replica.group_parts import Operation
@@ -34,13 +40,16 @@ from thence.runtime.group_node import ChangingNode
 
 FILLER: Final = "--filler"
 """The state is so many bytes longer than it need be: a state takes many packets."""
+READERS: Final = "--readers"
+"""Names of the nodes whose program has no state, with commas between them."""
 
 Tally = dict[str, tuple[int, int]]
 """By incarnation: how many of its operations, and their sum."""
 
 
-def program(filler: int) -> tuple[str, ...]:
-    return (sys.executable, "-m", "thence.cli.chaos.tally", FILLER, str(filler))
+def program(filler: int, readers: Collection[str] = ()) -> tuple[str, ...]:
+    which = (READERS, ",".join(readers)) if readers else ()
+    return (sys.executable, "-m", "thence.cli.chaos.tally", FILLER, str(filler), *which)
 
 
 def acknowledged_file(data: Path) -> Path:
@@ -58,6 +67,8 @@ class Tallying(GroupDrain):
         self._data: Final = data
         self._filler: Final = bytes(filler)
         self._tally: Tally = {}
+        self.places: Places = {}
+        """Which operations they are."""
         self._acknowledged: dict[str, int] = {}
         self._file = -1
 
@@ -67,14 +78,15 @@ class Tallying(GroupDrain):
         count, total = self._tally.get(origin, (0, 0))
         what = crc32(operation.payload, seq)
         self._tally[origin] = count + 1, (total + what) % (1 << 64)
+        add_place(self.places, origin, seq)
 
     def state(self) -> bytes:
-        return msgspec.msgpack.encode((self._tally, self._filler))
+        return msgspec.msgpack.encode((self._tally, self.places, self._filler))
 
     def install(self, state: bytes) -> None:
-        self._tally = {}
+        self._tally, self.places = {}, {}
         if state:  # whoever founds a group begins with nothing
-            self._tally, _ = msgspec.msgpack.decode(state, type=tuple[Tally, bytes])
+            self._tally, self.places, _ = msgspec.msgpack.decode(state, type=tuple[Tally, Places, bytes])
 
     def stepped(self, node: ChangingNode, now: int) -> None:
         del now
@@ -95,7 +107,7 @@ class Tallying(GroupDrain):
 
     def write(self) -> None:
         """Down, for those who compare."""
-        tally_file(self._data).write_bytes(msgspec.json.encode(self._tally))
+        tally_file(self._data).write_bytes(msgspec.json.encode((self._tally, self.places)))
 
 
 def read_acknowledged(data: Path) -> dict[str, int]:
@@ -107,9 +119,14 @@ def read_acknowledged(data: Path) -> dict[str, int]:
 
 def read_tally(data: Path) -> Tally | None:
     try:
-        return msgspec.json.decode(tally_file(data).read_bytes(), type=Tally)
+        return msgspec.json.decode(tally_file(data).read_bytes(), type=tuple[Tally, Places])[0]
     except FileNotFoundError:
         return None
+
+
+def read_places(data: Path) -> Places:
+    """Of one that has left a tally."""
+    return msgspec.json.decode(tally_file(data).read_bytes(), type=tuple[Tally, Places])[1]
 
 
 def compare(tallies: Mapping[str, Tally], acknowledged: Mapping[str, Mapping[str, int]]) -> str:
@@ -135,11 +152,17 @@ def _differing(one: Tally, other: Tally) -> set[str]:
 
 
 def run(arguments: list[str]) -> int:
-    filler, arguments = int(arguments[1]), arguments[2:]
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument(FILLER, type=int)
+    parser.add_argument(READERS, default="")
+    given, arguments = parser.parse_known_args(arguments)
     data = Path(arguments[arguments.index("--data") + 1])
     Doom(data).install()
-    application = Tallying(data, filler)
-    setattr(running, "GroupDrain", lambda: application)  # noqa: B010 - not exported, on purpose
+    application = Tallying(data, given.filler)
+    if arguments[arguments.index("--name") + 1] in given.readers.split(","):
+        setattr(running, "run", lambda settings: reading.run(settings, application))  # noqa: B010
+    else:
+        setattr(running, "GroupDrain", lambda: application)  # noqa: B010 - not exported, on purpose
     code = main(["node", *arguments])
     application.write()
     return code

@@ -1,0 +1,75 @@
+"""A node of a trial whose program has no state: `thence.open` without an application, and `events()`.
+
+It writes down what it is told (`heard.py`), and the position with it. Beside the program a tally is kept, as
+at nodes whose program is one: what the group hands to joiners must not depend on which kind lets them in.
+"""
+
+import asyncio
+import signal
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+from thence.cli.chaos.heard import Begun, Missed, Record, Told
+from thence.core.tag import Tag
+from thence.replica.group_parts import Operation
+from thence.runtime import group_application
+from thence.runtime.application import Delivered
+from thence.runtime.group_application import OpenGroupNode
+from thence.runtime.group_node import ChangingNode
+from thence.runtime.group_program import Gap, Program
+from thence.runtime.settings import NodeSettings
+
+if TYPE_CHECKING:
+    from thence.cli.chaos.tally import Tallying
+
+
+class Accompanied(Program):
+    """A program, and a tally that it knows nothing of."""
+
+    def __init__(self, tally: "Tallying", *given: Any) -> None:
+        super().__init__(*given)
+        self._tally = tally
+
+    def apply(self, operation: Operation, own: bool, tag: Tag, again: bool) -> None:
+        self._tally.apply(operation, own, tag, again)
+        super().apply(operation, own, tag, again)
+
+    def state(self) -> bytes:
+        return self._tally.state()
+
+    def install(self, state: bytes) -> None:
+        self._tally.install(state)
+
+    def stepped(self, node: ChangingNode, now: int) -> None:
+        super().stepped(node, now)
+        self._tally.stepped(node, now)
+
+
+def run(settings: NodeSettings, tally: "Tallying") -> int:
+    """Until it has left, or is told to stop."""
+    setattr(group_application, "Program", lambda *given: Accompanied(tally, *given))  # noqa: B010
+    asyncio.run(_run(settings, tally))
+    return 0
+
+
+async def _run(settings: NodeSettings, tally: "Tallying") -> None:
+    reading = asyncio.ensure_future(_read(settings, tally))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, reading.cancel)
+    with suppress(asyncio.CancelledError):
+        await reading
+
+
+async def _read(settings: NodeSettings, tally: "Tallying") -> None:
+    async with OpenGroupNode(settings) as node:
+        record = Record(settings.data)
+        if record.position is None:
+            record.write(Begun(node.position, tally.places))
+        async for event in node.events(after=record.position):
+            if isinstance(event, Delivered):
+                what = crc32(event.payload, event.seq)
+                record.write(Told(event.position, event.origin, event.seq, what))
+            elif isinstance(event, Gap):
+                record.write(Missed(event.position, dict(event.first), dict(event.last)))
+        record.close()
