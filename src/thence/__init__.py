@@ -17,8 +17,9 @@ from thence.core.errors import (
 )
 
 if TYPE_CHECKING:
-    from thence.runtime.application import Delivered, OpenNode, Stable
-    from thence.runtime.group_program import Gap, Orphaned, Replicated, ViewChanged
+    from thence.replica.events import Delivered, Gap, Orphaned, Stable, ViewChanged
+    from thence.runtime.application import OpenNode
+    from thence.runtime.program import Replicated
 
 __version__ = "0.1.0"
 
@@ -30,14 +31,14 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """What a node's events are, for `isinstance`. Only when asked for: the laboratory needs no event loop."""
-    if name in ("Delivered", "Stable"):
-        from thence.runtime import application
+    if name in ("Delivered", "Gap", "Orphaned", "Stable", "ViewChanged"):
+        from thence.replica import events
 
-        return getattr(application, name)
-    if name in ("Gap", "Orphaned", "Replicated", "ViewChanged"):
-        from thence.runtime import group_program
+        return getattr(events, name)
+    if name == "Replicated":
+        from thence.runtime import program
 
-        return getattr(group_program, name)
+        return program.Replicated
     raise AttributeError(f"module 'thence' has no attribute {name!r}")
 
 

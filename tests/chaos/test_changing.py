@@ -10,7 +10,7 @@ from support import broken_member, broken_reader
 
 from thence.cli.chaos.changes import Change, ChangingSetup
 from thence.cli.chaos.changing import account_of_member, await_one_view, restless
-from thence.cli.chaos.churn import Churn, is_spare
+from thence.cli.chaos.churn import Churn, has_company, is_spare
 from thence.cli.chaos.heard import Hearing, heard_file, read_heard
 from thence.cli.chaos.plan import Setup
 from thence.cli.chaos.rest import RestlessError
@@ -81,6 +81,14 @@ def test_members_at_rest_have_one_view_and_have_delivered_the_same_of_each_other
     assert restless({"a": status("a", clock=1), "b": status("b")}) == {"a": "lacks 2 messages"}
 
 
+def test_one_that_is_alone_on_its_side_is_not_told_to_leave() -> None:
+    """It would refuse: what it has would be lost for those that it has evicted."""
+    assert has_company(status("a"))
+    assert not has_company(status("a", view=["a"]))
+    assert not has_company(status("a", suspects=["b~2"]))
+    assert not has_company(None)
+
+
 def test_one_may_go_for_good_only_if_all_others_have_what_it_has_or_is_to_send_again() -> None:
     """Also its own messages: it may have carried in them what one that has left left to it."""
     b = replace(status("b"), clock={"a": 3, "b~2": 7, "z": 1})
@@ -102,7 +110,7 @@ def test_a_group_that_never_agrees_is_told_of() -> None:
 def applied(data: Path, *operations: Operation) -> Tallying:
     tally = Tallying(data, 10)
     for operation in operations:
-        tally.apply(operation, False, None, False)  # type: ignore[arg-type]  # it does not look at tags
+        tally.apply(operation, False, None, False, 0)
     return tally
 
 
@@ -126,7 +134,7 @@ def test_a_state_that_was_handed_over_is_tallied_on(tmp_path: Path) -> None:
     first = applied(tmp_path / "a", ONE)
     second = Tallying(tmp_path / "b", 10)
     second.install(first.state())
-    second.apply(OTHER, False, None, False)  # type: ignore[arg-type]
+    second.apply(OTHER, False, None, False, 0)
     second.write()
     applied(tmp_path / "a", ONE, OTHER).write()
     assert read_tally(tmp_path / "b") == read_tally(tmp_path / "a")

@@ -1,21 +1,13 @@
 """How far a program has come: by counters, and by the starts that messages were sent under."""
 
 from thence.core.groups import ALL, Extent, Starts, timeline
-from thence.members.extents import Progress, by_starts
-from thence.members.spans import Spans
+from thence.members.extents import Progress
 from thence.members.timelines import Timelines
 
 FIRST, SECOND, OTHER = 11, 22, 33
 C1, C2, C3 = timeline("c", FIRST), timeline("c", SECOND), timeline("c", OTHER)
 STARTS: Starts = ((0, FIRST), (5, SECOND))
 HAD = Extent({"b": 3, "c": 8, C1: 5, C2: 8}, (("a", 1, 2),), ((C3, 6), ("b", 9)))
-
-
-def test_what_is_known_of_an_incarnation_is_counted_by_starts() -> None:
-    timelines = Timelines({"c": STARTS, "a": ((0, 1),)}, {})
-    assert by_starts(timelines, lambda _: 8, Spans([("a", 1, 1)])) == {C1: 5, C2: 8}
-    timelines.carried((C3, 7))
-    assert by_starts(timelines, lambda _: 8, Spans([("a", 1, 1)])) == {C1: 5, C2: 8, C3: 7}
 
 
 def test_one_operation_under_either_name_is_the_same() -> None:

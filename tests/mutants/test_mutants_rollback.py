@@ -8,7 +8,15 @@ from support.mutants_groups import GroupMutant, planted
 from support.mutants_rollback import MUTANTS
 from support.schedules_rollback import ROLLBACK
 
+from thence.sim.groups_storm import Storm, draw_all
+
 MORE_SEEDS = 30
+
+LONG = "long"
+
+
+def long_storm(seed: int) -> str:
+    return Storm(seed, draw_all(seed))()
 
 
 def said(storm: Callable[[], str]) -> str:
@@ -20,7 +28,8 @@ def said(storm: Callable[[], str]) -> str:
 
 def verdict(mutant: GroupMutant) -> str:
     if isinstance(mutant.found_by, str):
-        return said(ROLLBACK[mutant.found_by])
+        kind, _, seed = mutant.found_by.partition(" ")
+        return said(lambda: long_storm(int(seed))) if kind == LONG else said(ROLLBACK[mutant.found_by])
     seeds = (mutant.found_by, *range(MORE_SEEDS))
     return next(filter(None, (said(lambda seed=seed: trouble_with_restores(seed)) for seed in seeds)), "")  # type: ignore[misc]
 

@@ -9,8 +9,9 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from support import controlled, driven, driven_group, live_links, open_nodes
+from support import controlled, live_links, open_nodes
 from support.changing import Changing, EitherPair
+from support.mutants import module_of
 from support.mutants_groups import planted
 from support.mutants_runtime import MUTANTS, LiveMutant
 
@@ -34,7 +35,22 @@ def load(file: str) -> ModuleType:
     return module
 
 
-def run(mutant: LiveMutant, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+KINDS = ("group", "changing", "neighbours", "way_in", "shelf", "diaries")
+"""Parts of nodes whose groups change have one of these in their names."""
+
+
+def kinds(mutant: LiveMutant) -> list[bool]:
+    """Of the groups, if the test is for either, in which it is found: does it change?"""
+    edited = {module_of(place) for place, _, _ in mutant.edits}
+    if "either" not in inspect.signature(getattr(load(mutant.file), mutant.test)).parameters:
+        return [True]
+    if edited & {"thence.runtime.fixed", "thence.runtime.links"}:  # `OpenLinks` keeps the real base
+        return [False]
+    own = [any(kind in module for kind in KINDS) for module in edited]
+    return [True] if any(own) else [False, True]
+
+
+def run(mutant: LiveMutant, folder: Path, changes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     module = load(mutant.file)
     test = getattr(module, mutant.test)
     fixtures: dict[str, Any] = {
@@ -46,7 +62,7 @@ def run(mutant: LiveMutant, folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
         if name == "group":
             fixtures[name] = Changing(folder, "abc")
         elif name == "either":
-            fixtures[name] = EitherPair(folder, any("group" in module for module, _, _ in mutant.edits))
+            fixtures[name] = EitherPair(folder, changes)
         elif name not in fixtures:
             fixtures[name] = inspect.unwrap(getattr(module, name))(monkeypatch)
     if mutant.file == "test_draining.py":
@@ -55,15 +71,17 @@ def run(mutant: LiveMutant, folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (driven, driven_group, open_nodes, live_links):
+    for module in (open_nodes, live_links):
         monkeypatch.setattr(module, "PATIENCE_S", PATIENCE_S)
     timeout = asyncio.timeout
     monkeypatch.setattr(asyncio, "timeout", lambda delay: timeout(delay and min(delay, PATIENCE_S)))
 
 
-def verdict(mutant: LiveMutant, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def verdict(mutant: LiveMutant, folder: Path, changes: bool, monkeypatch: pytest.MonkeyPatch) -> str:
+    folder.mkdir()
     try:
-        run(mutant, folder, monkeypatch)
+        with monkeypatch.context() as patched:
+            run(mutant, folder, changes, patched)
     except (Exception, pytest.fail.Exception) as error:
         return f"{type(error).__name__}: {error}"
     return "nothing"
@@ -74,9 +92,10 @@ def verdict(mutant: LiveMutant, folder: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_planted_bug_is_found(mutant: LiveMutant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if mutant.finds == "TimeoutError":
         hurry(monkeypatch)
-    with planted(mutant.edits):
-        found = verdict(mutant, tmp_path, monkeypatch)
-    assert found.split(":")[0] == mutant.finds, found
+    for changes in kinds(mutant):
+        with planted(mutant.edits):
+            found = verdict(mutant, tmp_path / str(changes), changes, monkeypatch)
+        assert found.split(":")[0] == mutant.finds, found
 
 
 def test_no_two_bugs_are_the_same() -> None:

@@ -1,9 +1,5 @@
 """The tests of trees on live nodes tested: every planted bug is found by the check named beside it."""
 
-import sys
-from types import ModuleType
-from typing import Any
-
 import pytest
 from support.conformance_trees_live import (
     DURABLE_ECO_CHECKS,
@@ -25,20 +21,7 @@ KITS: dict[str, Kit] = {
     "thence.replica.eco": (lambda module: module.EcoReplica, ECO_NODE_CHECKS),
 }
 
-
-def tree_over(streams: ModuleType) -> Any:
-    """A tree over other streams than ours."""
-    name = "mutated_streams"
-    sys.modules[name] = streams
-    try:
-        line = "from thence.spread.streams import "
-        return mutate("thence.spread.sync_tree", ((line, f"from {name} import "),)).SyncTree
-    finally:
-        del sys.modules[name]
-
-
 PROTOCOLS: dict[str, Kit] = {
-    "thence.spread.streams": (tree_over, DURABLE_TREE_CHECKS),
     "thence.spread.sync_tree": (lambda module: module.SyncTree, DURABLE_TREE_CHECKS),
     "thence.spread.eco_sync_tree": (lambda module: module.EcoSyncTree, DURABLE_ECO_CHECKS),
 }

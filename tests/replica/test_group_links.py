@@ -82,7 +82,7 @@ def test_a_member_that_takes_nothing_costs_a_window_and_loses_nothing() -> None:
     play._take_us = 0
     for name in "bc":
         while (node := play.processes[name].node) and node.waiting:
-            play._step(name, lambda node: node.take(play.now))
+            play._step(name, lambda node: node.take(1, play.now))
     play.passes(20)
     assert play.unsettled() == ""
     assert play.member("b").ledger.count("a") == play.member("a").ledger.sent >= 50

@@ -77,7 +77,7 @@ def test_a_payload_that_no_link_carries_is_refused_and_in_no_log() -> None:
     assert node.member is not None
     before, most = node.member.ledger.sent, payload_max(1 << 16)
     with pytest.raises(UsageError, match=rf"a payload of {most + 1} bytes: links carry up to {most}$"):
-        node.broadcast(bytes(most + 1), play.now)
+        node.broadcast([bytes(most + 1)], play.now)
     assert node.member.ledger.sent == before
     play.send("a", bytes(most))
     assert node.member.ledger.sent == before + 1
@@ -134,15 +134,15 @@ def test_a_joiner_that_is_slow_is_not_sent_the_same_again_while_its_link_lasts()
     play.processes["a"].application.padding = bytes(2000)
     node = play.processes["a"].node
     assert node is not None
-    node.up("z", play.now)
+    node.link_up("z", play.now)
     first = asked(play, "z")
     assert [piece.offset for piece in first] == [0, 100, 200, 300]
     assert asked(play, "z") == []
     transfer = first[0].transfer
     assert [piece.offset for piece in asked(play, "z", 200, transfer)] == [400, 500]
     assert asked(play, "z", 200, transfer) == []
-    node.down("z", play.now)
-    node.up("z", play.now)
+    node.link_down("z", play.now)
+    node.link_up("z", play.now)
     assert [piece.offset for piece in asked(play, "z", 200, transfer)] == [200, 300, 400, 500]
 
 

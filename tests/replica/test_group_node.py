@@ -24,7 +24,7 @@ def test_what_makes_no_sense_is_refused() -> None:
         lambda: a.found(play.now),
         lambda: a.join(play.now),
         lambda: c.evict("a", play.now),
-        lambda: c.broadcast(b"", play.now),
+        lambda: c.broadcast([b""], play.now),
         lambda: Play("z").processes["z"].node.join(0),  # type: ignore[union-attr]
     ):
         with pytest.raises(UsageError):
@@ -43,7 +43,7 @@ def test_a_leaver_sends_and_evicts_no_more() -> None:
     play.leaves("a")
     assert node(play, "a").status == "leaving"
     with pytest.raises(UsageError, match="leaving"):
-        node(play, "a").broadcast(b"", play.now)
+        node(play, "a").broadcast([b""], play.now)
     with pytest.raises(UsageError, match="leaving"):
         node(play, "a").evict("b", play.now)
 
@@ -52,7 +52,7 @@ def test_the_application_is_told_who_is_in() -> None:
     play = Play("abc").together("abc")
     play.evicts("a", "c")
     play.passes(0.5)
-    assert play.processes["a"].application.views[:3] == [("a", "b"), ("a", "b", "c"), ("a", "b")]
+    assert play.processes["a"].application.views[:4] == [("a",), ("a", "b"), ("a", "b", "c"), ("a", "b")]
 
 
 def test_the_application_is_told_of_operations_that_the_group_never_had() -> None:
@@ -281,6 +281,6 @@ def test_a_contact_can_be_met_after_the_start() -> None:
 def test_a_new_link_is_greeted_with_what_is_here() -> None:
     play = Play("ab").together("ab")
     a = node(play, "a")
-    a.up("b", play.now)
+    a.link_up("b", play.now)
     assert [(post.to, type(post.packet)) for post in a.posts] == [("b", Receipt)]
-    a.down("b", play.now)
+    a.link_down("b", play.now)

@@ -8,13 +8,16 @@ from random import Random
 from typing import Any
 
 import pytest
+from support.changing import EitherPair
+from support.failing_disk import FailingDisk
 from support.mounts import small_disk
 from support.open_nodes import Group, delivered, run, stable, until
 
 import thence
 from thence.core.errors import StorageError, UsageError
-from thence.runtime import trouble
-from thence.runtime.application import Delivered
+from thence.replica.events import Delivered
+from thence.runtime import driver
+from thence.runtime.application import OpenNode
 
 
 @pytest.fixture
@@ -139,18 +142,139 @@ def test_events_go_on_after_a_position_without_gap_or_repeat(pair: Group, seed: 
     run(test)
 
 
-def test_without_a_position_events_go_on_after_the_last_one_taken(pair: Group) -> None:
+def test_without_a_position_events_go_on_after_the_last_one_taken_and_with_it_after_that(pair: Group) -> None:
+    """All that waited when the first of them was handed out were taken with it."""
+
     async def test() -> None:
         async with pair.open("a") as a:
             async with pair.open("b") as b:
                 for i in range(6):
                     await a.broadcast(b"%d" % i)
-                first = await delivered(b.events(), 4)
-                assert b.position == first[-1].position
+                await until(lambda: b.status().inbox == 6)
+                events = b.events()
+                first = await delivered(events, 4)
+                await a.broadcast(b"6")
+                await until(lambda: b.status().inbox == 1)
+                events.close()
+                events = b.events()
+                rest = await delivered(events, 2)
+                assert b.position == rest[-1].position
+                assert b.status().inbox == 1
             async with pair.open("b") as b:
-                assert b.position == first[-1].position
-                rest = await delivered(b.events(), 2)
-        assert [event.payload for event in first + rest] == [b"%d" % i for i in range(6)]
+                assert b.position == rest[-1].position
+                events = b.events()
+                [last] = await delivered(events, 1)
+                events.close()
+                again = await delivered(b.events(after=first[-1].position), 3)
+        assert [event.payload for event in [*first, *rest, last]] == [b"%d" % i for i in range(7)]
+        assert [event.payload for event in again] == [b"4", b"5", b"6"]
+
+    run(test)
+
+
+def test_a_position_amid_what_was_taken_at_once_goes_on_after_it_and_nothing_comes_twice(
+    either: EitherPair,
+) -> None:
+    async def test() -> None:
+        async with either.open("a") as a, either.open("b") as b:
+            for i in range(6):
+                await a.broadcast(b"%d" % i)
+            await until(lambda: b.status().inbox == 6)
+            events = b.events()
+            first = await delivered(events, 3)
+            events.close()
+            events = b.events(after=first[1].position)
+            rest = await delivered(events, 4)
+            await a.broadcast(b"6")
+            rest += await delivered(events, 1)
+            assert [event.payload for event in first[:2] + rest] == [b"%d" % i for i in range(7)]
+
+    run(test)
+
+
+def test_what_was_taken_is_not_repeated_before_it_is_synced(
+    either: EitherPair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = FailingDisk(tmp_path / "b", monkeypatch)
+
+    async def test() -> None:
+        async with either.open("a") as a, either.open("b", sync="always") as b:
+            await a.broadcast(b"0")
+            events = b.events()
+            [first] = await delivered(events, 1)
+            for i in range(1, 3):
+                await a.broadcast(b"%d" % i)
+            await until(lambda: b.status().inbox == 2)
+            disk.goes.clear()
+            reading = asyncio.ensure_future(delivered(events, 1))
+            await until(lambda: b.status().inbox == 0)
+            reading.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await reading
+            events.close()
+            events = b.events(after=first.position)
+            reading = asyncio.ensure_future(delivered(events, 2))
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert not reading.done()
+            disk.goes.set()
+            rest = await reading
+            await a.broadcast(b"3")
+            rest += await delivered(events, 1)
+            assert [event.payload for event in rest] == [b"1", b"2", b"3"]
+
+    run(test)
+
+
+def test_a_repetition_goes_on_from_a_log_that_was_opened_again_and_ends_with_the_node(
+    either: EitherPair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "PROBE_EVERY_S", 0.01)
+    disk = FailingDisk(tmp_path / "b", monkeypatch)
+
+    async def refused(b: OpenNode) -> None:
+        with pytest.raises(StorageError):
+            await b.broadcast(b"never")
+
+    async def whole(a: OpenNode) -> None:
+        async with either.open("b", sync="always") as b:
+            for i in range(6):
+                await a.broadcast(b"%d" % i)
+            events = b.events()
+            first = (await delivered(events, 6))[0]
+            events.close()
+            events = b.events(after=first.position)
+            again = await delivered(events, 1)
+            disk.full = True
+            await refused(b)
+            disk.full = False
+            await until(lambda: b.status().log.trouble is None)
+            again += await delivered(events, 1)
+            disk.full = True
+            await refused(b)
+            disk.full = False
+            await until(lambda: b.status().log.trouble is None)
+            disk.full = True
+            await refused(b)
+            reading = asyncio.ensure_future(delivered(events, 1))
+            for _ in range(20):
+                await asyncio.sleep(0)
+            disk.full = False
+            again += await reading
+            assert [event.payload for event in again] == [b"1", b"2", b"3"]
+            disk.full = True
+            await refused(b)
+            disk.full = False
+            await until(lambda: b.status().log.trouble is None)
+            disk.fails = True
+            await refused(b)
+            with pytest.raises(StorageError, match="input/output error"):
+                await delivered(events, 3)
+
+    async def test() -> None:
+        async with either.open("a") as a:
+            with pytest.raises(StorageError, match="input/output error"):
+                await whole(a)
 
     run(test)
 
@@ -280,13 +404,13 @@ def test_wrong_use_is_told(tmp_path: Path) -> None:
                 await a.broadcast("text")  # type: ignore[arg-type]
             with pytest.raises(UsageError, match="links carry up to"):
                 await a.broadcast(bytes(17 << 20))
+            with pytest.raises(UsageError, match="ahead of this log"):
+                a.events(after=1 << 60)
             events = a.events()
             tag = await a.broadcast(b"x")
             for at in (0, 2, -1):
                 with pytest.raises(UsageError, match="1 to 1 members"):
                     await a.until_stable(tag, at=at)
-            with pytest.raises(UsageError, match="ahead of this log"):
-                a.events(after=1 << 60)
             await stable(events, "a", 1)
             waiting = asyncio.ensure_future(anext(events, None))
             await asyncio.sleep(0)
@@ -330,8 +454,8 @@ def test_what_a_log_no_longer_holds_is_refused_not_skipped(pair: Group) -> None:
             await a.until_stable(tag)
             await stable(events, "a", 30)
             events.close()
-            node = b._running
-            await until(lambda: node.driver.replica.collect(0) and node.log.head > 0)
+            replica, log = b._host.running.machine.replica, b._host.running.machine.log
+            await until(lambda: replica.collect(0) and log.head > 0)
             with pytest.raises(UsageError, match="log begins after position"):
                 b.events(after=0)
             await a.broadcast(b"goes on")
@@ -349,7 +473,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_disk_refuses_broadcasts_until_there_is_room_and_nothing_is_lost(
     tmp_path: Path, disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trouble, "PROBE_EVERY_S", 0.01)
+    monkeypatch.setattr(driver, "PROBE_EVERY_S", 0.01)
 
     async def test() -> None:
         group = Group(tmp_path, ["a", "b"])

@@ -10,26 +10,16 @@ from support.open_nodes import run, until
 
 from thence import Delivered, InvariantError
 from thence.runtime.application import OpenNode
-from thence.runtime.group_application import OpenGroupNode
 from thence.runtime.link import _PING, Connection
 from thence.runtime.links import Links
 from thence.runtime.listening import Listener
 
-
-def machine_of(node: OpenNode) -> Any:
-    return node._driver.node if isinstance(node, OpenGroupNode) else node._running.driver.replica
-
-
-METHODS = {
-    OpenGroupNode: {"packet": "receive", "timer": "wake", "call": "broadcast", "link": "up", "take": "take"},
-    OpenNode: {"packet": "receive", "timer": "wake", "call": "publish", "link": "up", "take": "take"},
-}
+METHODS = {"packet": "receive", "timer": "wake", "call": "broadcast", "link": "link_up", "take": "take"}
 
 
 def plant(node: OpenNode, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on this fails at this node, and at no other."""
-    machine = machine_of(node)
-    name = METHODS[type(node)][where]
+    machine, name = node._host.running.machine, METHODS[where]
     kind = next(kind for kind in type(machine).__mro__ if name in vars(kind))
     real = vars(kind)[name]
 
@@ -58,7 +48,7 @@ def test_a_bug_stops_the_node_and_is_told_to_all_who_wait_and_a_restart_lacks_no
 
     async def broken(a: OpenNode) -> None:
         async with either.open("b") as b:
-            host: Any = b._host
+            host = b._host
             tag = await b.broadcast(b"of b")
             if where == "take":
                 await a.broadcast(b"one")
@@ -70,9 +60,8 @@ def test_a_bug_stops_the_node_and_is_told_to_all_who_wait_and_a_restart_lacks_no
                 with pytest.raises(InvariantError, match="ZeroDivisionError: planted"):
                     await b.broadcast(b"of b, and not sent")
             if where == "link":
-                other: Any = a._host.controls if isinstance(a, OpenGroupNode) else a._host
-                other.fault("cut", "b", 0)
-                other.fault("mend", "b", 0)
+                a._host.fault("cut", "b", 0)
+                a._host.fault("mend", "b", 0)
             if where != "take":
                 await a.broadcast(b"one")
             for one in (reading, waiting):
@@ -87,8 +76,7 @@ def test_a_bug_stops_the_node_and_is_told_to_all_who_wait_and_a_restart_lacks_no
             with pytest.raises(InvariantError):
                 await read(b, seen)
             assert b.status().state == "broken"
-            told_by = host.controls if isinstance(b, OpenGroupNode) else host
-            assert told_by.health() == "this node must stop: ZeroDivisionError: planted"
+            assert host.health() == "this node must stop: ZeroDivisionError: planted"
 
     async def story() -> None:
         async with either.open("a") as a:
@@ -120,8 +108,7 @@ BOOKKEEPING = {
 
 
 def links_of(node: OpenNode) -> Any:
-    host: Any = node._host
-    return host.neighbours._links if isinstance(node, OpenGroupNode) else host._links
+    return node._host.kind.links
 
 
 def plant_in_links(node: OpenNode, entry: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,10 +139,9 @@ def test_a_bug_in_the_bookkeeping_of_links_stops_the_node_which_says_why(
         else:
             links_of(other).cut(node.settings.name)
             links_of(other).mend(node.settings.name)
-        host: Any = node._host
+        host = node._host
         await host.stopping.wait()
-        told_by = host.controls if isinstance(node, OpenGroupNode) else host
-        assert told_by.health() == "this node must stop: ZeroDivisionError: planted"
+        assert host.health() == "this node must stop: ZeroDivisionError: planted"
 
     async def story() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: to_the_loop.append(context))

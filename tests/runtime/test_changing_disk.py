@@ -15,7 +15,8 @@ import thence
 from thence import StorageError, UsageError
 from thence.cli.main import main
 from thence.core.groups import number_of
-from thence.runtime import checkpoints, trouble
+from thence.replica import group_checkpoints, steps
+from thence.runtime import driver
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_disk_refuses_broadcasts_until_there_is_room_and_nothing_is_lost(
     tmp_path: Path, disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trouble, "PROBE_EVERY_S", 0.01)
+    monkeypatch.setattr(driver, "PROBE_EVERY_S", 0.01)
 
     async def story() -> None:
         group = Changing(tmp_path, "ab", {"a": disk / "a"})
@@ -112,7 +113,7 @@ def test_after_a_power_cut_everywhere_whoever_keeps_most_goes_on_and_nothing_tha
             await a.broadcast(b"both")
             await agree(a, b)
             for host, peer in ((a, "b"), (b, "a")):
-                host._host.controls.fault("cut", peer, 0)
+                host._host.fault("cut", peer, 0)
             await a.broadcast(b"only a")
             cut.remember("a")
             for number in range(5):
@@ -169,8 +170,8 @@ def test_after_a_power_cut_one_goes_on_alone_if_nobody_else_ever_answers(
 def test_a_member_writes_itself_down_and_its_log_stays_short(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sync: str
 ) -> None:
-    monkeypatch.setattr(checkpoints, "CHECKPOINT_BYTES", 4096)
-    monkeypatch.setattr(checkpoints, "CHECKPOINT_EVERY_US", 1)
+    monkeypatch.setattr(group_checkpoints, "CHECKPOINT_BYTES", 4096)
+    monkeypatch.setattr(steps, "TIDY_EVERY_US", 1)
     group = Changing(tmp_path, "ab")
     group.trace = tmp_path / "trace"
     books = {name: Journal() for name in "ab"}

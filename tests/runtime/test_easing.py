@@ -1,40 +1,42 @@
 """A neighbour that takes less than it is sent is held, and gets the rest when it has taken most of it."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from types import SimpleNamespace
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
 
-from thence.core.machine import Effect
 from thence.runtime import easing
 from thence.runtime.easing import LITTLE_BYTES, MUCH_BYTES, Easing
 
 
 class Line:
-    """To one neighbour: what was sent and not taken."""
+    """To one neighbour: what was sent and not taken. It is the driver, and its machine."""
 
     def __init__(self) -> None:
         self.waiting = 0
         self.journal: list[str] = []
+        self.looked = asyncio.Event()
 
-    def send(self, peer: int, packets: Sequence[bytes]) -> None:
-        self.waiting += sum(map(len, packets))
-        self.journal.append("sent")
-
-    def queued(self, peer: int) -> int:
+    def queued(self, peer: str) -> int:
+        assert peer == "b"
+        self.looked.set()
         return self.waiting
 
-    def step(self, effects: list[Effect], now: int) -> None:
+    @property
+    def machine(self) -> "Line":
+        return self
+
+    def run(self, act: Callable[["Line", int], object]) -> None:
+        act(self, 0)
         self.journal.append("stepped")
 
-    def hold(self, peer: int) -> None:
-        self.journal.append("held")
+    def hold(self, peer: str) -> None:
+        self.journal.append(f"held {peer}")
 
-    def release(self, peer: int, now: int) -> list[Effect]:
-        self.journal.append("released")
-        return []
+    def release(self, peer: str, now: int) -> None:
+        del now
+        self.journal.append(f"released {peer}")
 
 
 @pytest.fixture
@@ -45,8 +47,7 @@ def line(monkeypatch: pytest.MonkeyPatch) -> Line:
 
 def run(line: Line, story: Callable[[Easing], Any]) -> None:
     async def whole() -> None:
-        live = cast(Any, SimpleNamespace(hold=line.hold, release=line.release))
-        eased = Easing(live, line, line.step, lambda: 0)
+        eased = Easing(cast(Any, line), line.queued)
         async with asyncio.timeout(20):
             await story(eased)
         eased.close()
@@ -56,33 +57,26 @@ def run(line: Line, story: Callable[[Easing], Any]) -> None:
 
 def test_one_that_keeps_up_is_never_held(line: Line) -> None:
     async def story(eased: Easing) -> None:
-        eased.send(1, [bytes(MUCH_BYTES)])
-        line.waiting = 0
-        eased.send(1, [b"more"])
-        assert line.journal == ["sent", "sent"]
+        for line.waiting in (MUCH_BYTES, 0, 4):
+            eased.sent("b")
+        assert line.journal == []
 
     run(line, story)
 
 
 def test_one_that_takes_too_little_is_held_until_its_line_would_run_dry(line: Line) -> None:
     async def story(eased: Easing) -> None:
-        eased.send(1, [bytes(MUCH_BYTES), b"."])
-        assert line.journal == ["sent", "held"]
+        line.waiting = MUCH_BYTES + 1
+        eased.sent("b")
+        assert line.journal == ["held b"]
         line.waiting = LITTLE_BYTES + 1
-        looks = asyncio.Event()
-        queued = line.queued
-
-        def look(peer: int) -> int:
-            looks.set()
-            return queued(peer)
-
-        eased._queued = look  # type: ignore[misc]
-        await looks.wait()
+        line.looked.clear()
+        await line.looked.wait()
         await asyncio.sleep(0)
-        assert line.journal == ["sent", "held"], "there is plenty left on its way"
+        assert line.journal == ["held b"], "there is plenty left on its way"
         line.waiting = LITTLE_BYTES
         while "stepped" not in line.journal:
             await asyncio.sleep(0.001)
-        assert line.journal == ["sent", "held", "released", "stepped"]
+        assert line.journal == ["held b", "released b", "stepped"]
 
     run(line, story)

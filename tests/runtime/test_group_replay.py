@@ -9,11 +9,10 @@ from support.schedules_groups import Play
 
 from thence.oplog.record import Stored
 from thence.oplog.view import View
+from thence.replica.events import Delivered, Gap
 from thence.replica.group import GroupNode
 from thence.replica.group_member import Member
-from thence.runtime.application import Delivered
-from thence.runtime.group_program import Gap
-from thence.runtime.group_replay import TURN, since
+from thence.replica.group_replay import TURN, since
 from thence.sim.groups import Air
 
 SENT = 3 * TURN

@@ -13,9 +13,9 @@ from support.live_links import ANY, BRIEF, QUICK, Node, World, clock
 from support.open_nodes import run, until
 
 from thence import Delivered, StorageError
-from thence.runtime import trouble
+from thence.runtime import driver
 from thence.runtime.address import parse_address
-from thence.runtime.group_application import OpenGroupNode
+from thence.runtime.application import OpenNode
 from thence.runtime.introductions import Identity, Introduction
 from thence.runtime.open_links import OpenLinks
 
@@ -27,7 +27,7 @@ def told(hello: Introduction) -> bytes:
 
 
 @asynccontextmanager
-async def guest(at: OpenGroupNode, address: str) -> AsyncIterator[Node]:
+async def guest(at: OpenNode, address: str) -> AsyncIterator[Node]:
     """A process that knows the secret and is linked, but neither is a member nor asks to be one."""
     world = World()
     node = Node(world, "stranger")
@@ -37,14 +37,14 @@ async def guest(at: OpenGroupNode, address: str) -> AsyncIterator[Node]:
     await links.start()
     links.know(at.me, parse_address(address), at_once=True)
     await world.until(lambda: node.heard)
-    await until(lambda: "stranger" in at._host.links())
+    await until(lambda: "stranger" in at._host.link_status())
     try:
         yield node
     finally:
         await links.close()
 
 
-async def numbers(at: OpenGroupNode, count: int) -> list[int]:
+async def numbers(at: OpenNode, count: int) -> list[int]:
     """What a program reads, whatever else happens."""
     seen: list[int] = []
     events = at.events()
@@ -70,7 +70,7 @@ def test_after_a_failed_sync_the_node_stops_and_tells_also_with_a_guest(
             with pytest.raises(StorageError, match="input/output error"):
                 await reading
             assert a._host.stopping.is_set()
-            assert "input/output error" in (a._host.controls.health() or "")
+            assert "input/output error" in (a._host.health() or "")
             await until(lambda: "down a" in stranger.heard)
 
     async def story() -> None:
@@ -83,7 +83,7 @@ def test_after_a_failed_sync_the_node_stops_and_tells_also_with_a_guest(
 def test_a_full_disk_does_not_end_the_reader_of_a_node_with_a_guest_and_everything_comes_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trouble, "PROBE_EVERY_S", 0.01)
+    monkeypatch.setattr(driver, "PROBE_EVERY_S", 0.01)
     group = Changing(tmp_path, "ab")
     disk = FailingDisk(tmp_path / "a", monkeypatch)
 
@@ -95,7 +95,7 @@ def test_a_full_disk_does_not_end_the_reader_of_a_node_with_a_guest_and_everythi
         ):
             for number in range(10):
                 await b.broadcast(b"%d" % number)
-            await until(lambda: a._driver.node.waiting)
+            await until(lambda: a._host.running.machine.waiting)
             disk.full = True
             reading = asyncio.ensure_future(numbers(a, 30))
             await until(lambda: a.status().log.trouble is not None)

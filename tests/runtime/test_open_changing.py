@@ -72,6 +72,7 @@ def test_a_program_that_names_its_position_sees_each_message_once(group: Changin
                 events = b.events(after=kept.position)
                 got = [await happens(events, lambda event: isinstance(event, Delivered)) for _ in range(3)]
                 assert [event.payload for event in got if isinstance(event, Delivered)] == [b"2", b"3", b"4"]
+                events.close()
                 with pytest.raises(UsageError, match="ahead of this log"):
                     b.events(after=b.position + 1)
 
@@ -107,13 +108,13 @@ def test_one_that_was_evicted_alive_returns_and_its_operations_with_it(
         ):
             await agree(a, b, c)
             for peer in ("a", "b"):
-                c._host.controls.fault("cut", peer, 0)
+                c._host.fault("cut", peer, 0)
             await c.broadcast(b"nobody hears this")
             assert a.evict("c") == "c"
             while "c" in a.members or "c" in b.members:
                 await asyncio.sleep(0.002)
             events = c.events()
-            c._host.controls.fault("mend", None, 0)
+            c._host.fault("mend", None, 0)
             orphan = await happens(events, lambda event: isinstance(event, Orphaned))
             assert isinstance(orphan, Orphaned)
             assert (orphan.payload, orphan.origin, orphan.again) == (b"nobody hears this", "c", True)
@@ -145,14 +146,14 @@ def test_a_program_may_decline_to_send_again_what_the_group_never_had(group: Cha
         ):
             await agree(a, b, c)
             for peer in ("a", "b"):
-                c._host.controls.fault("cut", peer, 0)
+                c._host.fault("cut", peer, 0)
             payloads = (b"first", b"a lock that nobody holds", b"what was done with it")
             tags = [await c.broadcast(payload) for payload in payloads]
             assert a.evict("c") == "c"
             while "c" in a.members or "c" in b.members:
                 await asyncio.sleep(0.002)
             events, elsewhere = c.events(), b.events()
-            c._host.controls.fault("mend", None, 0)
+            c._host.fault("mend", None, 0)
             told: list[Orphaned] = []
             while len(told) < 3:
                 orphan = await happens(events, lambda event: isinstance(event, Orphaned))
@@ -187,8 +188,8 @@ def test_the_last_one_does_not_leave_while_somebody_may_come_back_unless_it_is_f
             with pytest.raises(UsageError, match="a is the last member, and what it has would be lost for b"):
                 await a.leave()
             with pytest.raises(UsageError, match="z was not evicted"):
-                a._host.controls.bury("z")
-            a._host.controls.bury("b")  # its disk is lost
+                a._host.bury("z")
+            a._host.bury("b")  # its disk is lost
             await until(lambda: [member.name for member in a.status().members] == ["a"])
             assert await a.leave()
 
@@ -220,10 +221,10 @@ def test_one_that_is_silent_is_evicted_by_a_majority_if_that_is_wanted_and_retur
         ):
             await agree(a, b, c)
             for peer in ("a", "b"):
-                c._host.controls.fault("cut", peer, 0)
+                c._host.fault("cut", peer, 0)
             await until(lambda: a.members == b.members == ("a", "b"))
             assert c.members == ("a", "b", "c"), "one alone is no majority"
-            c._host.controls.fault("mend", None, 0)
+            c._host.fault("mend", None, 0)
             await until(lambda: a.members == b.members == c.members == ("a", "b", "c~2"))
 
     run(story)

@@ -11,7 +11,7 @@ from support.open_nodes import run, until
 from thence import UsageError
 from thence.replica.group_sending import SendQueue
 from thence.replica.group_settings import GroupSettings
-from thence.runtime.group_application import OpenGroupNode
+from thence.runtime.application import OpenNode
 
 
 async def in_debt(group: Changing, stack: AsyncExitStack, books: dict[str, Journal], **options: object):  # type: ignore[no-untyped-def]
@@ -21,17 +21,17 @@ async def in_debt(group: Changing, stack: AsyncExitStack, books: dict[str, Journ
     c = await stack.enter_async_context(group.open("c", join="ab", application=books["c"], **options))
     await agree(a, b, c)
     for peer in "ab":
-        c._host.controls.fault("cut", peer, 0)
+        c._host.fault("cut", peer, 0)
     for number in range(3):
         await c.broadcast(b"before %d" % number)
     await b.__aexit__(None, None, None)
     assert a.evict("c") == "c"
-    c._host.controls.fault("mend", None, 0)
+    c._host.fault("mend", None, 0)
     await until(lambda: c.me == "c~2")
     return a, c
 
 
-def told(node: OpenGroupNode) -> tuple[int, int, list[str]]:
+def told(node: OpenNode) -> tuple[int, int, list[str]]:
     group = node.status().group
     assert group is not None
     return group.orphans, group.waiting_broadcasts, group.unsettled

@@ -9,8 +9,9 @@ from support.changing import Changing, Cut, agree
 from support.open_nodes import run, until
 
 from thence import Delivered, Gap, UsageError, ViewChanged
-from thence.runtime.group_application import GroupEvents, OpenGroupNode
-from thence.runtime.group_program import GroupEvent
+from thence.replica.events import Event
+from thence.runtime import program
+from thence.runtime.application import Events, OpenNode
 
 
 @pytest.fixture
@@ -18,14 +19,14 @@ def group(tmp_path: Path) -> Changing:
     return Changing(tmp_path, "abc")
 
 
-def cut_off(node: OpenGroupNode, *peers: str) -> None:
+def cut_off(node: OpenNode, *peers: str) -> None:
     for peer in peers:
-        node._host.controls.fault("cut", peer, 0)
+        node._host.fault("cut", peer, 0)
 
 
-async def up_to(events: GroupEvents, payload: bytes) -> list[GroupEvent]:
+async def up_to(events: Events, payload: bytes) -> list[Event]:
     """What happens until this is delivered, but for what is stable."""
-    found: list[GroupEvent] = []
+    found: list[Event] = []
     async for event in events:
         if isinstance(event, Delivered | Gap | ViewChanged):
             found.append(event)
@@ -34,18 +35,18 @@ async def up_to(events: GroupEvents, payload: bytes) -> list[GroupEvent]:
     raise AssertionError("the events ended")
 
 
-def said(events: Sequence[GroupEvent]) -> list[str]:
+def said(events: Sequence[Event]) -> list[str]:
     return [event.payload.decode() for event in events if isinstance(event, Delivered)]
 
 
-async def evicted_and_back(a: OpenGroupNode, b: OpenGroupNode, c: OpenGroupNode) -> None:
+async def evicted_and_back(a: OpenNode, b: OpenNode, c: OpenNode) -> None:
     """c is cut off and evicted; five messages later it is back."""
     cut_off(c, "a", "b")
     a.evict("c")
     await until(lambda: "c" not in a.members and "c" not in b.members)
     for number in range(5):
         await a.broadcast(b"while away %d" % number)
-    c._host.controls.fault("mend", None, 0)
+    c._host.fault("mend", None, 0)
     await until(lambda: c.me == "c~2")
 
 
@@ -89,7 +90,7 @@ def test_what_a_program_has_seen_before_its_return_does_not_come_twice(group: Ch
             await agree(a, b, c)
             heard: dict[str, list[str]] = {name: [] for name in "abc"}
 
-            async def listen(name: str, node: OpenGroupNode) -> None:
+            async def listen(name: str, node: OpenNode) -> None:
                 async for event in node.events():
                     heard[name] += said([event])
 
@@ -100,7 +101,7 @@ def test_what_a_program_has_seen_before_its_return_does_not_come_twice(group: Ch
             await until(lambda: (heard["b"], heard["c"]) == (["of c"], ["of b"]))
             for who in "bc":
                 a.evict(who)
-            a._host.controls.fault("mend", None, 0)
+            a._host.fault("mend", None, 0)
             await until(lambda: a.members == b.members == c.members and len(a.members) == 3)
             await until(lambda: len(heard["a"]) == 2)
             await a.broadcast(b"over")
@@ -114,7 +115,11 @@ def test_what_a_program_has_seen_before_its_return_does_not_come_twice(group: Ch
     run(story)
 
 
-def test_what_was_missed_and_not_read_comes_after_a_restart_and_once(group: Changing) -> None:
+def test_what_was_missed_and_not_read_comes_after_a_restart_and_once(
+    group: Changing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "TAKE_MAX", 2)
+
     async def story() -> None:
         async with group.open("a") as a, group.open("b", join="a") as b:
             reading = asyncio.ensure_future(up_to(b.events(), b"after"))
@@ -129,6 +134,30 @@ def test_what_was_missed_and_not_read_comes_after_a_restart_and_once(group: Chan
             async with group.open("c") as c:
                 await a.broadcast(b"after")
                 assert said(await up_to(c.events(), b"after")) == ["while away 4", "after"]
+            await reading
+
+    run(story)
+
+
+def test_what_was_missed_and_taken_with_what_was_read_comes_by_position(group: Changing) -> None:
+    async def story() -> None:
+        async with group.open("a") as a, group.open("b", join="a") as b:
+            reading = asyncio.ensure_future(up_to(b.events(), b"after"))
+            async with group.open("c", join="ab") as c:
+                await until(lambda: len(a.members) == len(b.members) == 3)
+                await evicted_and_back(a, b, c)
+                events = c.events()
+                read = await up_to(events, b"while away 1")
+                assert said(read) == AWAY[:2]
+                assert isinstance(read[-1], Delivered)
+                events.close()
+                events = c.events(after=read[-1].position)
+                again = await up_to(events, b"while away 4")
+                assert said(again) == AWAY[2:]
+            async with group.open("c") as c:
+                await a.broadcast(b"after")
+                rest = await up_to(c.events(after=read[-1].position), b"after")
+                assert said(rest) == [*AWAY[2:], "after"]
             await reading
 
     run(story)
@@ -212,7 +241,7 @@ def test_what_no_log_holds_any_more_is_named_before_anything_later(
                 await a.until_stable(last)
                 await agree(a, c)
                 for _ in range(2):  # the newest states that were written down are kept with what follows them
-                    a._driver.call(lambda node, now: node.checkpoint(now))
+                    a._host.running.call(lambda node, now: node.checkpoint(now))
                 assert a.status().log.head > 0
             cut.strike("c")
             async with group.open("c", settings=short) as c:

@@ -10,7 +10,6 @@ from support.open_nodes import Group, delivered, run, until
 
 from thence import StorageError, UsageError
 from thence.runtime.application import OpenNode
-from thence.runtime.group_application import OpenGroupNode
 
 MESSAGES = 30
 
@@ -70,7 +69,7 @@ def names(what: str, count: int = MESSAGES) -> list[str]:
     return [f"{what} {number}" for number in range(count)]
 
 
-async def send(node: OpenGroupNode, what: str, count: int = MESSAGES) -> list[str]:
+async def send(node: OpenNode, what: str, count: int = MESSAGES) -> list[str]:
     for name in names(what, count):
         refused = await attempt(node, name)
         while refused:
@@ -80,7 +79,7 @@ async def send(node: OpenGroupNode, what: str, count: int = MESSAGES) -> list[st
     return names(what, count)
 
 
-async def attempt(node: OpenGroupNode, payload: str) -> str:
+async def attempt(node: OpenNode, payload: str) -> str:
     try:
         await node.broadcast(payload.encode())
     except UsageError as refused:

@@ -35,7 +35,7 @@ def test_everyone_delivers_what_anyone_sends(tmp_path: Path, order: str) -> None
             nodes = await group.open_all(stack, settings={**TREE, "order": order}, trace=tmp_path / "trace")
             for node in nodes:
                 for number in range(20):
-                    await node._running.publish([b"%d" % number])
+                    await node._host.publish([b"%d" % number])
             for node in nodes:
                 events = await delivered(node.events(), 40)
                 for name in group.members:
@@ -91,13 +91,13 @@ def test_a_cut_that_divides_the_group_heals_when_it_is_mended(tmp_path: Path) ->
             for node in nodes[1:]:
                 await delivered(node.events(), 1)
             for mine, other in ((0, 2), (0, 3), (1, 2), (1, 3)):
-                nodes[mine]._running.fault("cut", names[other], 0)
+                nodes[mine]._host.fault("cut", names[other], 0)
             await nodes[0].broadcast(b"left")
             await nodes[3].broadcast(b"right")
             assert [event.payload for event in await delivered(nodes[1].events(), 1)] == [b"left"]
             assert [event.payload for event in await delivered(nodes[2].events(), 1)] == [b"right"]
             for mine, other in ((0, 2), (0, 3), (1, 2), (1, 3)):
-                nodes[mine]._running.fault("mend", names[other], 0)
+                nodes[mine]._host.fault("mend", names[other], 0)
             assert [event.payload for event in await delivered(nodes[1].events(), 1)] == [b"right"]
             assert [event.payload for event in await delivered(nodes[2].events(), 1)] == [b"left"]
             assert [event.payload for event in await delivered(nodes[0].events(), 1)] == [b"right"]
@@ -168,10 +168,10 @@ def test_what_a_slow_neighbour_is_sent_waits_in_the_log_and_not_in_memory(tmp_pa
             await a.broadcast(b"hello")
             events = b.events()
             await delivered(events, 1)
-            a._running.fault("slow", "b", 500_000)
+            a._host.fault("slow", "b", 500_000)
             most = 0
             for start in range(0, 60, 15):
-                await a._running.publish([bytes([number]) * 100_000 for number in range(start, start + 15)])
+                await a._host.publish([bytes([number]) * 100_000 for number in range(start, start + 15)])
                 most = max(most, *[member.queued_bytes for member in a.status().members])
             payloads = [event.payload[:1] for event in await delivered(events, 60)]
             assert payloads == [bytes([number]) for number in range(60)]
@@ -206,10 +206,10 @@ def test_a_peer_that_claims_more_than_was_sent_is_cut_off_and_the_node_goes_on(t
     async def test() -> None:
         async with group.open("a", settings=TREE) as a, group.open("b", settings=TREE) as b:
             await until(lambda: links(a) == 1)
-            node, driver = a._running, a._running.driver
+            node, driver = a._host, a._host.running
 
             def hear(packet: Packet) -> None:
-                driver.packets(1, [node.codec.encode(packet)], node.now())
+                driver.packets("b", [driver.machine.encode(packet)], node.clock())
 
             bodies = Message(pack(0, 9), (), b"never sent")
             for packet in (Graft(9, (9, 0)), Sync(1, (bodies,), True), bodies):

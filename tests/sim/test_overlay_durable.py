@@ -94,7 +94,9 @@ def test_machines_that_forget_get_back_what_others_have(spread: str) -> None:
         if spread == "sync-tree":
             nothing = [0] * run.plan.size
             logs = [
-                sorted((stored.dot, stored.data) for stored in run.kept[node].store.log.missing(nothing))
+                sorted(
+                    (stored.dot, stored.data) for stored in run.kept[node].store.steps.log.missing(nothing)
+                )
                 for node in run.world.nodes
             ]
             assert all(log == logs[0] for log in logs), seed

@@ -82,8 +82,9 @@ def test_a_request_travels_and_lies_in_it_are_refused() -> None:
 
 
 def test_nobody_may_speak_for_another_who_was_not_asked_to() -> None:
-    run = Run(configure("broken-link"))
-    replica = run._replicas[2]
+    stores = Run(configure("broken-link"))._stores
+    assert stores is not None
+    replica = stores.nodes[2].machine.replica
     replica.up(3, 0)
     replica.receive(3, Ack((0, 0, 0, 0), ()), 0)
     with pytest.raises(PeerError, match="speaks for"):

@@ -9,8 +9,8 @@ from thence.cli.chaos.doomed import Doom
 from thence.cli.main import main
 from thence.core.errors import InvariantError
 from thence.replica.replica import Replica
-from thence.runtime import node
-from thence.runtime.driver import Driver
+from thence.runtime import fixed
+from thence.runtime.drain import Drain
 from thence.runtime.tracing import Row
 
 BUGS: dict[str, Callable[[], None]] = {}
@@ -26,15 +26,16 @@ def the_trace_is_not_completed() -> None:
     def nothing(*given: object) -> Iterator[Row]:
         return iter(())
 
-    setattr(node, "missing_rows", nothing)  # noqa: B010
+    setattr(fixed, "missing_rows", nothing)  # noqa: B010
 
 
 @bug
 def the_application_takes_nothing() -> None:
-    def drain(self: Driver, now: int) -> None:
-        """Nothing."""
+    def appetite(self: Drain) -> int:
+        del self
+        return 0
 
-    Driver.drain = drain  # type: ignore[method-assign]
+    Drain.appetite = appetite  # type: ignore[method-assign]
 
 
 @bug

@@ -13,10 +13,10 @@ import thence
 from support.live_links import free_addresses
 from support.open_nodes import QUICK, Group
 from thence.check.oracle import RunVerdict, judge
+from thence.replica.events import Delivered
+from thence.replica.events import Event as Happened
 from thence.runtime import folder as folders
-from thence.runtime.application import Delivered, OpenNode
-from thence.runtime.group_application import GroupEvents, OpenGroupNode
-from thence.runtime.group_program import GroupEvent
+from thence.runtime.application import Events, OpenNode
 from thence.trace.schema import Event
 
 SWIFT: dict[str, object] = {
@@ -38,9 +38,9 @@ class Changing:
         where = free_addresses(len(names))
         self.at = {name: str(address) for name, address in zip(names, where, strict=True)}
 
-    def open(self, name: str, join: str = "", **options: Any) -> OpenGroupNode:
+    def open(self, name: str, join: str = "", **options: Any) -> OpenNode:
         settings = {**SWIFT, **options.pop("settings", {})}
-        node: OpenNode = thence.open(
+        return thence.open(
             name,
             listen=options.pop("listen", self.at[name]),
             join=[self.at[other] for other in join],
@@ -49,14 +49,13 @@ class Changing:
             trace=self.trace,
             **options,
         )
-        assert isinstance(node, OpenGroupNode)
-        return node
 
 
 class EitherPair:
     """a and b, of a fixed group or of one that changes."""
 
     def __init__(self, folder: Path, changing: bool) -> None:
+        self.changing = changing
         self._changing = Changing(folder, "ab") if changing else None
         self._fixed = Group(folder, ["a", "b"])
 
@@ -103,7 +102,7 @@ class Journal:
         self.lines = state.decode().split("\n") if state else []
 
 
-async def happens(events: GroupEvents, which: Callable[[GroupEvent], object]) -> GroupEvent:
+async def happens(events: Events, which: Callable[[Happened], object]) -> Happened:
     """The first event from here on of which that is true."""
     async for event in events:
         if which(event):
@@ -111,7 +110,7 @@ async def happens(events: GroupEvents, which: Callable[[GroupEvent], object]) ->
     raise AssertionError("the events ended")
 
 
-async def agree(*nodes: OpenGroupNode) -> None:
+async def agree(*nodes: OpenNode) -> None:
     """Until all see the same members, and nothing is on its way."""
     while len({node.members for node in nodes}) > 1 or any(node.status().unstable for node in nodes):
         await asyncio.sleep(0.002)

@@ -11,7 +11,7 @@ from pathlib import Path
 import thence
 from support.changing import SWIFT
 from support.keeper import kept
-from thence.runtime.application import Delivered
+from thence.replica.events import Delivered
 
 
 async def main(name: str, listen: str, join: str, data: Path, file: Path) -> None:

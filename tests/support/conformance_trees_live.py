@@ -222,7 +222,7 @@ def calm(order: str, **parts: Any) -> list[Any]:
         del OVERLAY_SCENARIOS["hand-made"]
     judged(run, sink)
     run.world.run(run.world.now + 8 * SECOND)
-    return [here._replica for here in run.world.nodes.values() if isinstance(here, DurableNode)]
+    return [here.replica for here in run.world.nodes.values() if isinstance(here, DurableNode)]
 
 
 def stable(module: Any) -> None:

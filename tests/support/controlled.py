@@ -18,6 +18,7 @@ from typing import Literal
 from thence.core.errors import StorageError, UsageError
 from thence.runtime.address import Address
 from thence.runtime.control import ControlServer
+from thence.runtime.fixed import FIXED
 from thence.runtime.http import Limits
 from thence.runtime.instruments import Instruments
 from thence.runtime.load import Load, Loader
@@ -117,6 +118,18 @@ class FakeNode:
             self.slow_us = {name: delay for name, delay in self.slow_us.items() if name not in peers}
         else:
             self.slow_us |= dict.fromkeys(peers, delay_us)
+
+    def leave(self, force: bool) -> None:
+        del force
+        raise UsageError(FIXED)
+
+    def evict(self, who: str, force: bool) -> str:
+        del who, force
+        raise UsageError(FIXED)
+
+    def bury(self, who: str) -> None:
+        del who
+        raise UsageError(FIXED)
 
     def stop(self) -> None:
         self.stopped.set()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import thence
 from support.open_nodes import QUICK
-from thence.runtime.application import Delivered
+from thence.replica.events import Delivered
 
 
 def kept(file: Path) -> list[tuple[int, str, int, str]]:

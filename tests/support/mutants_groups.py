@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
 
-from support.mutants import mutate
+from support.mutants import Edit, edited, run
 
 MEMBER = "thence.replica.group_member"
 LEDGER = "thence.replica.group_ledger"
@@ -53,15 +53,14 @@ class GroupMutant:
     found_by: int | str
     """The seed of a short storm, also of one with bad disks or a liar ("disks 9", "guest 7", "traitor 2"), or
     the name of a schedule."""
-    edits: tuple[tuple[str, str, str], ...]
+    edits: tuple[Edit, ...]
 
 
 @contextmanager
-def planted(edits: tuple[tuple[str, str, str], ...]) -> Iterator[None]:
-    """The project with these edits in it."""
-    modules = {
-        module: mutate(module, tuple((a, b) for m, a, b in edits if m == module)) for module, _, _ in edits
-    }
+def planted(edits: tuple[Edit, ...]) -> Iterator[None]:
+    """The project with these edits in it. Classes of other modules that inherit from an edited one keep the
+    real one as their base."""
+    modules = {module: run(module, source) for module, source in edited(edits).items()}
     replaced: dict[int, object] = {}
     for name, mutated in modules.items():
         original = importlib.import_module(name)
@@ -82,36 +81,38 @@ def planted(edits: tuple[tuple[str, str, str], ...]) -> Iterator[None]:
             setattr(module, key, value)
 
 
-def of(name: str, found_by: int | str, *edits: tuple[str, str, str]) -> GroupMutant:
+def of(name: str, found_by: int | str, *edits: Edit) -> GroupMutant:
     return GroupMutant(name, found_by, edits)
 
 
 STABILITY = [
     of("1: a receipt counts before its sender's messages came", 1,
-       (PEERS, "if peer.held and came and", "if peer.held and")),
+       (f"{PEERS}:Peers.settle", "if peer.held and came and", "if peer.held and")),
     of("2: receipts tell of what was received", 1,
-       (WATCH, "        counts, suspects = self._ledger.vector(), tuple",
+       (f"{WATCH}:Watch.about", "        counts, suspects = self._ledger.vector(), tuple",
         "        delivered = [dot >> 20 for dot in self._ledger.orderer._delivered]\n"
         "        everything = dict(zip(self._ledger.names, delivered))\n"
         "        counts, suspects = {n: everything[n] for n in self._ledger.vector()}, tuple")),
     of("3: the row of a suspect is dropped at once", 22,
-       (MEMBER, "        for member in changes.left + changes.evicted:\n",
+       (f"{MEMBER}:Member._changed", "        for member in changes.left + changes.evicted:\n",
         "        for member in changes.left + changes.evicted + changes.suspected:\n")),
     of("4: nobody waits for a joiner", 0,
-       (MEMBER, "ledger.window.enter(ledger.number(member), dot)", "ledger.number(member)")),
+       (f"{MEMBER}:Member._changed", "ledger.window.enter(ledger.number(member), dot)",
+        "ledger.number(member)")),
     of("5: a joiner is taken to have what this member has", 4,
-       (MEMBER, "            ledger.window.enter(ledger.number(member), dot)\n",
+       (f"{MEMBER}:Member._changed", "            ledger.window.enter(ledger.number(member), dot)\n",
         "            ledger.window.enter(ledger.number(member), dot)\n"
         "            ledger.known(member, ledger.vector())\n")),
     of("6: a joiner takes all others to have what it got", 1,
-       (HANDOVER, "rows = {name: ledger.row(name) for name", "rows = {name: ledger.vector() for name")),
+       (f"{HANDOVER}:state_of", "rows = {name: ledger.row(name) for name",
+        "rows = {name: ledger.vector() for name")),
     of("7: after a restart all others are taken to have everything", 7,
-       (MEMBER, "        self._gate.recall(notes)\n",
+       (f"{MEMBER}:Member.recovered", "        self._gate.recall(notes)\n",
         "        self._gate.recall(notes)\n"
         "        for member in self.view.view - {self.me}:\n"
         "            ledger.known(member, ledger.vector())\n")),
     of("8: a leaver's row is dropped when its leave is received", 3,
-       (MEMBER, "        ledger.orderer.check(message)\n",
+       (f"{MEMBER}:Member._accept", "        ledger.orderer.check(message)\n",
         "        ledger.orderer.check(message)\n"
         "        if message.payload[0] == LEAVE:\n"
         "            ledger.window.drop(origin)\n")),
@@ -119,53 +120,63 @@ STABILITY = [
 
 CUT = [
     of("9: a suspect is still listened to", 99,
-       (MEMBER, "packet.source not in self.view.side:", "packet.source not in self.view.view:"),
-       (MEMBER, "incoming.source not in self.view.side:", "incoming.source not in self.view.view:"),
-       (LINKS, "        if link is None or member not in self._view.side:\n",
+       (f"{MEMBER}:Member.data", "packet.source not in self.view.side:",
+        "packet.source not in self.view.view:"),
+       (f"{MEMBER}:Member.flow", "incoming.source not in self.view.side:",
+        "incoming.source not in self.view.view:"),
+       (f"{LINKS}:Links.opened", "        if link is None or member not in self._view.side:\n",
         "        if link is None or member not in self._view.view:\n"),
-       (LINKS, "receipt.source not in view.side and", "receipt.source not in view.view and")),
+       (f"{LINKS}:Links._consider", "receipt.source not in view.side and",
+        "receipt.source not in view.view and")),
     of("10: an eviction waits for nobody", 5,
-       (VIEW, "if not waiting or not all(self.flushed.get(q, set()) >= waiting for q in others):",
+       (f"{VIEW}:GroupView._complete",
+        "if not waiting or not all(self.flushed.get(q, set()) >= waiting for q in others):",
         "if not waiting:")),
     of("11: each suspect is settled by itself", "two_suspects",
-       (VIEW, "        if not waiting or not all(self.flushed.get(q, set()) >= waiting for q in others):\n",
+       (f"{VIEW}:GroupView._complete",
+        "        if not waiting or not all(self.flushed.get(q, set()) >= waiting for q in others):\n",
         "        waiting = {x for x in waiting if all(x in self.flushed.get(q, set()) for q in others)}\n"
         "        if not waiting:\n")),
     of("12: a flush counts when it is received", 5,
-       (MEMBER, "        ledger.orderer.check(message)\n",
+       (f"{MEMBER}:Member._accept", "        ledger.orderer.check(message)\n",
         "        ledger.orderer.check(message)\n"
         "        if message.payload[0] == FLUSH:\n"
         "            names = payload_flush(message.payload)[0]\n"
         "            changes = self.view.deliver(ledger.names[origin], seq, FLUSH, names, ledger.count)\n"
         "            self._changed(changes, 0, now)\n")),
     of("13: what is pending is kept", 8,
-       (MEMBER, "        if changes.suspected or changes.evicted:\n", "        if False:\n")),
+       (f"{MEMBER}:Member._changed", "        if changes.suspected or changes.evicted:\n",
+        "        if False:\n")),
     of("14: what was not delivered is passed on", 168,
-       (PEERS, "lacking = [name for name, count in names if count > receipt.counts.get(name, 0)]",
+       (f"{PEERS}:Peers.serve",
+        "lacking = [name for name, count in names if count > receipt.counts.get(name, 0)]",
         "lacking = [name for name, _ in names]"),
-       (PEERS, "        good = (\n",
+       (f"{PEERS}:Peers._missing", "        good = (\n",
         "        waiting = ledger.orderer._successors.values()\n"
         "        early = {m.dot: m for held in waiting for m in held}\n"
         "        from thence.replica.group_ledger import CODEC\n"
         "        held = [(d, CODEC.encode(m)) for d, m in early.items()]\n"
         "        held = [(d, data) for d, data in held if ledger.names[d & ORIGIN_MASK] in due]\n"
         "        good = (\n"),
-       (PEERS, "in (ledger.written(had) if due", "in ([*ledger.written(had), *held] if due"),
-       (PEERS, "if dot & ORIGIN_MASK < len(limits) and dot >> ORIGIN_BITS <= limits[dot & ORIGIN_MASK]",
-        "if dot")),
+       (f"{PEERS}:Peers._missing", "in (ledger.written(had) if due",
+        "in ([*ledger.written(had), *held] if due"),
+       (f"{PEERS}:Peers._missing",
+        "if dot & ORIGIN_MASK < len(limits) and dot >> ORIGIN_BITS <= limits[dot & ORIGIN_MASK]", "if dot")),
     of("15: a leaver passes on what came after its leave", "leaver_and_suspect",
-       (PEERS, "limits = self._ledger.counts if self.upto is None else self.upto",
+       (f"{PEERS}:Peers.serve", "limits = self._ledger.counts if self.upto is None else self.upto",
         "limits = self._ledger.counts"),
-       (LINKS, "limits = ledger.counts if self.upto is None else self.upto", "limits = ledger.counts")),
+       (f"{LINKS}:Links._pass_on", "limits = ledger.counts if self.upto is None else self.upto",
+        "limits = ledger.counts")),
     of("16: a restart forgets suspects", "restart_while_evicting",
-       (LIVES, "            member.recovered(seen, log.stable, log.notes, now)\n",
+       (f"{LIVES}:Lives.recover", "            member.recovered(seen, log.stable, log.notes, now)\n",
         "            member.recovered(seen, log.stable, log.notes, now)\n"
         "            member.view.suspects.intersection_update(member.view.gone)\n")),
     of("18: a joiner is not bound to its contact", 41,
-       (ENTRY, "            self.begin(old.outside, old.since > 0, now)\n",
+       (f"{ENTRY}:Entry.give_up", "            self.begin(old.outside, old.since > 0, now)\n",
         "            self.begin(old.outside, old.since > 0, now)\n"
         "            self.attempt.joiner = old.joiner\n"),
-       (MEMBER, "        elif joiner not in self.view.side or not self._gate.waits_for(joiner):\n"
+       (f"{MEMBER}:Member.admit",
+        "        elif joiner not in self.view.side or not self._gate.waits_for(joiner):\n"
         "            return\n",
         "        elif joiner not in self.view.side:\n            return\n"
         "        if not self._gate.waits_for(joiner):\n            self._gate.opened(joiner, 0, now)\n")),
@@ -173,81 +184,89 @@ CUT = [
 
 PROGRESS = [
     of("19: only own messages are sent again", 1,
-       (PEERS, "lacking = [name for name, count in names if count > receipt.counts.get(name, 0)]",
+       (f"{PEERS}:Peers.serve",
+        "lacking = [name for name, count in names if count > receipt.counts.get(name, 0)]",
         "lacking = [n for n, count in names if count > receipt.counts.get(n, 0) and n == me]"),
-       (LINKS, "        for origin in receipt.wants:\n", "        for origin in ():\n")),
+       (f"{LINKS}:Links._pass_on", "        for origin in receipt.wants:\n", "        for origin in ():\n")),
     of("20: messages are taken from their origin only", 1,
-       (MEMBER, "            self._accept(self.ledger.message(named), now)\n",
+       (f"{MEMBER}:Member.data", "            self._accept(self.ledger.message(named), now)\n",
         "            if named.origin == packet.source:\n"
         "                self._accept(self.ledger.message(named), now)\n"),
-       (MEMBER, "            self._accept(incoming.read(body), now)\n",
+       (f"{MEMBER}:Member.flow", "            self._accept(incoming.read(body), now)\n",
         "            message = incoming.read(body)\n"
         "            if self.ledger.place(message.dot)[0] == incoming.source:\n"
         "                self._accept(message, now)\n")),
-    of("21: a flush is not joined", 108,
-       (VIEW, "            self._suspect(fresh, changes)\n", "")),
+    of("21: a flush is not joined", 50,
+       (f"{VIEW}:GroupView.deliver", "            self._suspect(fresh, changes)\n", "")),
     of("22: a joiner sends no flush", 0,
-       (NODE, "        member.arrived(now)\n        member.news(now)\n",
+       (f"{NODE}:GroupNode._begin_anew", "        member.arrived(now)\n        member.news(now)\n",
         "        member.view.flushed[member.me] = set(member.view.suspects)\n")),
     of("23: a joiner flushes open suspects only", 4,
-       (VIEW, "return sorted(self.suspects - self", "return sorted(self.open - self")),
+       (f"{VIEW}:GroupView.owed", "return sorted(self.suspects - self", "return sorted(self.open - self")),
     of("24: a joiner forgets suspects", 50,
-       (MEMBER, "            set(state.suspects),\n", "            set(),\n")),
+       (f"{MEMBER}:Member.__init__", "            set(state.suspects),\n", "            set(),\n")),
     of("25: leavers must flush", 4,
-       (VIEW, "others = self.side - {self.me}\n",
+       (f"{VIEW}:GroupView._complete", "others = self.side - {self.me}\n",
         "others = (self.side | self.departing.keys()) - {self.me}\n")),
     of("26: joiners get new messages only", 1,
        (PEERS, "from thence.core.groups import Data, Named, Receipt\n",
         "from thence.core.groups import Data, Named, Receipt\n\nFIRST: dict = {}\n"),
-       (PEERS, "        messages = self._missing(due, receipt.counts, limits)\n",
+       (f"{PEERS}:Peers.serve", "        messages = self._missing(due, receipt.counts, limits)\n",
         "        first = FIRST.setdefault((id(self), receipt.source), self._ledger.vector())\n"
         "        had = {name: max(count, receipt.counts.get(name, 0)) for name, count in first.items()}\n"
         "        messages = self._missing(due, {**receipt.counts, **had}, limits)\n"),
-       (LINKS, "Outgoing(receipt.stream, receipt.source, has,",
+       (f"{LINKS}:Links._consider", "Outgoing(receipt.stream, receipt.source, has,",
         "Outgoing(receipt.stream, receipt.source, self._ledger.sent,")),
     of("27: a joiner gets no messages that are not stable", 4,
-       (LIVES, "            log.append(message.dot, CODEC.encode(message))\n", "            pass\n")),
+       (f"{LIVES}:Lives.install", "            log.append(message.dot, CODEC.encode(message))\n",
+        "            pass\n")),
     of("28: a restart loses what others may lack", 28,
-       (LEDGER, "class Ledger:\n", "class Ledger:\n    lost: dict = {}\n"),
-       (LEDGER, "for one in stored), fresh)",
+       (f"{LEDGER}:Ledger", "class Ledger:\n", "class Ledger:\n    lost: dict = {}\n"),
+       (f"{LEDGER}:Ledger.written", "for one in stored), fresh)",
         "for one in stored if one.position > self.lost.get(id(self), 0)), fresh)"),
-       (LIVES, "            member.recovered(seen, log.stable, log.notes, now)\n",
+       (f"{LIVES}:Lives.recover", "            member.recovered(seen, log.stable, log.notes, now)\n",
         "            member.recovered(seen, log.stable, log.notes, now)\n"
         "            member.ledger.lost[id(member.ledger)] = log.tail\n")),
     of("30: a leaver is let in once more", "very_late_request",
-       (MEMBER, "if not self.view.knows_later(joiner):", "if joiner not in self.view.view:"),
-       (MEMBER, "[each for each in due if not self.view.knows_later(each.joiner)]", "due"),
-       (VIEW, "if member in self.gone or member in self.past:", "if member in self.gone:")),
+       (f"{MEMBER}:Member.admit", "if not self.view.knows_later(joiner):",
+        "if joiner not in self.view.view:"),
+       (f"{MEMBER}:Member.admit", "[each for each in due if not self.view.knows_later(each.joiner)]", "due"),
+       (f"{VIEW}:GroupView._join", "if member in self.gone or member in self.past:",
+        "if member in self.gone:")),
     of("31: nobody is looked for", 19,
-       (NODE, "(outside | set(self._entry.seeds)) - inside - {self.name}", "set[str]()")),
+       (f"{NODE}:GroupNode._probe", "(outside | set(self._entry.seeds)) - inside - {self.name}",
+        "set[str]()")),
     of("32: a notice is not answered", "stranger",
-       (NODE, "        elif todo is Course.ANSWER:\n", "        elif False:\n")),
+       (f"{NODE}:GroupNode._notice", "        elif todo is Course.ANSWER:\n", "        elif False:\n")),
     of("33: those who return wait for each other", "circle",
-       (NODE, "            if request.rank <= self._notices.rank(member):\n                return\n",
+       (f"{NODE}:GroupNode._asked",
+        "            if request.rank <= self._notices.rank(member):\n                return\n",
         "            return\n")),
     of("34: no ghosts", 148,
-       (MEMBER, "        if dead:\n", "        if False:\n")),
+       (f"{MEMBER}:Member.ghosts", "        if dead:\n", "        if False:\n")),
 ]  # fmt: skip
 
 HISTORY = [
     of("35: dots are used again after a restart", 0,
-       (MEMBER, "        data = ledger.write(message)\n        if self.links.used:\n",
+       (f"{MEMBER}:Member.broadcast", "        data = ledger.write(message)\n        if self.links.used:\n",
         "        from thence.replica.group_ledger import CODEC\n"
         "        data = CODEC.encode(message)\n        if self.links.used:\n")),
     of("36: a member returns as the same incarnation", 0,
-       (LIVES, "        number = max(self._shelf.highest, self._floor) + 1\n",
+       (f"{LIVES}:Lives.next", "        number = max(self._shelf.highest, self._floor) + 1\n",
         "        number = max(self._shelf.highest, self._floor) + (self.log is None)\n")),
     of("37: a joiner follows from nothing", 0,
-       (LEDGER, "self.tagger.resume(self.counts[self.mine], self.dots(state.context))",
+       (f"{LEDGER}:Ledger.__init__", "self.tagger.resume(self.counts[self.mine], self.dots(state.context))",
         "self.tagger.resume(self.counts[self.mine], ())")),
     of("38: nothing is sent again after a return", 0,
-       (BIRTHS, "state.orphans = _unknown(state, old)", "state.orphans = []")),
+       (f"{BIRTHS}:returning", "state.orphans = _unknown(state, old, forgetful)", "state.orphans = []")),
     of("39: only own operations are sent again", 13,
-       (BIRTHS, "if not (known or place in", "if op.origin == old.me and not (known or place in")),
-    of("40: an operation takes effect as often as it comes", 50,
-       (OPERATIONS, "        if self.applied(operation, count):\n            return False\n", "")),
+       (f"{BIRTHS}:_unknown", "if not (known or place in",
+        "if op.origin == old.me and not (known or place in")),
+    of("40: an operation takes effect as often as it comes", "disks 4",
+       (f"{OPERATIONS}:Operations.was_carried",
+        "        if self.applied(operation, count):\n            return False\n", "")),
     of("41: operations that are not ready are skipped", "orphans_in_order",
-       (OPERATIONS, "                if not may_go(first):\n                    break\n"
+       (f"{OPERATIONS}:Operations.ready", "                if not may_go(first):\n                    break\n"
         "                found.append(first)\n",
         "                if not may_go(first):\n"
         "                    found += [op for op in self.orphans if may_go(op)]\n"
@@ -255,189 +274,214 @@ HISTORY = [
         "                    self.orphans = deque([op for op in self.orphans if op not in found])\n"
         "                    break\n                found.append(first)\n")),
     of("42: a joiner does not learn what may have to be sent again", 253,
-       (HANDOVER, "stable_operations(ledger, operations) if joins", "iter(()) if joins")),
+       (f"{HANDOVER}:state_of", "stable_operations(ledger, operations) if joins", "iter(()) if joins")),
 ]  # fmt: skip
 
 HISTORY_ENDS = [
     of("p1: who is past is not told", "past_is_told",
-       (WATCH, "running, past=view.past.all", "running")),
+       (f"{WATCH}:Watch.about", "running, past=view.past.all", "running")),
     of("p2: somebody is past before all have what it said", 99,
-       (VIEW, "if stable(origin) >= seq]", "]"),
-       (VIEW, "if member in self.closed and stable(member) >= final.last", "if member in self.closed")),
+       (f"{VIEW}:GroupView.forget", "if stable(origin) >= seq]", "]"),
+       (f"{VIEW}:GroupView.forget", "if member in self.closed and stable(member) >= final.last",
+        "if member in self.closed")),
     of("p8: who was evicted on a side that is given up is not told of", "let_in_and_given_up",
-       (BIRTHS, " | {*view.evicted()}", "")),
+       (f"{BIRTHS}:_companions", " | {*view.evicted()}", "")),
     of("p9: of one who is past, more than there is", "past_is_passed_on",
-       (NOTICES, "gone.last < receipt.counts.get(name, 0) < ALL",
+       (f"{NOTICES}:Notices.is_due", "gone.last < receipt.counts.get(name, 0) < ALL",
         "gone.last < receipt.counts.get(name, 0)")),
     of("p10: signs of life come too late", "silence_is_no_absence",
-       (WATCH, "then - link.said_at > self", "now - link.said_at >= self")),
+       (f"{WATCH}:Watch._over_links", "then - link.said_at > self", "now - link.said_at >= self")),
     of("p3: somebody is past before its operations were carried", 0,
-       (VIEW, "if member in self.closed and stable", "if stable")),
+       (f"{VIEW}:GroupView.forget", "if member in self.closed and stable", "if stable")),
     of("p7: nobody hears of those whom a returner knew", "orphans_in_order",
-       (CARRYING, "self._view.strange(carried.strangers)", "pass")),
+       (f"{CARRYING}:Carrying.came", "self._view.strange(carried.strangers)", "pass")),
     of("p4: carried before everything was", 0,
-       (CARRYING, "if not self.owes or self._operations.orphans:", "if not self.owes:")),
+       (f"{CARRYING}:Carrying.due", "if not self.owes or self._operations.orphans:", "if not self.owes:")),
     of("p5: whoever is past can be suspected again", 99,
-       (VIEW, "fresh = {member for member in named if member not in self.past}", "fresh = set(named)")),
+       (f"{VIEW}:GroupView.deliver", "fresh = {member for member in named if member not in self.past}",
+        "fresh = set(named)")),
     of("p6: operations are forgotten although somebody may return", 0,
-       (MEMBER, "or found) and not (self.view.suspects or self.view.strangers):\n", "or found):\n")),
+       (f"{MEMBER}:Member.sweep", "or found) and not (self.view.suspects or self.view.strangers):\n",
+        "or found):\n")),
 ]  # fmt: skip
 """Bugs of how history ends."""
 
 SESSIONS = [
     of("s1: what was dropped does not come again", 1,
-       (LINKS, "        self._incoming.clear()\n        for link in self._links.values():\n"
-        "            link.incoming = None\n", "        pass\n")),
+       (f"{LINKS}:Links.dropped",
+        "        self._incoming.clear()\n        for link in self._links.values():\n"
+        "            link.incoming = None\n",
+        "        pass\n")),
     of("s2: a receipt frees nothing", 1,
-       (LINKS, "            outgoing.acknowledged(has)\n", "            pass\n")),
+       (f"{LINKS}:Links._consider", "            outgoing.acknowledged(has)\n", "            pass\n")),
     of("s3: all names have the same places everywhere", "names_in_another_order",
-       (LINKS, "            self._same = self._same and mine == index\n", "")),
+       (f"{LINKS}:Incoming.learn", "            self._same = self._same and mine == index\n", "")),
     of("s4: a new link goes on where the old one was", 0,
-       (LINKS, "        self.down(process)\n        self._links[process] = Link()\n",
+       (f"{LINKS}:Links.up", "        self.down(process)\n        self._links[process] = Link()\n",
         "        self._links.setdefault(process, Link())\n"),
-       (LINKS, "        link = self._links.pop(process, None)\n        if link is not None and",
+       (f"{LINKS}:Links.down",
+        "        link = self._links.pop(process, None)\n        if link is not None and",
         "        link = None\n        if link is not None and")),
     of("s5: what lies further back than a window is not sent", 1,
-       (LINKS, "            yield from outgoing.backlog.read(outgoing.sent, allowance)\n", "")),
+       (f"{LINKS}:Links._own", "            yield from outgoing.backlog.read(outgoing.sent, allowance)\n",
+        "")),
     of("s6: names that come later are not told", 0,
-       (LINKS, "names = self._ledger.names[outgoing.told :]",
+       (f"{LINKS}:Links._flows", "names = self._ledger.names[outgoing.told :]",
         "names = [] if outgoing.told else self._ledger.names")),
     of("s7: what the log has not written yet is not read", 0,
-       (LEDGER, "for one in stored), fresh)", "for one in stored), ())")),
+       (f"{LEDGER}:Ledger.written", "for one in stored), fresh)", "for one in stored), ())")),
     of("s9: whoever there is a link to is heard", "leaves_before_it_has_heard",
-       (LINKS, "return link.last is not None and link.last.source == member", "return True")),
+       (f"{LINKS}:Links.hears", "return link.last is not None and link.last.source == member",
+        "return True")),
     of("s8: nothing is asked of others", 1,
-       (WANTS, "                if asked is not None:\n", "                if False:\n")),
+       (f"{WANTS}:Wants.of_each", "                if asked is not None:\n", "                if False:\n")),
 ]  # fmt: skip
 """Bugs of what flows over session links."""
 
 LOADED = [
     of("l1: everything that is stable is announced at once", "long_away",
-       (MEMBER, "ledger.window.sweep(self._settings.step_max)", "ledger.window.sweep()")),
+       (f"{MEMBER}:Member.sweep", "ledger.window.sweep(self._settings.step_max)", "ledger.window.sweep()")),
     of("l2: a step reads whatever somebody lacks", "long_away",
-       (LINKS, "Allowance(self._settings.step_max)", "Allowance(1 << 40)")),
+       (f"{LINKS}:Links._serve", "Allowance(self._settings.step_max)", "Allowance(1 << 40)")),
     of("l3: to look for messages among others' costs nothing", "few_among_many",
-       (BACKLOG, "                allowance.spend(stored.data)\n", ""),
-       (BACKLOG, "                    yield stored", "                    allowance.spend(stored.data)\n"
+       (f"{BACKLOG}:Backlog.read", "                allowance.spend(stored.data)\n", ""),
+       (f"{BACKLOG}:Backlog.read", "                    yield stored",
+        "                    allowance.spend(stored.data)\n"
         "                    yield stored")),
     of("l4: all names go with the first messages", "long_names",
-       (LINKS, "        if LETTER_BYTES * sum(map(len, names)) + sum(map(len, outgoing.ready)) > most:\n",
+       (f"{LINKS}:Links._flows",
+        "        if LETTER_BYTES * sum(map(len, names)) + sum(map(len, outgoing.ready)) > most:\n",
         "        if False:\n")),
     of("l5: what is carried together knows no frames", "large_orphans",
-       (CARRYING, "min(PART_BYTES, frame_bytes // 4)", "PART_BYTES")),
+       (f"{CARRYING}:Carrying.__init__", "min(PART_BYTES, frame_bytes // 4)", "PART_BYTES")),
     of("l6: whoever asks is let in at once", "many_joiners",
-       (GATE, "return max(0, self._settings.joins_max - len(self._watched))", "return 1 << 20")),
+       (f"{GATE}:Gate.room", "return max(0, self._settings.joins_max - len(self._watched))",
+        "return 1 << 20")),
     of("l7: each joiner has a state of its own", "many_joiners",
-       (GATE, "if shared and each.shared and each.upto >= seq]", "if False]")),
+       (f"{GATE}:Gate._made", "if shared and each.shared and each.upto >= seq]", "if False]")),
     of("l8: a state does for those who were let in later", "later_joiner",
-       (GATE, "each.shared and each.upto >= seq]", "each.shared]")),
+       (f"{GATE}:Gate._made", "each.shared and each.upto >= seq]", "each.shared]")),
     of("l9: a state is made in one step", "state_of_much",
-       (GATE, "handed.state.go_on(self._allowance)", "handed.state.go_on(Allowance(1 << 40))")),
+       (f"{GATE}:Gate._go_on", "handed.state.go_on(self._allowance)",
+        "handed.state.go_on(Allowance(1 << 40))")),
 ]  # fmt: skip
 """Bugs of doing much at once."""
 
 LEAVERS = [
     of("l1: a leaver waits for a side that is not there", "leaver_is_deserted",
-       (NOTICES, "        if view.leaving:\n", "        if view.leaving:\n            return False\n")),
+       (f"{NOTICES}:Notices.is_due", "        if view.leaving:\n",
+        "        if view.leaving:\n            return False\n")),
     of("l0: a leaver says nothing to those who came back", "leaver_whose_companions_came_back",
-       (NOTICES, "        return gone and not member.view.knows(source)\n", "        return False\n")),
+       (f"{NOTICES}:Notices._has_come_back", "        return gone and not member.view.knows(source)\n",
+        "        return False\n")),
     of("l2: others are to return to one who leaves", "leaver_is_deserted",
-       (NOTICES, "members = () if member.view.leaving else tuple", "members = tuple")),
+       (f"{NOTICES}:Notices.notice", "members = () if member.view.leaving else tuple", "members = tuple")),
     of("l3: who leaves behind nobody leaves in order", "side_leaves_at_once",
-       (NODE, "if member.left_for_good and not is_alone(member):", "if member.left_for_good:")),
+       (f"{NODE}:GroupNode._afterwards", "if member.left_for_good and not is_alone(member):",
+        "if member.left_for_good:")),
     of("l4: those who leave at once let each other go", "side_leaves_at_once",
-       (NODE, "        if not (member.view.leaving and is_alone(member)):\n", "        if True:\n")),
+       (f"{NODE}:GroupNode._bid_farewell", "        if not (member.view.leaving and is_alone(member)):\n",
+        "        if True:\n")),
     of("l5: who came back without its disk is missed for ever", "all_leave_after_a_disk_was_lost",
-       (MEMBER, "            self.view.abandon(process_of(joiner), since)\n", "")),
+       (f"{MEMBER}:Member._joins", "            self.view.abandon(process_of(joiner), since)\n", "")),
 ]  # fmt: skip
 """Bugs of how the last ones of a side leave."""
 
 DISKS = [
     of("d1: who has forgotten its end goes on as whom it was", "disks 9",
-       (NODE, "if recovered is not None and forgetful:", "if False:")),
+       (f"{NODE}:GroupNode.__init__", "if recovered is not None and forgetful:", "if False:")),
     of("d2: who has forgotten something says at once that this was all", "disks 52",
-       (BIRTHS, "state.vague = forgetful or (carrying.owes and carrying.vague)", "state.vague = False")),
+       (f"{BIRTHS}:returning", "state.vague = forgetful or (carrying.owes and carrying.vague)",
+        "state.vague = False")),
     of("d3: a log that was never finished counts", "disks 12",
-       (LIVES, "if snapshot is None or found is not None:", "if found is not None:")),
+       (f"{LIVES}:Lives.recover", "if snapshot is None or found is not None:", "if found is not None:")),
     of("d4: what one remembers who has forgotten the rest is dropped", "disks 19",
-       (NODE, "old, orphans = self.member or self.former,", "old, orphans = self.member,")),
-    of("d5: who has forgotten something does not wait for those who may be asked", "disks 212",
-       (CARRYING, "if not len(view.spent) or view.open or self.busy:",
+       (f"{NODE}:GroupNode._replace", "old, orphans = self.member or self.former,",
+        "old, orphans = self.member,")),
+    of("d5: who has forgotten something does not wait for those who may be asked", "disks 713",
+       (f"{CARRYING}:Carrying.closable", "if not len(view.spent) or view.open or self.busy:",
         "if not len(view.spent) or self.busy:")),
     of("d6: of two incarnations the newer gets the receipts, dead or not", "attempt_that_came_to_nothing",
-       (WATCH, "(member not in view.suspects, number_of(member))", "number_of(member)")),
+       (f"{WATCH}:Watch._over_links", "(member not in view.suspects, number_of(member))",
+        "number_of(member)")),
     of("d7: whom one lets in one may forget", "whom_it_let_in",
-       (MEMBER, "            self._log.insist()", "            pass")),
+       (f"{MEMBER}:Member.admit", "            self._log.insist()", "            pass")),
     of("d8: who has forgotten something does not wait for those who are missed", "whom_it_let_in",
-       (CARRYING, "if not others and not closing", "if not closing")),
+       (f"{CARRYING}:Carrying.closable", "if not others and not closing", "if not closing")),
     of("d9: those who have forgotten something wait for each other", "all_forget",
-       (CARRYING, " for name in view.suspects | view.strangers if name not in view.spent]",
+       (f"{CARRYING}:Carrying.closable",
+        " for name in view.suspects | view.strangers if name not in view.spent]",
         " for name in view.suspects | view.strangers]")),
     of("d10: of those who have forgotten something and left nobody says that this was all",
        "the_forgetful_one_leaves",
-       (MEMBER, "if (spent := self.carrying.closable()) and",
+       (f"{MEMBER}:Member._close", "if (spent := self.carrying.closable()) and",
         "if self.carrying.owes and (spent := self.carrying.closable()) and")),
     of("d11: a joiner is not told who has brought what it remembers", "forgets_and_leaves",
-       ("thence.replica.group_handover", "        spent=tuple(view.spent),\n", "")),
+       (f"{HANDOVER}:state_of", "        spent=tuple(view.spent),\n", "")),
     of("d12: who returns from a side does not tell what was brought there", "told_on_a_side_that_is_given_up",
-       (BIRTHS, "    state.spent = Spans([*state.spent, *old.view.spent]).all\n", "")),
+       (f"{BIRTHS}:returning", "    state.spent = Spans([*state.spent, *old.view.spent]).all\n", "")),
     of("d13: who founds again does not know who was with it", "founds_again_before_it_has_told",
-       (BIRTHS, "    state.strangers = _companions(old, forgetful=True)\n", "")),
+       (f"{BIRTHS}:refounding", "    state.strangers = _companions(old, forgetful=True)\n", "")),
     of("d14: nobody looks for a leaver that may have what was forgotten", "only_a_leaver_has_it",
-       (BIRTHS, "        found = found | view.departing.keys()\n", "        pass\n")),
+       (f"{BIRTHS}:_companions", "        found = found | view.departing.keys()\n", "        pass\n")),
     of("d15: two groups that were founded again do not notice each other", "two_found_again",
-       (NOTICES, "and any(process_of(name) == process_of(source) for name in view.evicted())", "and False")),
+       (f"{NOTICES}:Notices._is_astray",
+        "and any(process_of(name) == process_of(source) for name in view.evicted())", "and False")),
     of("d16: who never was is looked for", "attempt_that_was_called_off",
-       (CARRYING, "if number_of(name) > mine and name != running.attempt]", "if False]")),
+       (f"{CARRYING}:Carrying.settled", "if number_of(name) > mine and name != running.attempt]",
+        "if False]")),
     of("d17: attempts are forgotten by a restart", "attempt_before_a_restart",
-       (LIVES, "since = (self._shelf.since or number) if fresh else 0", "since = number if fresh else 0")),
+       (f"{LIVES}:Lives.next", "since = (self._shelf.since or number) if fresh else 0",
+        "since = number if fresh else 0")),
     of("d18: a life is closed while a later one may have what it had", "a_later_life_has_it",
-       (CARRYING, "or number_of(name) > high]", "]")),
-    of("d19: who still has something to bring closes others", "carries_before_it_closes",
-       (CARRYING, "or view.open or self.busy:", "or view.open:")),
+       (f"{CARRYING}:Carrying.closable", "or number_of(name) > high]", "]")),
     of("d20: everybody who hears somebody unknown sends it back", "heard_by_two_who_do_not_hear_each_other",
-       (NOTICES, "member.ledger.sent > receipt.counts.get(member.me, 0) == 0", "True")),
+       (f"{NOTICES}:Notices._is_astray", "member.ledger.sent > receipt.counts.get(member.me, 0) == 0",
+        "True")),
     of("d21: an attempt counts as a return", "an_attempt_is_no_return",
-       (VIEW, "return [m for m in lost if newest.get(process_of(m), 0) <= number_of(m)]",
+       (f"{VIEW}:GroupView.missed",
+        "return [m for m in lost if newest.get(process_of(m), 0) <= number_of(m)]",
         'return [m for m in lost if not self.knows_later(f"{process_of(m)}~{number_of(m) + 1}")]')),
     of("d22: who founds again forgets what was settled", "founds_again_what_was_settled",
-       (BIRTHS, "    state.ended = old.carrying.ended\n", "")),
+       (f"{BIRTHS}:refounding", "    state.ended = old.carrying.ended\n", "")),
     of("d23: who is past is looked for on the next side", "stranger_of_long_ago",
-       (BIRTHS, "{name for name in found if name not in view.past}", "found")),
+       (f"{BIRTHS}:_companions", "{name for name in found if name not in view.past}", "found")),
 ]  # fmt: skip
 """Bugs of what is found on a disk."""
 
 ORPHANS = [
     of("o1: what follows from something that was declined is sent again", "a_declined_operation",
-       (ORPHANS_, "        declined = _with_followers(old, declined)\n", "")),
+       (f"{ORPHANS_}:decided", "        declined = _with_followers(old, declined)\n", "")),
     of("o2: who has declined something says at once that this was all", "declined_and_brought",
-       (ORPHANS_, "        state.vague = True\n", "        pass\n")),
+       (f"{ORPHANS_}:decided", "        state.vague = True\n", "        pass\n")),
     of("o3: nobody is asked", "a_declined_operation",
-       (ORPHANS_, "if not application.sends_again(orphan)}", "if False}")),
+       (f"{ORPHANS_}:decided", "if not application.sends_again(orphan)}", "if False}")),
     of("o4: new broadcasts go before what is sent again", "own_order",
-       (NODE, "bool(member.operations.orphans)", "False")),
+       (f"{NODE}:GroupNode.in_debt", "bool(member.operations.orphans)", "False")),
     of("o5: what is sent again goes out backwards", "own_order",
-       (BIRTHS, "    return list(found.values())\n", "    return list(found.values())[::-1]\n")),
+       (f"{BIRTHS}:_unknown", "    return list(found.values())\n",
+        "    return list(found.values())[::-1]\n")),
     of("o6: broadcasts wait for ever", "own_order_is_not_waited_for_for_ever",
-       (SENDING, "self._held[0].until <= now", "False")),
+       (f"{SENDING}:SendQueue.overdue", "self._held[0].until <= now", "False")),
     of("o7: any number of broadcasts may wait", "own_order_is_not_waited_for_for_ever",
-       (SENDING, "        if full:\n", "        if False:\n")),
+       (f"{SENDING}:SendQueue.add", "        if full:\n", "        if False:\n")),
 ]  # fmt: skip
 """Bugs of what applications do not want."""
 
 LIES = [
     of("i1: a packet is believed about who sent it", "guest 7",
-       (NODE, "        check_speaker(peer, packet)\n", "")),
+       (f"{NODE}:GroupNode.receive", "        check_speaker(peer, packet)\n", "")),
     of("i2: messages count under another link's number", "guest 1",
-       (MEMBER, "        if process_of(incoming.source) != peer:\n", "        if False:\n")),
+       (f"{MEMBER}:Member.flow", "        if process_of(incoming.source) != peer:\n", "        if False:\n")),
     of("i3: a guest may pass on receipts of members", "guest 56",
-       (NODE, "if member and (process_of(packet.source) == peer or member.trusts(peer)):", "if member:")),
+       (f"{NODE}:GroupNode.receive",
+        "if member and (process_of(packet.source) == peer or member.trusts(peer)):", "if member:")),
     of("i4: a joiner may say what another process runs", "guest 159",
-       (SPEAKING, "        _check_running(peer, packet.running)\n    elif", "    elif")),
+       (f"{SPEAKING}:check_speaker", "        _check_running(peer, packet.running)\n    elif", "    elif")),
     of("i5: an origin's messages may come with a gap", "traitor 100",
-       (GRAPH, "            missing.append(dot - STEP)", "            pass")),
-    of("i6: a message need not follow from its sender's last", "traitor 2",
-       (GRAPH, "        context.discard(message.dot - STEP)\n", "")),
+       (f"{GRAPH}:GraphOrderer.receive", "            missing.append(dot - STEP)", "            pass")),
+    of("i6: a message need not follow from its sender's last", "traitor 90",
+       (f"{GRAPH}:GraphTagger.took", "        context.discard(message.dot - STEP)\n", "")),
 ]  # fmt: skip
 """Bugs that only peers that lie can find."""
 
@@ -445,29 +489,30 @@ EXTENTS = "thence.members.extents"
 
 READERS = [
     of("r0: what was carried under the name of a start is told again", "heard_under_another_start",
-       (EXTENTS, "        if member not in past\n", "        if member in past\n"),
-       (EXTENTS, "self.counts.get(member, 0) or", "self.counts.get(origin, 0) or")),
+       (f"{READING_}:Reading.extent", "if count and name not in ledger.past", "if not count"),
+       (f"{EXTENTS}:Progress.covers", "self.counts.get(member, 0) or", "self.counts.get(origin, 0) or")),
     of("r00: what was carried of another timeline is told again", "carried_to_it_under_another_start",
-       (EXTENTS, "    known += [(member, start) for", "    [(member, start) for")),
+       (f"{READING_}:Reading.extent", "before.carried | operations.carried", "before.carried")),
     of("r1: what a program missed is not told", "missed_while_evicted",
-       (READING_, "state.unread = [*reading.unread, *missed]", "state.unread = [*reading.unread]")),
+       (f"{READING_}:goes_on", "state.unread = [*reading.unread, *missed]",
+        "state.unread = [*reading.unread]")),
     of("r2: what a program had before its return is told again", "heard_before_its_return",
-       (MEMBER, "again = self.reading.had((operation.origin, operation.seq), self.ledger.timelines.exactly)",
-        "again = False")),
+       (f"{MEMBER}:Member._apply", "again = self.reading.had(", "again = False and self.reading.had(")),
     of("r3: what everybody else has is not handed over", "forgotten_and_kept",
-       (READING_, "return history, tuple(sorted(lost))", "return [], tuple(sorted(lost))")),
+       (f"{READING_}:handed_over", "return history, tuple(sorted(lost))", "return [], tuple(sorted(lost))")),
     of("r4: nobody says what no log holds", "forgotten_and_gone",
-       (READING_, "return history, tuple(sorted(lost))", "return history, ()")),
+       (f"{READING_}:handed_over", "return history, tuple(sorted(lost))", "return history, ()")),
     of("r5: one who came late takes its log for whole", "disks 61",
-       (HANDOVER, "reach=told if joins and not operations.inherited else reading.reach", "reach={}")),
+       (f"{HANDOVER}:state_of", "reach=told if joins and not operations.inherited else reading.reach",
+        "reach={}")),
     of("r6: who was past before the contact came is not named", "disks 353",
-       (READING_, "        lost += _unknown(ledger, progress)\n", "        pass\n")),
+       (f"{READING_}:handed_over", "        lost += _unknown(ledger, progress)\n", "        pass\n")),
     of("r7: logs are kept for nobody", "forgotten_and_kept",
-       (LIVES, ", self._settings.history_bytes)", ", 0)")),
+       (f"{LIVES}:Lives.checkpoint", ", self._settings.history_bytes)", ", 0)")),
     of("r8: a restart forgets what was read", 7,
-       (MEMBER, "        self.reading.recall(notes)\n", "")),
+       (f"{MEMBER}:Member.recovered", "        self.reading.recall(notes)\n", "")),
     of("r9: what was missed and not read is forgotten at the next return", "missed_twice",
-       (READING_, "state.unread = [*reading.unread, *missed]", "state.unread = missed")),
+       (f"{READING_}:goes_on", "state.unread = [*reading.unread, *missed]", "state.unread = missed")),
 ]  # fmt: skip
 """Bugs of what programs without a state are told."""
 

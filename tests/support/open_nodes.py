@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 import thence
 from support.live_links import free_addresses
-from thence.runtime.application import Delivered, Event, Events, OpenNode, Stable
+from thence.replica.events import Delivered, Event, Stable
+from thence.runtime.application import Events, OpenNode
 
 PATIENCE_S = 120.0
 """Only a test that fails waits so long; a machine with ten times as much to do as cores takes a minute."""

@@ -4,7 +4,7 @@ Each returns what is wrong, nothing if all is well. Work is counted in messages,
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -21,6 +21,8 @@ from thence.replica.group import GroupNode
 from thence.replica.group_settings import GroupSettings
 from thence.sim.attic import MemoryAttic
 from thence.sim.groups import Air
+
+Told = Callable[[Iterable[tuple[Place, Tag]], str], None]
 
 STEP = 32
 LIMITS = {"stable": STEP, "sent": STEP, "log": STEP, "attic": 5 * STEP}
@@ -89,10 +91,11 @@ class Metered(Play):
             application = self.processes[name].application
             yield application, "stable", self._stable(application.stable)
 
-    def _stable(self, told: Callable[[Place, Tag], None]) -> Callable[[Place, Tag], None]:
-        def counted(place: Place, tag: Tag) -> None:
-            self._done["stable"] += 1
-            told(place, tag)
+    def _stable(self, told: Told) -> Told:
+        def counted(found: Iterable[tuple[Place, Tag]], life: str) -> None:
+            listed = list(found)
+            self._done["stable"] += len(listed)
+            told(listed, life)
 
         return counted
 

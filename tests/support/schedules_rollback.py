@@ -195,6 +195,72 @@ def a_checkpoint() -> str:
     return returned(play, "c")
 
 
+def both_to_one_who_knows_neither() -> str:
+    """a has what c sent before its disk was put back, and after. d, e and f have never heard of c when a and
+    c return to them."""
+    play = rolling("acdef", "adef")
+    play.cuts("ad", "ae", "af", "cd", "ce", "cf")
+    play.join("c")
+    play.passes(2)
+    sends(play, "c", 2)
+    play.passes(1)
+    play.save("c")
+    sends(play, "c", 3)
+    play.passes(1)
+    play.cuts("ac")
+    put_back(play, "c")
+    sends(play, "c", 2)
+    play.passes(1)
+    play.cut -= {("a", "c"), ("c", "a")}
+    play.passes(8)
+    sends(play, "a", 1)
+    for whom in "def":
+        play.evicts("a", whom)
+    play.evicts("d", "a")
+    play.passes(3)
+    return returned(play, "c")
+
+
+def one_that_it_let_in() -> str:
+    """c has let d in, and does not remember. d is the only one who has what c sent then, and the others have
+    forgotten c by the time that d is heard."""
+    play = rolling("abcd", "abc")
+    sends(play, "c", 2)
+    play.passes(1)
+    play.save("c")
+    play.cuts("ac", "bc", "ad", "bd")
+    play.join("d")
+    play.passes(2)
+    sends(play, "c", 3)
+    play.passes(1)
+    sends(play, "d", 1)
+    play.passes(1)
+    play.crash("d")
+    put_back(play, "c")
+    play.heals()
+    play.evicts("a", "c")
+    play.passes(20)
+    play.boot("d")
+    return returned(play, "c")
+
+
+def alone() -> str:
+    """a knows of nobody else, so that what it sends is stable at once, and is in no other log."""
+    play = rolling("ab", "a")
+    sends(play, "a", 2)
+    play.passes(1)
+    play.save("a")
+    play.join("b")
+    play.passes(2)
+    sends(play, "a", 3)
+    play.passes(2)
+    play.cuts("ab")
+    put_back(play, "a")
+    sends(play, "a", 2)
+    play.passes(5)
+    return returned(play, "a")
+
+
 ROLLBACK = {
     "fewer own messages than others have": fewer,
     "other messages under the same counters": as_many_others,
@@ -205,4 +271,7 @@ ROLLBACK = {
     "a number that was used": a_number_that_was_used,
     "it hears of it late": it_hears_of_it_late,
     "after a checkpoint": a_checkpoint,
+    "both timelines come to one who knows neither": both_to_one_who_knows_neither,
+    "it has let one in that it does not remember": one_that_it_let_in,
+    "it is alone": alone,
 }

@@ -45,3 +45,18 @@ def stopper(error: Exception) -> ThenceError:
     bug = InvariantError(f"{type(error).__name__}: {error}")
     bug.__cause__ = error
     return bug
+
+
+def refused(error: ThenceError, definite: bool = True) -> ThenceError:
+    """What a call is told while nothing can be written: an error of the same kind, caused by it. If that is
+    not `definite`, what was asked for may be in the log."""
+    return told(error, f"nothing is written at present: {error}", definite)
+
+
+def told(error: ThenceError, text: str = "", definite: bool = True) -> ThenceError:
+    """A new error for each that hears of it: one that is raised in several places collects tracebacks."""
+    kinds: tuple[type[ThenceError], ...] = (InvariantError, ProgramError)
+    fresh = next((kind for kind in kinds if isinstance(error, kind)), StorageError)(text or str(error))
+    fresh.definite = definite
+    fresh.__cause__ = error
+    return fresh

@@ -42,7 +42,7 @@ def number_of(member: str) -> int:
 Place = tuple[str, int]
 """A dot with its origin's name."""
 
-Sent = tuple[Place, Tag]
+Sent = tuple[Place, Tag | None]
 """What became of a broadcast."""
 
 

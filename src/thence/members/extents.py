@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 from thence.core.groups import ALL, Extent, Place, Starts, timeline, told_apart
 from thence.members.spans import Spans
-from thence.members.timelines import Timelines
 
 NOTHING = Extent({}, (), ())
 
@@ -57,15 +56,3 @@ class Progress:
         if start and member in self._timed:
             return seq <= self.counts.get(exact[0], 0)
         return seq <= self.counts.get(member, 0) or (member, seq) in self.carried
-
-
-def by_starts(timelines: Timelines, count: Callable[[str], int], past: Spans) -> dict[str, int]:
-    """What is known of incarnations, by the starts that their messages were sent under, carried ones among
-    them: also of timelines that are not the one here."""
-    known = [(member, start) for member, starts in timelines.starts.items() for _, start in starts]
-    known += [(member, start) for member, start in map(told_apart, timelines.branches) if start]
-    return {
-        timeline(member, start): timelines.reach(member, start, count(member))
-        for member, start in known
-        if member not in past
-    }

@@ -72,17 +72,11 @@ class Operations:
             self.carried = {place for place in self.carried if place[0] not in past}
         return found
 
-    def ready(
-        self,
-        may_go: Callable[[Operation], bool],
-        count: Count,
-        spelled: Callable[[Place], Place] = lambda place: place,
-    ) -> list[Operation]:
-        """The orphans that can be carried now, as they are `spelled`; they are not orphans any more."""
+    def ready(self, may_go: Callable[[Operation], bool], count: Count) -> list[Operation]:
+        """The orphans that can be carried now; they are not orphans any more."""
         found = []
         while self.orphans:
             first = self.orphans[0]
-            first = first._replace(origin=spelled((first.origin, first.seq))[0])
             if not self.applied(first, count):
                 if not may_go(first):
                     break

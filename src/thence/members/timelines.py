@@ -8,6 +8,7 @@ different messages, its disk was put back to an earlier state in between, and co
 Nothing is said of incarnations whose messages name no start: they were sent before there were any.
 """
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from thence.core.groups import ALL, Place, Starts, timeline, told_apart
@@ -38,6 +39,12 @@ def fork(mine: Starts, have: int, theirs: Starts, they_have: int) -> Fork | None
     if here and there and own == other:
         return Fork(own, mine[same] > theirs[same])
     return Fork(min(own, other), own < other)
+
+
+def is_in(starts: Starts, count: int, start: int, seq: int) -> bool:
+    """Was message `seq` of a timeline with so many messages sent under this start?"""
+    ends = [base for base, _ in starts[1:]] + [count]
+    return any(base < seq <= end and start == one for (base, one), end in zip(starts, ends, strict=False))
 
 
 class Timelines:
@@ -73,10 +80,23 @@ class Timelines:
 
     def forget(self, past: Spans) -> None:
         """Of those who are past the last are kept."""
-        gone = [name for name in self.starts if name in past]
-        for name in gone[: max(0, len(gone) - PAST_KEPT)]:
-            del self.starts[name]
-            self.branches.pop(name, None)
+        named = dict.fromkeys([*self.starts, *[told_apart(name)[0] for name in self.branches]])
+        gone = [name for name in named if name in past]
+        if len(gone) > PAST_KEPT:
+            old = set(gone[: len(gone) - PAST_KEPT])
+            self.starts = {name: starts for name, starts in self.starts.items() if name not in old}
+            self.branches = {
+                name: last for name, last in self.branches.items() if told_apart(name)[0] not in old
+            }
+
+    def knows(self, member: str) -> bool:
+        """Is it known under which starts what is here of an incarnation was sent, or some of it?"""
+        return member in self.starts or any(told_apart(name)[0] == member for name in self.branches)
+
+    def known(self, count: Callable[[str], int]) -> dict[str, int]:
+        """Per start how far what is here goes; `count`: of messages of a timeline, see `reach`."""
+        names = [timeline(name, start) for name, starts in self.starts.items() for _, start in starts]
+        return {name: count(name) for name in dict.fromkeys([*names, *self.branches]) if told_apart(name)[1]}
 
     def last(self, member: str) -> int:
         """The newest start that is known of an incarnation; 0: none."""
@@ -84,16 +104,15 @@ class Timelines:
         return starts[-1][1] if starts else 0
 
     def reach(self, member: str, start: int, count: int) -> int:
-        """Of a timeline with so many messages: how far it goes under one start, carried ones included."""
-        starts = self.starts.get(member, ())
-        branch = self.branches.get(timeline(member, start), 0)
+        """Of a timeline with so many messages: how far it goes under one start. Of who is past, carried ones
+        included: they are not remembered one by one."""
+        starts, whole = self.starts.get(member, ()), count == ALL
+        branch = self.branches.get(timeline(member, start), 0) if whole else 0
         for at, (_, number) in enumerate(starts):
             if number == start:
-                if at + 1 < len(starts):
-                    return max(branch, starts[at + 1][0])
-                last = self.branches.get(member, 0)
-                return max(branch, last if count == ALL and last else max(count, last))
-        return branch if starts or count == ALL else max(branch, count)
+                end = starts[at + 1][0] if at + 1 < len(starts) else count
+                return max(branch, min(end, self.branches.get(member) or ALL) if whole else end)
+        return branch if starts or whole else count
 
     def exactly(self, place: Place) -> Place:
         """A message of this timeline, with the start that it was sent under, if that is known."""
@@ -103,15 +122,18 @@ class Timelines:
         start = next((start for base, start in reversed(self.starts.get(member, ())) if base < seq), 0)
         return (timeline(member, start), seq) if start else place
 
-    def spelled(self, place: Place, past: Spans | None = None) -> Place:
-        """The same the other way: what is in this timeline, or would come next in it, needs no start to be
-        known by. Nor does anything of one of whom nothing is known. Nothing comes next of who is past."""
-        member, start = told_apart(place[0])
-        starts = self.starts.get(member, ())
-        if starts and past is not None and member in past:
-            return place
-        follows = [base for base, _ in starts[1:]] + [place[1]]
-        mine = not starts or any(
-            number == start and place[1] <= end for (_, number), end in zip(starts, follows, strict=True)
-        )
-        return (member, place[1]) if start and mine else place
+    def traced(self, places: Sequence[Place], count: Callable[[str], int]) -> tuple[Place, ...]:
+        """How a trace names operations that are about to be carried: by the dots that they were sent under,
+        but for those of whose dot another message, or another operation, is known here."""
+        others: dict[str, list[tuple[str, int]]] = {}
+        for name, last in self.branches.items():
+            others.setdefault(told_apart(name)[0], []).append((name, last))
+        found = []
+        for origin, seq in places:
+            member, start = told_apart(origin)
+            twice = start and (
+                seq <= count(member)
+                or any(name != origin and seq <= last for name, last in others.get(member, ()))
+            )
+            found.append((origin if twice else member, seq))
+        return tuple(found)

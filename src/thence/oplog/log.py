@@ -103,7 +103,7 @@ class OpLog(View):
 
     def mark_taken(self, upto: int) -> int | None:
         """The application will not ask again for what is at or below this position."""
-        if upto > self.tail:
+        if upto > self._writer.gathered:
             raise UsageError(f"position {upto} was taken before it was committed")
         return self._writer.mark(Taken(upto)) if upto > self.taken else None
 
@@ -202,7 +202,7 @@ class OpLog(View):
         position = writer.begin()
         named = tuple(zip(writer.state.names, clock, strict=False))
         try:
-            write_snapshot(self._files, position, encode_snapshot(upto, named, data))
+            write_snapshot(self.files, position, encode_snapshot(upto, named, data))
         except StorageError as error:
             writer.drop()
             raise DiskError(str(error), file=file_name(position, SNAPSHOT), definite=True) from error
@@ -234,7 +234,7 @@ class OpLog(View):
         trouble: DamageError | None = None
         for kept in reversed(self._writer.state.snapshots):
             try:
-                return read_snapshot(self._files, kept.position)
+                return read_snapshot(self.files, kept.position)
             except DamageError as error:
                 trouble = trouble or error
                 if kept.installed:
@@ -246,9 +246,9 @@ class OpLog(View):
     def _remove_snapshots(self) -> None:
         kept = {file_name(kept.position, SNAPSHOT) for kept in self._writer.state.snapshots}
         with suppress(StorageError):  # then they go the next time
-            for name in self._files.names():
+            for name in self.files.names():
                 if position_of(name, SNAPSHOT) is not None and name not in kept:
-                    self._files.remove(name)
+                    self.files.remove(name)
 
     # Collection
 
@@ -264,14 +264,14 @@ class OpLog(View):
         freed = 0
         for _ in range(count):
             segment = self._segments[0]
-            self._files.remove(segment.name)
+            self.files.remove(segment.name)
             segment.gone = True
             freed += segment.size
             del self._segments[0]
             # One at a time, each made durable: a gap between segments could not be told from a loss.
             with suppress(StorageError):  # an index without its segment goes at the next opening
-                self._files.remove(file_name(segment.first, INDEX))
-            self._files.sync_folder()
+                self.files.remove(file_name(segment.first, INDEX))
+            self.files.sync_folder()
         return Collected(count, freed)
 
     def close(self, now: int) -> None:

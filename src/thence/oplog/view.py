@@ -23,10 +23,10 @@ from thence.oplog.writer import Writer
 class View:
     """Records that were gathered and not committed are not seen here, in no way."""
 
-    __slots__ = ("_files", "_segments", "_writer")
+    __slots__ = ("_segments", "_writer", "files")
 
     def __init__(self, files: Files, segments: list[Segment], writer: Writer) -> None:
-        self._files = files
+        self.files = files
         self._segments = segments
         self._writer = writer
 
@@ -130,7 +130,7 @@ class View:
         if not self.reaches(vector):
             raise OutOfReachError("the log does not reach back to what this peer lacks")
         return messages_missing(
-            self._files, stretches_missing(self._segments, vector, self.vector), tuple(vector)
+            self.files, stretches_missing(self._segments, vector, self.vector), tuple(vector)
         )
 
     def near(self, origin: int, after: int) -> Iterator[Stored]:
@@ -140,15 +140,15 @@ class View:
         had[origin] = after
         if not self.reaches(had):
             raise OutOfReachError("the log does not reach back to what this peer lacks")
-        return messages_after(self._files, stretches_missing(self._segments, had, self.vector), 0)
+        return messages_after(self.files, stretches_missing(self._segments, had, self.vector), 0)
 
     def since(self, position: int) -> Iterator[Stored]:
         """The messages after a position."""
-        return messages_after(self._files, self._after(position), position)
+        return messages_after(self.files, self._after(position), position)
 
     def records(self, after: int) -> Iterator[tuple[int, Record]]:
         """All records after a position, marks included."""
-        return records_after(self._files, self._after(after), after)
+        return records_after(self.files, self._after(after), after)
 
     def _after(self, position: int) -> list[Stretch]:
         if position < self.head:

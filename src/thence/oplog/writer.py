@@ -100,6 +100,11 @@ class Writer:
         vector = self.state.vector
         return self._ahead.get(origin) or (vector[origin] if origin < len(vector) else 0)
 
+    @property
+    def gathered(self) -> int:
+        """The position of the last record, committed or not."""
+        return self._next - 1
+
     def begin(self) -> int:
         """Get ready to gather; the position that the next record will have."""
         if not self._pending:

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from thence.core.codec import Codec
-from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
+from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
 from thence.core.errors import ThenceError
 from thence.core.machine import Effect, OrderEffect, Phantom, Wake
 from thence.core.message import Message
@@ -29,12 +29,13 @@ from thence.core.tag import Tag
 from thence.core.varint import MAX_SEQ, Reader, put
 from thence.oplog.log import Collected, OpLog
 from thence.oplog.policy import Sync
-from thence.oplog.record import Note, SnapshotRef, Stored
+from thence.oplog.record import Note, SnapshotRef, Stored, Taken
+from thence.oplog.state import covers
 from thence.order.engine import Engine
 from thence.replica.history import understood
 from thence.replica.replica import FINDING, NOBODY, Delivered, FindingStable, Replica
 from thence.spread.spread import Spread
-from thence.trace.recorder import Recorder
+from thence.trace.recorder import DELIVER, INSTALL, STABLE, Recorder
 
 FRONTIER: Final = 1
 """The key of the notes that hold a frontier."""
@@ -114,7 +115,7 @@ class DurableReplica(Replica):
         for position, record in log.records(log.head):
             if isinstance(record, Note):
                 self._recall(record)
-            if isinstance(record, SnapshotRef):
+            elif isinstance(record, SnapshotRef):
                 self._recall_state(record.clock, kept)
             if not isinstance(record, Stored):
                 continue
@@ -135,6 +136,32 @@ class DurableReplica(Replica):
 
     def _recall_state(self, clock: tuple[int, ...], kept: list[int]) -> None:
         """Here a state was written down that reflects everything up to `clock` (`replica/eco.py`)."""
+
+    def tell_again(self, now: int) -> None:
+        """After a restart, for a trace that passes over the rows that it has: what the log knows to have been
+        sent, taken and stable, in that order."""
+        untaken: deque[tuple[int, int]] = deque()
+        seen: list[int] = []
+        held = list(self._log.start) + [0] * (len(self._stable) - len(self._log.start))
+        for position, record in self._log.records(self._log.head):
+            if isinstance(record, SnapshotRef):
+                if not covers(held, record.clock):  # if the trace has it, no node holds more by that
+                    frontier = tuple([pack(origin, seq) for origin, seq in enumerate(record.clock) if seq])
+                    self._recorder.record_deps(INSTALL, 0, frontier, now)
+            elif isinstance(record, Taken):
+                while untaken and untaken[0][0] <= record.upto:
+                    seen.append(untaken.popleft()[1])
+                    self._recorder.record(DELIVER, seen[-1], now)
+            elif isinstance(record, Stored):
+                held[record.dot & ORIGIN_MASK] = record.dot >> ORIGIN_BITS
+                if self._own(record.dot):
+                    seen.append(record.dot)
+                    self._record_sent(understood(self._codec, record), now)
+                else:
+                    untaken.append((position, record.dot))
+        for dot in seen if self._witness is not None else ():
+            if self.is_stable(dot):
+                self._recorder.record(STABLE, dot, now)
 
     def _recall(self, note: Note) -> None:
         if note.key == FRONTIER:

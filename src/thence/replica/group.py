@@ -2,9 +2,7 @@
 
 Implements rules 15, 16 and 20 to 23 of docs/protocols/membership.md; what an incarnation does while it is a
 member is in `group_member`, how a process becomes one in `group_entry` and ceases to be one in
-`group_leaving`, whom the group goes on without in `group_notices`. Sans-IO: calls and packets with `now`
-go in; after each the driver calls `commit`, syncs what it says, and then carries the posts out. `wake` is due
-at `wake_at`.
+`group_leaving`, whom the group goes on without in `group_notices`. A `contract.Machine`, run by `steps`.
 
 States: *outside* (never joined, or left), *joining* (an attempt and no member), *member*, *returning* (a
 member that the group went on without, with an attempt to replace it), *leaving* (its leave is out).
@@ -14,9 +12,10 @@ long as `floor` grows with time, across the loss of the disk. The old incarnatio
 state is durable; then it is replaced in one step.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
-from thence.core.errors import PeerError, UsageError
+from thence.core.errors import PeerError, ThenceError, UsageError
+from thence.core.group_codec import decode, encode
 from thence.core.group_sizes import payload_max
 from thence.core.groups import (
     ALL,
@@ -29,15 +28,14 @@ from thence.core.groups import (
     GroupPacket,
     JoinRequest,
     Lineage,
-    Lost,
     Notice,
     Offer,
     Piece,
-    Place,
     Post,
     Rank,
     Receipt,
     Running,
+    Sent,
     number_of,
     process_of,
     span_of,
@@ -48,7 +46,10 @@ from thence.members.sides import Course
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
 from thence.order.tags import Attic
+from thence.replica.contract import Output
+from thence.replica.events import Delivered, Gap
 from thence.replica.group_births import founding, is_outdated, refounding, returning, told_exactly
+from thence.replica.group_checkpoints import Checkpoints
 from thence.replica.group_entry import Entry
 from thence.replica.group_handover import check_state
 from thence.replica.group_leaving import Leaving, is_alone
@@ -58,16 +59,20 @@ from thence.replica.group_lives import Lives
 from thence.replica.group_member import Member
 from thence.replica.group_notices import Notices
 from thence.replica.group_orphans import decided
-from thence.replica.group_parts import Application, Diary, Operation, Orphan, Shelf
+from thence.replica.group_parts import Application, Diary, Orphan, Shelf
+from thence.replica.group_replay import since
 from thence.replica.group_sending import why_not
 from thence.replica.group_settings import GroupSettings
 from thence.replica.group_speaking import check_speaker
-from thence.replica.group_state import GroupState, decode_state
+from thence.replica.group_state import GroupState, concerns_programs, decode_state
+from thence.replica.life_tag import LifeTag
+from thence.replica.positions import place_of
 
 
 class GroupNode:
     __slots__ = (
-        "_entry", "_leaving", "_lives", "_notices", "_probe_at", "_settings", "_wires",
+        "_checkpoints", "_contacts", "_entry", "_leaving", "_linked", "_links", "_lives", "_notices",
+        "_probe_at", "_settings", "_shelf", "_wires",
         "address", "application", "former", "member", "name", "posts", "rollback", "unclean",
     )  # fmt: skip
 
@@ -105,6 +110,13 @@ class GroupNode:
         self.posts: list[Post] = []
         self.unclean = False
         """The last leave was not in good order: nobody may have got what was sent last."""
+        self._shelf = shelf
+        self._checkpoints = Checkpoints()
+        self._linked: dict[str, str] = {}
+        """Addresses by incarnation, when it was last looked which links are wanted."""
+        self._links: dict[str, str | None] | None = None
+        """Changes of that, for the world."""
+        self._contacts: dict[str, str] = {}
         self._wires = Wires()
         self._wires.used = sessions
         self._lives = Lives(
@@ -135,6 +147,10 @@ class GroupNode:
                 self.member.flush(now)
             else:
                 self.member.arrived(now)
+            application.view_changed(tuple(sorted(self.member.view.view)), self.member.me)
+
+    encode = staticmethod(encode)
+    decode = staticmethod(decode)
 
     # Calls
 
@@ -156,6 +172,7 @@ class GroupNode:
         me, since = self._lives.next(fresh=True)
         state = founding(me, self.application.state(), self.address, since)
         self.member = self._lives.install(me, state, now)
+        self.application.view_changed((me,), me)
 
     def refound(self, now: int) -> None:
         """Begin the group of the former incarnation anew: alone, with what that one had, and without all who
@@ -186,22 +203,22 @@ class GroupNode:
                 if process_of(name) == process:
                     self.member.view.addresses[name] = address
 
-    def up(self, process: str, now: int) -> None:
-        """A session link to a process came up: it keeps the order, and loses nothing until it breaks."""
+    def link_up(self, peer: str, now: int) -> None:
+        """A session link to a process: it keeps the order, and loses nothing until it breaks."""
         self._wires.used = True
-        self._wires.up.add(process)
+        self._wires.up.add(peer)
         if self.member is not None:
-            self.member.up(process, now)
+            self.member.up(peer, now)
             self.member.tick(self._running(), now)
         elif self.former is not None:
-            self._warn(self.former, process)
-        self._entry.up(process, now)
+            self._warn(self.former, peer)
+        self._entry.up(peer, now)
 
-    def down(self, process: str, now: int) -> None:
-        """The link broke: whatever was under way may be lost."""
-        self._wires.up.discard(process)
+    def link_down(self, peer: str, now: int) -> None:
+        """What was under way may be lost."""
+        self._wires.up.discard(peer)
         if member := self.member or self.former:
-            member.down(process, now)
+            member.down(peer, now)
 
     def join(self, now: int) -> None:
         """Become a member through one of the seeds, and keep trying."""
@@ -214,8 +231,9 @@ class GroupNode:
         if self.member is not None or self._entry.attempt is not None:
             raise UsageError(f"{self.name} is {self.status} already")
 
-    def broadcast(self, payload: bytes, now: int) -> Place:
-        """Send an operation to the group; applied here at once. Not while the node is `in_debt`."""
+    def broadcast(self, payloads: Sequence[bytes], now: int) -> list[Sent]:
+        """Send operations to the group, all of them or none; applied here at once. Not while the node is
+        `in_debt`."""
         if self.member is None and self.rollback is not None:
             raise UsageError(
                 f"{self.name} cannot send: its data folder was put back to an earlier state, "
@@ -223,11 +241,13 @@ class GroupNode:
             )
         if self.member is None or self.member.view.leaving:
             raise UsageError(f"{self.name} is {self.status}: it cannot send")
-        if len(payload) > (most := payload_max(self._settings.frame_bytes)):
-            raise UsageError(f"a payload of {len(payload)} bytes: links carry up to {most}")
+        longest = max(map(len, payloads), default=0)
+        if longest > (most := payload_max(self._settings.frame_bytes)):
+            raise UsageError(f"a payload of {longest} bytes: links carry up to {most}")
         if self.in_debt:
-            raise UsageError(why_not(self.member.carrying.waits_for))
-        return self.member.broadcast(OPERATION, payload, now)
+            raise UsageError(why_not(self.waits_for))
+        broadcast = self.member.broadcast
+        return [broadcast(OPERATION, payload, now) for payload in payloads]
 
     @property
     def in_debt(self) -> bool:
@@ -236,31 +256,52 @@ class GroupNode:
         return member is not None and not member.view.leaving and bool(member.operations.orphans)
 
     @property
-    def waiting(self) -> int:
-        """Messages that the application can take."""
-        return len(self.member.inbox) if self.member else 0
+    def waits_for(self) -> tuple[str, ...]:
+        return self.member.carrying.waits_for if self.member is not None else ()
 
-    def take(self, now: int) -> None:
+    @property
+    def refuses(self) -> ThenceError | None:
+        return None
+
+    @property
+    def waiting(self) -> int:
         member = self.member
-        assert member is not None
+        return 0 if member is None else len(member.inbox) + member.reading.pending
+
+    def take(self, limit: int, now: int) -> int:
+        """What a program without a state had missed comes before messages. Joins, leaves and the like do not
+        wait for the program."""
+        taken = 0
+        while (member := self.member) is not None:
+            if member.reading.pending and taken < limit:
+                member.read()
+                taken += 1
+                continue
+            inbox = member.inbox
+            if not inbox:
+                break
+            concerns = concerns_programs(inbox[0].payload)
+            if concerns and (taken == limit or member.reading.pending):
+                break
+            taken += concerns + self._take(member, limit - taken - concerns, now)
+        return taken
+
+    def _take(self, member: Member, more: int, now: int) -> int:
+        """The first message that waits, and up to so many operations that follow it; how many those are."""
+        inbox, lineages, taken = member.inbox, member.lineages, 0
         member.take(now)
-        if member.lineages.rollback is not None:
-            self._begin_again(member, member.lineages.rollback, now)
+        while taken < more and lineages.rollback is None and inbox and inbox[0].payload[0] == OPERATION:
+            member.take(now)
+            taken += 1
+        member.has_taken(now)
+        if lineages.rollback is not None:
+            self._begin_again(member, lineages.rollback, now)
+        return taken
 
     @property
     def unread(self) -> int:
         """What a program without a state has missed and is to read before it takes anything."""
         return self.member.reading.pending if self.member else 0
-
-    def read(self) -> Operation | tuple[Lost, ...]:
-        """Rule 33: the next of it."""
-        assert self.member is not None
-        return self.member.reading.read()
-
-    def read_all(self) -> None:
-        """It was read otherwise."""
-        if self.member is not None:
-            self.member.reading.read_all()
 
     def leave(self, now: int) -> None:
         """Leave for good: the rest goes by itself, `status` says when it is over and `unclean` how."""
@@ -309,6 +350,15 @@ class GroupNode:
         self._lives.checkpoint(member, self._leaving.wanted, now)
         return True
 
+    def untidy(self, now: int) -> bool:  # noqa: ARG002
+        self._shelf.catch_up()
+        return self.log is not None and self._checkpoints.wanted(self.log)
+
+    def tidy(self, now: int) -> None:
+        log = self.log
+        if log is not None and self.checkpoint(now):
+            self._checkpoints.made(log)
+
     @property
     def number(self) -> int:
         """Of the incarnation whose log is written."""
@@ -319,21 +369,84 @@ class GroupNode:
         """Of the incarnation that runs."""
         return self._lives.log if self.member is not None else None
 
-    def commit(self, now: int) -> list[Sync | Wake]:
-        """Write down what must not be forgotten; what is to be synced before the posts leave, and when
-        the log wants to be woken."""
-        log = self.log
-        if log is None or self.member is None:
-            return []
-        self.member.links.gather()
-        self.member.lineages.tell()
+    def commit(self, now: int) -> Sequence[Sync | Wake]:
+        log, member = self.log, self.member
+        if log is None or member is None:
+            return ()
+        if member.view.addresses != self._linked:
+            self._relink(member)
+        member.links.gather()
+        member.lineages.tell()
         effects = log.commit(now)
-        self.member.committed()
+        member.committed()
         return effects
 
-    def synced(self, sync: Sync, now: int) -> None:
-        if self._lives.log is not None:
-            self._lives.log.synced(sync, now)
+    def _relink(self, member: Member) -> None:
+        """Members, suspects, leavers and the evicted are kept in touch with. That others were let in is on
+        disk before anything that follows from it leaves: a process that has forgotten everything else still
+        knows whom to ask."""
+        self._linked = dict(member.view.addresses)
+        contacts = {name: at for name, at in self.addresses.items() if name != self.name}
+        gone = {name: None for name in (*self._entry.seeds, *self._contacts) if name not in contacts}
+        self._links = {**(self._links or {}), **contacts, **gone}
+        self._contacts = contacts
+        self._shelf.keep_contacts(contacts)
+
+    def output(self) -> Output:
+        posts, links = list(self.posts), self._links
+        self.posts.clear()
+        self._links = None
+        return Output(posts, links, self.application.output())
+
+    def drop(self) -> None:
+        self.posts.clear()
+        self.application.drop()
+
+    # What a program asks
+
+    @property
+    def _running_member(self) -> Member:
+        if self.member is None:
+            raise UsageError(f"{self.name} is in no group any more")
+        return self.member
+
+    @property
+    def me(self) -> str:
+        return self._running_member.me
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """By incarnation."""
+        return tuple(sorted(self._running_member.view.view))
+
+    @property
+    def position(self) -> int:
+        return place_of(self.number, self.member.ledger.delivered if self.member else 0)
+
+    def has_reached(self, tag: LifeTag, at: int | None) -> bool:
+        member = self.member
+        if member is None:
+            return False  # it comes back, or has left
+        ledger = member.ledger
+        if ledger.stable(tag.origin) >= tag.seq:
+            return True
+        if tag.life == member.me:
+            return at is not None and ledger.window.reached(tag.dot) >= at
+        if tag.seq > ledger.count(tag.origin):
+            raise UsageError(
+                f"{tag.origin}:{tag.seq} is an orphan: the group never had it, and it is sent again"
+            )
+        return False
+
+    def replay(self, after: int, now: int) -> Iterator[Delivered | Gap | None]:  # noqa: ARG002
+        if not self.application.reads:
+            raise UsageError("a program that is a state goes on from its state: it needs no position")
+        if after > self.position:
+            raise UsageError(f"position {after} is ahead of this log, which ends at {self.position}")
+        member, log = self._running_member, self.log
+        assert log is not None
+        member.reading.read_all()
+        return since(member, log, after)
 
     # Packets
 
@@ -358,10 +471,8 @@ class GroupNode:
         elif isinstance(packet, Lineage):
             if known := member or self.former:
                 known.lineage(packet, self._lives.highest)
-            old = self.former
-            if old and packet.source in old.view.view and process_of(packet.target) == self.name:
-                # Members let no lower one in. What others say proves nothing.
-                self._lives.skip(number_of(packet.target))
+            if old := self.former:
+                self._lives.skip(old.lineages.used(packet))  # members let no lower one in
         elif isinstance(packet, Offer):
             self._entry.offered(packet, now)
         elif isinstance(packet, Piece):
@@ -457,6 +568,8 @@ class GroupNode:
         except PeerError:
             self._entry.give_up(now)
             return
+        if self.member is not None:
+            self.commit(now)  # what it has done so far belongs into its own log
         old, orphans = self.member or self.former, list[Orphan]()
         if old is not None and is_outdated(state, attempt.bound, old):
             contact = process_of(attempt.bound)
@@ -483,7 +596,7 @@ class GroupNode:
         if old is not None:
             self._lives.end(old, now, down=True, replaced=True)
         self._leaving.begin_anew(state.leaves)
-        self.application.view_changed(tuple(sorted(member.view.view)))
+        self.application.view_changed(tuple(sorted(member.view.view)), me)
         member.arrived(now)
         member.news(now)
 

@@ -22,7 +22,7 @@ def founding(me: str, application: bytes, address: str, since: int) -> GroupStat
 def returning(state: GroupState, old: Member, leaves: bool, forgetful: bool, reads: bool) -> None:
     """Rule 23: what `old` had and this state lacks goes on in the next incarnation. `forgetful`: it may have
     said more than it remembers. `reads`: its program has no state (33)."""
-    state.orphans = _unknown(state, old)
+    state.orphans = _unknown(state, old, forgetful)
     carrying = old.carrying
     state.since, state.owes = carrying.since, True
     state.vague = forgetful or (carrying.owes and carrying.vague)
@@ -50,17 +50,17 @@ def is_outdated(state: GroupState, contact: str, old: Member) -> bool:
     return False
 
 
-def _unknown(state: GroupState, old: Member) -> list[Operation]:
+def _unknown(state: GroupState, old: Member, forgetful: bool) -> list[Operation]:
     """What `old` had and the state lacks. Counters that were given twice stand for two operations."""
     past, theirs, mine = Spans(state.past), Timelines(state.starts, state.branches), old.ledger.timelines
     found = {}
-    for op in all_operations(old.ledger, old.operations):
+    for op in all_operations(old.ledger, old.operations, forgetful):
         place = mine.exactly((op.origin, op.seq))
         member, start = told_apart(place[0])
-        told = start and (member in theirs.starts or member not in past)  # else counters are all there is
+        told = start and (member not in past or theirs.knows(member))  # else counters are all there is
         count = ALL if member in past else state.counts.get(member, 0)
         known = op.seq <= (theirs.reach(member, start, count) if told else count)
-        if not (known or place in state.carried or theirs.spelled(place, past) in state.carried):
+        if not (known or place in state.carried):
             found[place] = op
     return list(found.values())
 

@@ -1,6 +1,8 @@
 """What a returner still has to carry, and what everybody concludes from it: rules 23 to 26 of
 docs/protocols/membership.md."""
 
+from collections.abc import Callable
+
 from thence.core.groups import (
     ALL,
     Place,
@@ -35,6 +37,7 @@ class Carrying:
         "_operations",
         "_part_bytes",
         "_view",
+        "disowns",
         "ended",
         "owes",
         "since",
@@ -64,6 +67,8 @@ class Carrying:
         """Who was with the former incarnation, and is not known to this one."""
         self.ended = state.ended
         """Who was past to the former incarnation, and is not to this one."""
+        self.disowns: Callable[[Place], bool] = lambda place: False  # noqa: ARG005
+        """Does the origin of an operation run, and not have it?"""
 
     @property
     def _former(self) -> Span:
@@ -83,13 +88,14 @@ class Carrying:
         first = next(iter(self._operations.orphans), None)
         if first is None or self._may_go(first):
             return ()
-        return tuple(sorted({first.origin} if self._view.knows(first.origin) else self._view.open))
+        origin, _ = first.dot
+        return tuple(sorted({origin} if self._view.knows(origin) else self._view.open))
 
     def due(self) -> list[Carried]:
         """What can be carried now, as far as it is certain that it would never come otherwise: a message
         each."""
         ledger = self._ledger
-        ready = self._operations.ready(self._may_go, ledger.count, ledger.spelled)
+        ready = self._operations.ready(self._may_go, ledger.count)
         found = [Carried(part) for part in _parts(ready, self._part_bytes)]
         if not self.owes or self._operations.orphans:
             return found
@@ -162,6 +168,8 @@ class Carrying:
         origin, start = told_apart(operation.origin)
         if start and operation.seq <= ledger.count(origin) < ALL:
             return True  # the group has another message under this dot: a number or a counter was used twice
+        if self.disowns((operation.origin, operation.seq)):
+            return True
         known = view.knows(origin) or view.open
         return origin in view.gone or origin in view.past or not known
 

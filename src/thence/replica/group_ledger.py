@@ -61,8 +61,6 @@ class Ledger:
             raise InvariantError(f"the log of {me} belongs to somebody else")
         self.mine = self._index[me]
         size = len(self.names)
-        self.delivered = 0
-        """Messages since this incarnation, or its process, was started."""
         self.fresh: list[tuple[int, bytes]] = []
         self.past = past
         self.timelines = Timelines(state.starts, state.branches)
@@ -72,6 +70,8 @@ class Ledger:
         stable = [state.stable.get(name, 0) for name in self.names]
         for index in self.quiet:
             self.counts[index] = stable[index] = log.vector[index]
+        self.delivered = sum(self.counts)
+        """Messages, of all members."""
         self.floor = [state.floor.get(name, count) for name, count in zip(self.names, stable, strict=True)]
         """Operations above these counters may have to be carried one day."""
         self.tagger = GraphTagger(self.mine, size)
@@ -149,10 +149,6 @@ class Ledger:
             return ALL if name in self.past else 0
         return self.counts[index]
 
-    def spelled(self, place: Place) -> Place:
-        """How an operation is named in what is sent."""
-        return self.timelines.spelled(place, self.past)
-
     @property
     def sent(self) -> int:
         """How many messages this incarnation has sent."""
@@ -228,6 +224,11 @@ class Ledger:
             > max(had[at := dot & ORIGIN_MASK], committed[at] if at < len(committed) else 0)
         ]
         return chain(((one.dot, one.data) for one in stored), fresh)
+
+    def held(self) -> list[int]:
+        """Above these counters the log holds everything."""
+        base = self.log.base
+        return [base[at] if at < len(base) else 0 for at in range(len(self.names))]
 
     def near(self, origin: str, after: int) -> Iterator[Stored]:
         """What the log holds from about the first message of an origin above a counter on, others' too. What

@@ -12,9 +12,9 @@ begins anew. So does, in any case, the process that was put back.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from thence.core.groups import ALL, Lineage, Post, Receipt, number_of, process_of
+from thence.core.groups import ALL, Lineage, Place, Post, Receipt, number_of, process_of, told_apart
 from thence.members.group import GroupView
-from thence.members.timelines import fork
+from thence.members.timelines import fork, is_in
 from thence.replica.group_ledger import Ledger
 from thence.replica.group_links import Links
 from thence.replica.group_peers import Peers
@@ -113,13 +113,28 @@ class Lineages:
         self._counts.pop(process, None)
         self._links.barred.discard(process)
         self._judge(process)
-        target, me = lineage.target, self._ledger.me
-        mine = process_of(target) == process_of(me) and lineage.source in self._view.view
-        if mine and number_of(target) > highest:
+        me = self._ledger.me
+        if (used := self.used(lineage)) > highest:
             # A number that this disk knows nothing of was a member's: what was written since is lost.
             sent = self._ledger.sent
             found = self._found(me, sent, sent, lineage.source)
-            self.rollback = self.rollback or found._replace(highest=max(found.highest, number_of(target)))
+            self.rollback = self.rollback or found._replace(highest=max(found.highest, used))
+
+    def used(self, lineage: Lineage) -> int:
+        """The number of the own process's newest incarnation, as a member knows it, or one that proves that
+        it was with this one; 0: nothing is known. What others say proves nothing."""
+        target = lineage.target
+        if process_of(target) != process_of(self._ledger.me):
+            return 0
+        return number_of(target) if lineage.source in self._view.view or self._is_proven(lineage) else 0
+
+    def _is_proven(self, lineage: Lineage) -> bool:
+        """One that the disk that was put back does not know: its process was a member under another
+        name, or the number of a start is its proof."""
+        me, mine, process = self._ledger.me, self._ledger.timelines.starts, process_of(lineage.source)
+        if any(process_of(name) == process for name in self._view.named()):
+            return True
+        return bool(mine.get(me)) and lineage.starts.get(me, ())[:1] == mine[me][:1]
 
     def counted(self, receipt: Receipt) -> bool:
         """A receipt came: does what it says count? A member has no more of this one than was sent, unless
@@ -146,10 +161,9 @@ class Lineages:
         said, view, ledger = self._heard[process], self._view, self._ledger
         mine = ledger.timelines.starts
         if said.source not in view.view and said.source not in view.departing:
-            # Somebody whom the disk that was put back does not know: the number of a start is its proof.
-            if not mine.get(ledger.me) or said.starts.get(ledger.me, ())[:1] != mine[ledger.me][:1]:
+            if not self._is_proven(said):
                 return
-            said = said._replace(starts={ledger.me: said.starts[ledger.me]})
+            said = said._replace(starts={me: starts for me, starts in said.starts.items() if me == ledger.me})
         odd = barred = False
         newer = self._counts.get(process, {})
         for name in sorted(said.starts.keys() & (mine.keys() | {ledger.me})):
@@ -183,6 +197,18 @@ class Lineages:
         names = [one for one in said.starts if process_of(one) == me] if said else []
         highest = max(map(number_of, names), default=0)
         return Rollback(name, agreed, theirs, source, highest)
+
+    def disowns(self, place: Place) -> bool:
+        """Is this an operation of an incarnation that is at the other end of a link, and that does not have
+        it itself? Then its disk was put back to an earlier state, or its number was used twice, and what
+        comes from it is another timeline."""
+        (origin, start), seq = told_apart(place[0]), place[1]
+        said = self._heard.get(process_of(origin))
+        if not start or said is None or said.source != origin:
+            return False
+        starts, newer = said.starts.get(origin, ()), self._counts.get(process_of(origin), {})
+        count = max(said.counts.get(origin, 0), newer.get(origin, 0))
+        return not is_in(starts, count, start, seq)
 
     def is_behind(self, process: str) -> bool:
         """Can the member of this process, as far as it has said, not go on either?"""

@@ -13,7 +13,7 @@ but for rows, which fall back to what the messages tell.
 from collections import deque
 from collections.abc import Mapping
 
-from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
+from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
 from thence.core.errors import PeerError
 from thence.core.group_sizes import CONTEXT_MAX, is_large, names_fit
 from thence.core.groups import (
@@ -36,6 +36,7 @@ from thence.core.groups import (
     Post,
     Receipt,
     Running,
+    Sent,
     Span,
     number_of,
     plain,
@@ -75,6 +76,8 @@ from thence.replica.group_state import (
     payload_join,
 )
 from thence.replica.group_watch import Watch
+from thence.replica.life_tag import LifeTag
+from thence.replica.positions import place_of
 from thence.trace.recorder import DELIVER, EVICT, SEND, STABLE
 from thence.trace.recorder import LEAVE as LEAVE_ROW
 
@@ -91,9 +94,9 @@ APPLICATIONS = bytes((OPERATION,))
 
 class Member:
     __slots__ = (
-        "_application", "_diary", "_freed", "_gate", "_log", "_peers", "_posts", "_settings", "_start",
-        "_took", "_unswept", "_watch", "abandoned_by", "carrying", "inbox", "leavers", "ledger", "lineages",
-        "links", "me", "operations", "reading", "view",
+        "_application", "_diary", "_freed", "_gate", "_log", "_peers", "_position", "_posts", "_settings",
+        "_start", "_took", "_unswept", "_watch", "abandoned_by", "carrying", "inbox", "leavers", "ledger",
+        "lineages", "links", "me", "operations", "reading", "view",
     )  # fmt: skip
 
     def __init__(
@@ -112,6 +115,7 @@ class Member:
     ) -> None:
         """`start`: the number of this start of the process; 0: nobody asks."""
         self.me = me
+        self._position = place_of(number_of(me), 0)
         self._start = start
         self.inbox: deque[Message] = deque()
         self.ledger = ledger
@@ -130,7 +134,8 @@ class Member:
             set(state.unknown),
             set(state.abandoned),
         )
-        self.operations = Operations(state.retained, state.carried, state.orphans)
+        carried = map(ledger.timelines.exactly, state.carried)
+        self.operations = Operations(state.retained, carried, state.orphans)
         self.carrying = Carrying(ledger, self.view, self.operations, state, settings.frame_bytes)
         self.reading = Reading(log, state, sum(ledger.counts))
         self.abandoned_by: set[str] = set()
@@ -146,6 +151,7 @@ class Member:
         self._gate = Gate(log, settings)
         self.links = Links(self.ledger, self.view, settings, posts, wires)
         self.lineages = Lineages(self.ledger, self.view, self._peers, self.links, posts, self._drop_pending)
+        self.carrying.disowns = self.lineages.disowns
         self._watch = Watch(self.ledger, self.view, self._peers, self.links, self._gate, settings, posts, now)
         self._unswept = 1
         """What was delivered or heard since somebody last looked for what is stable."""
@@ -154,7 +160,7 @@ class Member:
 
     # Sending and delivering
 
-    def broadcast(self, kind: int, body: bytes, now: int) -> Place:
+    def broadcast(self, kind: int, body: bytes, now: int) -> Sent:
         """Rule 1: tagged with everything that was delivered here, delivered here, sent to all."""
         if is_large(body, self._settings.frame_bytes) and len(self.ledger.tagger.frontier()) > CONTEXT_MAX:
             self.broadcast(CARRY, carry_payload(Carried([])), now)
@@ -165,7 +171,7 @@ class Member:
         ledger, seq = self.ledger, message.dot >> ORIGIN_BITS
         ledger.orderer.sent(message, now)
         places = ledger.places(message.context)
-        self._diary.row(SEND, (self.me, seq), places, now, carries(message.payload))
+        self._diary.row(SEND, (self.me, seq), places, now, self._carries(message.payload))
         data = ledger.write(message)
         if self.links.used:
             self.links.send(seq, data)
@@ -173,9 +179,13 @@ class Member:
             named = ledger.named(message)
             for member in sorted((self.view.side - {self.me}) | self.view.departing.keys()):
                 self._post(member, Data(self.me, member, (named,)))
-        self._delivered(message, now)
+        tag = self._delivered(message, now)
         self.flush(now)
-        return self.me, seq
+        place = (self.me, seq)
+        return place, LifeTag(tag, self.me, place)
+
+    def _carries(self, payload: bytes) -> tuple[Place, ...]:
+        return self.ledger.timelines.traced(carries(payload), self.ledger.count)
 
     def take(self, now: int) -> None:
         """Rule 3: the application takes the next message."""
@@ -184,28 +194,49 @@ class Member:
         self._diary.row(DELIVER, ledger.place(message.dot), None, now)
         data = ledger.write(message)
         self._delivered(message, now)
-        self.flush(now)
+        if self.view.suspects:
+            self.flush(now)
         self._freed += len(data)
         self._took += 1
+
+    def has_taken(self, now: int) -> None:
+        """Others are to hear of it: soon, or at once if they may wait for room."""
         settings = self._settings
         if self._freed < settings.window_bytes // 4 and self._took < max(1, settings.window // 4):
             self._watch.news(now)
-        else:  # whoever sent it should not have to wait for the clock
+        else:
             self._watch.urgent(now)
+
+    def read(self) -> None:
+        """Rule 33: a program without a state takes the next of what it had missed."""
+        reading = self.reading
+        what = reading.read()
+        if isinstance(what, Operation):
+            self._application.missed(what, *self.missed(what, reading.count))
+        else:
+            self._application.lost(what, reading.holders, self._position)
+
+    def missed(self, operation: Operation, count: int) -> tuple[LifeTag | None, int]:
+        """Tag and position of what its program had missed, the `count`th of it."""
+        ledger, tag = self.ledger, None
+        if ledger.knows(operation.origin):
+            inner = ledger.window.tag_of(pack(ledger.number(operation.origin), operation.seq))
+            tag = None if inner is None else LifeTag(inner, self.me, operation.dot)
+        return tag, self._position + min(count, place_of(0, self.reading.begun))
 
     def replay(self, message: Message, now: int) -> None:
         """Rule 3 again, from the log, after a restart."""
         ledger = self.ledger
         about, own = ledger.place(message.dot), message.dot & ORIGIN_MASK == ledger.mine
         if own:
-            self._diary.row(SEND, about, ledger.places(message.context), now, carries(message.payload))
+            self._diary.row(SEND, about, ledger.places(message.context), now, self._carries(message.payload))
         else:
             self._diary.row(DELIVER, about, None, now)
         ledger.tagger.recall(message)
         ledger.orderer.sent(message, now)
         self._delivered(message, now)
 
-    def _delivered(self, message: Message, now: int) -> None:
+    def _delivered(self, message: Message, now: int) -> Tag:
         """What a delivery does, whoever sent the message and whether or not it is for the first time."""
         ledger, payload = self.ledger, message.payload
         tag = ledger.see(message)
@@ -223,20 +254,24 @@ class Member:
             origin = message.dot & ORIGIN_MASK
             operation = Operation(ledger.names[origin], message.dot >> ORIGIN_BITS, payload[1:])
             if self.operations.came(operation, ledger.timelines.exactly):
-                self._apply(operation, origin == ledger.mine, tag)
+                self._apply(operation, origin == ledger.mine, tag, 0)
         elif kind == CARRY:
             carried = payload_carry(payload)
-            for operation in carried.operations:
+            for part, named in enumerate(carried.operations, 1):
+                place = ledger.timelines.exactly((named.origin, named.seq))
+                operation = named._replace(origin=place[0])
                 if self.operations.was_carried(operation, ledger.count):
-                    ledger.timelines.carried((operation.origin, operation.seq))
-                    self._apply(operation, False, tag)
+                    ledger.timelines.carried(place)
+                    self._apply(operation, False, tag, part)
             self.carrying.came(ledger.place(message.dot), carried)
         else:
             self._membership(kind, message.dot, payload, now)
+        return tag
 
-    def _apply(self, operation: Operation, own: bool, tag: Tag) -> None:
+    def _apply(self, operation: Operation, own: bool, tag: Tag, part: int) -> None:
         again = self.reading.had((operation.origin, operation.seq), self.ledger.timelines.exactly)
-        self._application.apply(operation, own, tag, again)
+        position = self._position + place_of(0, self.ledger.delivered, part)
+        self._application.apply(operation, own, LifeTag(tag, self.me, operation.dot), again, position)
 
     def _membership(self, kind: int, dot: int, payload: bytes, now: int) -> None:
         origin, seq = self.ledger.place(dot)
@@ -284,7 +319,7 @@ class Member:
             self._drop_pending()
         for member in changes.evicted:
             self._diary.row(EVICT, (member, view.gone[member].last), None, now)
-        self._application.view_changed(tuple(sorted(view.view)))
+        self._application.view_changed(tuple(sorted(view.view)), self.me)
         self._unswept += 1
         self.links.reconsider()
         self.lineages.judge()
@@ -444,11 +479,11 @@ class Member:
         self._peers.settle()
         found = ledger.window.sweep(self._settings.step_max)
         self._unswept = int(ledger.window.unfinished)
-        for tag in found:
-            place = ledger.place(tag.dot)
+        places = [ledger.place(tag.dot) for tag in found]
+        for place in places:
             self._diary.row(STABLE, place, None, now)
-            self._application.stable(place, tag)
         if found:
+            self._application.stable(zip(places, found, strict=True), self.me)
             self._log.mark_stable(ledger.stables())
         if (self._settle(now) or found) and not (self.view.suspects or self.view.strangers):
             # Whoever may come back, or be come back to, has what all members have.

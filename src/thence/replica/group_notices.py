@@ -43,6 +43,7 @@ class Notices:
         view, source = member.view, receipt.source
         # Of one who is past to the source nothing is told.
         diverged = any(gone.last < receipt.counts.get(name, 0) < ALL for name, gone in view.gone.items())
+        diverged = diverged or (not view.knows(source) and _has_more(member, receipt))
         strange = source in view.suspects or source in view.strangers or self._is_astray(member, receipt, now)
         if view.leaving:
             return (strange or diverged or self._has_come_back(member, source)) and member.deserted(now)
@@ -86,3 +87,10 @@ class Notices:
         if todo is Course.RETURN and notice.source in side:
             self._against |= theirs
         return todo
+
+
+def _has_more(member: Member, receipt: Receipt) -> bool:
+    """Has the sender more of one that is past than there was? It was let in by a process that was put back to
+    an earlier state, and does not remember whom to look for."""
+    ends, past = member.ledger.timelines.branches, member.view.past
+    return any(ends.get(name, ALL) < has < ALL and name in past for name, has in receipt.counts.items())

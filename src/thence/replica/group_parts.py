@@ -1,9 +1,9 @@
 """What a member of a changing group needs from its surroundings."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from thence.core.groups import Place
+from thence.core.groups import Lost, Place
 from thence.core.tag import Tag
 from thence.members.operations import Operation as Operation
 from thence.oplog.log import OpLog
@@ -18,13 +18,29 @@ class Application(Protocol):
         """It has no state, and takes messages: what it missed is of use to it."""
         ...
 
-    def apply(self, operation: Operation, own: bool, tag: Tag, again: bool) -> None:
+    def apply(self, operation: Operation, own: bool, tag: Tag | None, again: bool, position: int) -> None:
         """An operation takes effect, after everything that it follows from; each once. `tag`: of the message
-        that it came in. `again`: one that reads had it in an earlier incarnation."""
+        that it came in, if there are tags. `again`: one that reads had it in an earlier incarnation."""
         ...
 
-    def stable(self, place: Place, tag: Tag) -> None:
-        """Every member has this message."""
+    def missed(self, operation: Operation, tag: Tag | None, position: int) -> None:
+        """Rule 33: one that reads takes an operation from before this incarnation, which it has not had."""
+        ...
+
+    def lost(self, what: tuple[Lost, ...], holders: tuple[str, ...], position: int) -> None:
+        """And those that it will not get. `holders`: the members that had them."""
+        ...
+
+    def stable(self, found: Iterable[tuple[Place, Tag]], life: str) -> None:
+        """Every member has these messages. `life`: the incarnation whose tags these are."""
+        ...
+
+    def output(self) -> Sequence[object]:
+        """What the program is to be told of the step, which is committed."""
+        ...
+
+    def drop(self) -> None:
+        """The step never happened."""
         ...
 
     def state(self) -> bytes: ...
@@ -33,8 +49,8 @@ class Application(Protocol):
         """Begin anew from this state."""
         ...
 
-    def view_changed(self, members: tuple[str, ...]) -> None:
-        """These are the members from now on."""
+    def view_changed(self, members: tuple[str, ...], me: str) -> None:
+        """These are the members from now on, and this process is one of them as `me`."""
         ...
 
     def sends_again(self, orphan: "Orphan") -> bool:
@@ -126,6 +142,14 @@ class Shelf(Protocol):
 
     def drop(self, number: int) -> None:
         """The log of an attempt that came to nothing, or of an incarnation that was replaced."""
+        ...
+
+    def keep_contacts(self, contacts: dict[str, str]) -> None:
+        """Other processes of the group, and where they are. The first ones are durable when it returns."""
+        ...
+
+    def catch_up(self) -> None:
+        """Write down what was put off."""
         ...
 
     def ended(self, number: int, since: int) -> None:

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
-from thence.core.groups import ALL, Extent, Lost, Place, incarnation, number_of, span_of
+from thence.core.groups import ALL, Extent, Lost, Place, incarnation, number_of, span_of, told_apart
 from thence.core.varint import Reader, put
-from thence.members.extents import Progress, by_starts
+from thence.members.extents import Progress
 from thence.members.operations import Operation, Operations
 from thence.members.spans import Spans
 from thence.members.timelines import Timelines
@@ -75,7 +75,10 @@ class Reading:
     def extent(self, ledger: Ledger, operations: Operations) -> Extent:
         """What the program has had by now, in whichever incarnation, or is to read."""
         before = self._progress
-        now = ledger.vector() | by_starts(ledger.timelines, ledger.count, ledger.past)
+        known = ledger.timelines.known(ledger.count)  # also by the starts that messages were sent under
+        now = ledger.vector() | {
+            name: count for name, count in known.items() if count and name not in ledger.past
+        }
         counts = {
             name: count
             for name, count in before.counts.items()
@@ -194,24 +197,23 @@ def goes_on(state: GroupState, old: "Member") -> None:
     state.extent = reading.extent(ledger, old.operations)
     progress, timelines = Progress(state.extent), Timelines(state.starts, state.branches)
     came = [operation for named in state.log for operation in operations_in(named[:2], named.payload)]
-    there = each_once([*state.history, *state.retained, *came])
+    there = each_once([*state.history, *state.retained, *came], timelines)
+    known = {timelines.exactly((operation.origin, operation.seq)): operation for operation in there}
     missed = [
-        operation
-        for operation in there
-        if not progress.covers((operation.origin, operation.seq), timelines.exactly)
+        operation for place, operation in known.items() if not progress.covers(place, timelines.exactly)
     ]
     lost = [
         one._replace(first=max(one.first, progress.count(one.origin, state.starts.get(one.origin, ())) + 1))
         for one in state.lost
     ]
-    known = {(operation.origin, operation.seq) for operation in there}
+    carried = {timelines.exactly(place) for place in state.carried}
     unknown = [
-        place for place in sorted(state.carried - known) if not progress.covers(place, timelines.exactly)
+        place for place in sorted(carried - known.keys()) if not progress.covers(place, timelines.exactly)
     ]
     state.lost = (
         *reading.untold,
         *[one for one in lost if one.first <= one.last],
-        *[Lost(origin, seq, seq) for origin, seq in unknown],
+        *[Lost(told_apart(origin)[0], seq, seq) for origin, seq in unknown],
     )
     state.holders = tuple(sorted({*reading.holders, *state.holders} if reading.untold else state.holders))
     state.unread = [*reading.unread, *missed]

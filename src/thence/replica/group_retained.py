@@ -10,13 +10,14 @@ from collections.abc import Iterable, Iterator
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
 from thence.core.groups import CARRY, OPERATION, Place, plain
 from thence.members.operations import Operation, Operations
+from thence.members.timelines import Timelines
 from thence.replica.group_ledger import Ledger
 from thence.replica.group_state import Read, payload_operations
 
 
-def _came_in(ledger: Ledger) -> Iterator[tuple[int, Operation]]:
+def _came_in(ledger: Ledger, above: list[int]) -> Iterator[tuple[int, Operation]]:
     """Operations that took effect here, with the dots of the messages that they came in."""
-    for dot, data in ledger.written(ledger.floor):
+    for dot, data in ledger.written(above):
         for operation in operations_in(ledger.place(dot), ledger.read(dot, data).payload):
             yield dot, operation
 
@@ -29,20 +30,21 @@ def operations_in(place: Place, payload: bytes) -> list[Operation]:
     return payload_operations(payload) if payload[0] == CARRY else []
 
 
-def each_once(operations: Iterable[Operation]) -> list[Operation]:
+def each_once(operations: Iterable[Operation], timelines: Timelines) -> list[Operation]:
     """One that was carried may have come as itself, too."""
     found: dict[Place, Operation] = {}
     for operation in operations:
-        found.setdefault((operation.origin, operation.seq), operation)
+        found.setdefault(timelines.exactly((operation.origin, operation.seq)), operation)
     return list(found.values())
 
 
-def all_operations(ledger: Ledger, operations: Operations) -> list[Operation]:
+def all_operations(ledger: Ledger, operations: Operations, astray: bool = False) -> list[Operation]:
     """Everything that a next incarnation may have to carry, causes first: an orphan may follow from what was
     applied here, but nothing that was applied here follows from an orphan; and nothing that everybody has
-    follows from what somebody lacks."""
-    applied = [operation for _, operation in _came_in(ledger)]
-    return each_once([*operations.inherited, *applied, *operations.orphans])
+    follows from what one of them lacks. `astray`: those for whom it was stable here need not be all, so that
+    everything counts that the log still holds."""
+    applied = [operation for _, operation in _came_in(ledger, ledger.held() if astray else ledger.floor)]
+    return each_once([*operations.inherited, *applied, *operations.orphans], ledger.timelines)
 
 
 def stable_operations(ledger: Ledger, operations: Operations) -> Iterator[Read[Operation]]:
@@ -56,17 +58,18 @@ def stable_operations(ledger: Ledger, operations: Operations) -> Iterator[Read[O
 def _each_once(
     ledger: Ledger, inherited: list[Operation], stable: list[int], written: Iterator[tuple[int, bytes]]
 ) -> Iterator[Read[Operation]]:
-    found: set[Place] = set()
+    exactly, found = ledger.timelines.exactly, set[Place]()
     for operation in inherited:
-        found.add((operation.origin, operation.seq))
+        found.add(exactly((operation.origin, operation.seq)))
         yield operation, len(operation.payload)
     for dot, data in written:
         there = []
         if dot >> ORIGIN_BITS <= stable[dot & ORIGIN_MASK]:
             there = operations_in(ledger.place(dot), ledger.read(dot, data).payload)
         for operation in there:
-            new = (operation.origin, operation.seq) not in found
-            found.add((operation.origin, operation.seq))
+            place = exactly((operation.origin, operation.seq))
+            new = place not in found
+            found.add(place)
             yield operation if new else None, len(operation.payload)
         if not there:
             yield None, len(data)

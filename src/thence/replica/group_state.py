@@ -438,8 +438,17 @@ def payload_operations(data: bytes) -> list[Operation]:
     return payload_carry(data)[0]
 
 
+def concerns_programs(payload: bytes) -> bool:
+    """Is there an operation in a message?"""
+    if payload[0] == OPERATION:
+        return True
+    payload = plain(payload)
+    return payload[0] == OPERATION or (payload[0] == CARRY and bool(payload_operations(payload)))
+
+
 def carries(data: bytes) -> tuple[Place, ...]:
     """What a trace says that a message brings: nothing in particular of an operation, which brings itself."""
+    data = plain(data)
     if data[0] == OPERATION:
         return ()
     operations = payload_operations(data) if data[0] == CARRY else []

@@ -136,6 +136,10 @@ class Replica:
             effects.append(Wake(self._herald.resume(now)))
         return effects
 
+    def owes_telling(self, now: int) -> None:
+        """What the client had taken before a restart was perhaps not told."""
+        self._herald.saw(False, now)
+
     def submit(self, payload: bytes, now: int) -> Delivered:
         """The client sends: tagged and delivered here and now, queued for the others."""
         message = self._tagger.tag(payload)
@@ -145,12 +149,15 @@ class Replica:
     def _write_down(self, message: Message) -> None:
         """The client is about to send this; a node that must not forget it sees to that."""
 
-    def _sent(self, message: Message, now: int) -> Delivered:
+    def _record_sent(self, message: Message, now: int) -> None:
         deps = self._predecessors(message)
         if deps is None:
             self._recorder.record(SEND, message.dot, now)
         else:
             self._recorder.record_deps(SEND, message.dot, deps, now)
+
+    def _sent(self, message: Message, now: int) -> Delivered:
+        self._record_sent(message, now)
         self.outbox.append(message)
         return Delivered(message, self._saw(message, True, now))
 

@@ -15,72 +15,40 @@ import os
 import sys
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Any, Final
 
-from thence.core.dots import ORIGIN_MASK, seq_of
-from thence.core.errors import InvariantError, ProgramError, StorageError, ThenceError, UsageError
+from thence.core.errors import InvariantError, ProgramError, StorageError, UsageError, told
+from thence.core.groups import Place
 from thence.core.tag import Tag
-from thence.oplog.record import Stored
-from thence.replica.history import understood
-from thence.runtime.asked import told
+from thence.replica.contract import Machine
+from thence.replica.events import Delivered, Event, Gap
+from thence.replica.life_tag import LifeTag
 from thence.runtime.folder import is_fixed
-from thence.runtime.happened import Happened
 from thence.runtime.home import Home
 from thence.runtime.logs import StructuredLog
+from thence.runtime.making import make_node
 from thence.runtime.node import Node
+from thence.runtime.program import Program, Replicated, SendAgain
 from thence.runtime.running import wall_clock
 from thence.runtime.settings import ANY_PORT, NodeSettings
 from thence.runtime.sources import compose
 from thence.runtime.status import Status
 from thence.runtime.waiting import Bell, Turns, Waiters
 
-if TYPE_CHECKING:
-    from thence.runtime.group_program import Replicated, SendAgain
-
-GIVE_WAY: Final = 64
+GIVE_WAY: Final = 1024
 """Events handed out in a row before the node gets its turn."""
-
-
-FIXED: Final = "the group is fixed: its members were named at its start, and nobody joins or leaves"
-
-
-@dataclass(frozen=True, slots=True)
-class Delivered:
-    """A message of another member, for the first time; or again, where `events(after=…)` asked for it."""
-
-    tag: Tag | None
-    """None without stability, and of a message that is repeated and was stable already: it happened before
-    everything that is still to come."""
-    payload: bytes
-    origin: str
-    seq: int
-    position: int
-    """To be kept with the program's state: `events(after=position)` goes on from here."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stable:
-    """Every member has delivered this message, and whatever is delivered here from now on follows from it."""
-
-    tag: Tag
-    origin: str
-    seq: int
-
-
-Event = Delivered | Stable
 
 
 class Events:
     """What happens, one event after another, to the one reader that a node has at a time: it is the reader
     until it ends, is closed, or there is no reference to it any more."""
 
-    def __init__(self, node: "OpenNode", replay: Iterator[Stored], upto: int) -> None:
+    def __init__(self, node: "OpenNode", repeated: Iterator[Event | None]) -> None:
         self._node: Final = node
-        self._replay: Iterator[Stored] | None = replay
-        self._upto: Final = upto
+        self.repeated: Iterator[Event | None] | None = repeated
+        """Until all of it was handed out."""
         self._handed = 0
         self.ended = False
 
@@ -96,49 +64,34 @@ class Events:
         self._handed += 1
         if self._handed % GIVE_WAY == 0:
             await asyncio.sleep(0)
-        if self._replay is not None and self._node.reads(self):
-            for stored in self._replay:
-                if stored.position > self._upto:
-                    break
-                repeated = self._node.repeated(stored)
-                if repeated is not None:
-                    return repeated
-            self._replay = None
         try:
-            event = await self._node.next_event(self)
+            found = await self._node.next_event(self)
         except (StorageError, InvariantError, ProgramError):
             self.ended = True
             raise
-        if event is None:
+        if found is None:
             self.ended = True
             raise StopAsyncIteration
-        return event
-
-
-class Host(Protocol):
-    """What runs behind an open node."""
-
-    failed: ThenceError | None
-
-    async def close(self) -> None: ...
+        return found
 
 
 class OpenNode:
     """A live node, from `async with` to its end."""
 
-    def __init__(self, settings: NodeSettings) -> None:
-        if settings.spread == "eco-sync-tree":
-            raise UsageError(
-                "eco-sync-tree hands states to an application that merges them, not events: use spread tree"
-            )
+    def __init__(
+        self,
+        settings: NodeSettings,
+        program: Replicated | None = None,
+        send_again: SendAgain | None = None,
+    ) -> None:
         self.settings: Final = settings
         self._log: Final = StructuredLog(settings.log_level, settings.log_format, sys.stderr)
-        self._stable: Final = Happened[Stable](settings.application.events_max, lambda event: event.origin)
+        self._program: Final = Program(program, send_again, settings.application.events_max)
         self._reader: weakref.ref[Events] | None = None
         self._turns: Final = Turns(settings.application.broadcasts_max)
         self._home: Home | None = None
         self._bell: Final = Bell()
-        self._waiting: Final = Waiters[Tag]()
+        self._waiting: Final = Waiters[LifeTag]()
         self._node: Node | None = None
         self._closed = False
 
@@ -146,14 +99,19 @@ class OpenNode:
         if self._node is not None:
             raise UsageError("a node is opened once")
         self._home = Home()
-        self._node = Node(self.settings, self, self._log, wall_clock())
+        node = self._node = make_node(self.settings, self._program, self._log, wall_clock())
+        node.on_step = self._look
         try:
-            await self._node.start()
+            await node.start()
+            try:
+                await node.entered()
+            except BaseException:
+                await node.close()
+                raise
         except BaseException:
             self._closed = True
             self._log.close()
             raise
-        self._node.driver.broken.add_done_callback(lambda broken: self._broke(broken.result()))
         return self
 
     async def __aexit__(
@@ -172,14 +130,15 @@ class OpenNode:
             raise host.failed
 
     @property
-    def _host(self) -> Host:
-        return self._running
-
-    @property
-    def _running(self) -> Node:
+    def _host(self) -> Node:
         if self._node is None:
             raise UsageError("this node is not open: `async with thence.open(…) as node`")
         return self._node
+
+    @property
+    def _machine(self) -> Machine[Any]:
+        machine: Machine[Any] = self._host.running.machine
+        return machine
 
     # What a program does
 
@@ -192,15 +151,12 @@ class OpenNode:
             raise UsageError(f"a payload is bytes, not {type(payload).__name__}")
         async with self._turns:
             self._must_be_open()
-            return await self._send(payload)
-
-    async def _send(self, payload: bytes) -> Tag:
-        [delivered] = await self._running.publish([payload])
-        if delivered.tag is None:
+            [(_, tag)] = await self._host.publish([payload])
+        if tag is None:
             sent = UsageError("the message is on its way, but without stability it has no tag")
             sent.definite = False
             raise sent
-        return delivered.tag
+        return tag
 
     def _must_be_open(self) -> None:
         """Whatever a program asks for, it asks an open node in the process and loop that opened it."""
@@ -209,72 +165,105 @@ class OpenNode:
         self._home.check()
         if self._closed:
             raise UsageError("this node is closed")
-
-    def _must_be_the_only_reader(self) -> None:
-        reader = None if self._reader is None else self._reader()
-        if reader is not None and not reader.ended:
-            raise UsageError("the events of this node have a reader already: close() that one first")
+        if self._host.driver is None:
+            raise UsageError("this node is not open yet")
 
     def events(self, after: int | None = None) -> Events:
         """Messages of the others as they are delivered, and what has become stable. With `after`, from that
-        position on; without it, from the last one that was taken. One reader at a time."""
+        position on; without it, from the last one that was taken. One reader at a time. Messages are taken in
+        batches: all of a batch count as delivered when its first event is handed out."""
         self._must_be_open()
-        node, log = self._running, self._running.log
-        taken = node.driver.replica.taken
-        if after is not None and after > log.tail:
-            raise UsageError(f"position {after} is ahead of this log, which ends at {log.tail}")
-        self._must_be_the_only_reader()
-        while after is not None and node.driver.takeable and node.driver.replica.next_position <= after:
-            node.driver.take()  # it had been seen, and the process ended before that was written down
-        replay = log.since(after) if after is not None and after < taken else iter(())
-        reader = Events(self, replay, taken)
+        reader = None if self._reader is None else self._reader()
+        if reader is not None and not reader.ended:
+            raise UsageError("the events of this node have a reader already: close() that one first")
+        repeated: Iterator[Event | None] = iter(())
+        if after is not None:
+            repeated = self._repeated(after, self._machine, self._replay(after))
+            self._program.repeat()
+        reader = Events(self, repeated)
         self._reader = weakref.ref(reader)
+        self._program.listens = True
         return reader
+
+    def _replay(self, after: int) -> Iterator[Delivered | Gap | None]:
+        return self._host.running.call(lambda machine, now: machine.replay(after, now))
+
+    def _repeated(
+        self, after: int, machine: Machine[Any], found: Iterator[Delivered | Gap | None]
+    ) -> Iterator[Event | None]:
+        """What comes after a position. The machine may be built anew meanwhile, or its log replaced by that
+        of another incarnation: then it goes on there."""
+        driver, log = self._host.running, machine.log
+        while True:
+            for event in found:
+                if event is not None:
+                    after = event.position
+                yield event
+                if driver.machine is not machine or machine.log is not log:
+                    break
+            else:
+                return
+            while driver.trouble is not None or driver.machine.log is None:
+                yield None
+            machine, log, found = driver.machine, driver.machine.log, self._replay(after)
 
     async def until_stable(self, tag: Tag, at: int | None = None) -> None:
         """Until the message is causally stable; with `at`, until it is known to have been delivered at so
         many members, its sender among them."""
         self._must_be_open()
-        members = len(self._running.names)
+        named, driver = _own_tag(tag), self._host.running
+        members = len(driver.machine.members)
         if at is not None and not 1 <= at <= members:
             raise UsageError(f"a message reaches 1 to {members} members, not {at}")
         if not self.settings.stability.enabled:
             raise UsageError("this node runs without stability: nobody would ever know")
-        if self._is_there(tag, at):
-            return
-        if self._running.driver.broken.done():
-            raise told(self._running.driver.broken.result())
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.add(tag, at, future)
+        self._settle(named, at, future)
+        if not future.done():
+            if driver.broken.done():
+                raise told(driver.broken.result())
+            self._waiting.add(named, at, future)
         await future
 
-    async def leave(self, force: bool = False) -> bool:  # noqa: ARG002
-        """Leave the group for good: only where the members were not named at the start."""
-        raise UsageError(FIXED)
+    async def leave(self, force: bool = False) -> bool:
+        """Leave the group for good: only where the members were not named at the start. Returns whether all
+        members have what was sent. `force`: also the last one, though one that was evicted may come back and
+        find no group."""
+        self._must_be_open()
+        self._host.leave(force)
+        await self._host.stopping.wait()
+        if self._host.failed is not None:
+            raise told(self._host.failed)
+        self._waiting.refuse(UsageError("the node has left its group"))
+        return not self._host.unclean
 
-    def evict(self, who: str) -> str:  # noqa: ARG002
-        """Let the group go on without a member, under the same condition."""
-        raise UsageError(FIXED)
+    def evict(self, who: str) -> str:
+        """Let the group go on without a member, a process or an incarnation; which incarnation that is."""
+        self._must_be_open()
+        return self._host.evict(who, force=True)
 
     @property
     def me(self) -> str:
-        return self.settings.name
+        """As whom this node is a member."""
+        return self._machine.me
 
     @property
     def members(self) -> tuple[str, ...]:
-        return tuple(self._running.names)
+        """By incarnation."""
+        return self._machine.members
 
     @property
     def position(self) -> int:
         """Of the last event that was taken."""
-        return self._running.driver.replica.taken
+        return self._machine.position
 
-    def name_of(self, tag: Tag) -> tuple[str, int]:
+    def name_of(self, tag: Tag) -> Place:
         """Who sent it, and which of its messages it is."""
-        return self._running.names[tag.dot & ORIGIN_MASK], seq_of(tag.dot)
+        named = _own_tag(tag)
+        return named.origin, named.seq
 
     def status(self) -> Status:
-        return self._running.status()
+        return self._host.status()
 
     # Between the node and its readers
 
@@ -282,51 +271,59 @@ class OpenNode:
         """Whether this reader gets what happens: not when it, or the node, was closed."""
         return not reader.ended and not self._closed
 
-    def stepped(self, node: Node, now: int) -> None:
-        del now
-        replica = node.driver.replica
-        if replica.stable:
-            if self._reader is not None:
-                for tag in replica.stable:
-                    self._stable.append(Stable(tag, *self.name_of(tag)))
-            replica.stable.clear()
-        self._waiting.look(self._settle)
-        if self._bell.awaited and (self._stable or node.driver.takeable):
-            self._wake()
-
-    def _settle(self, tag: Tag, at: int | None, future: "asyncio.Future[None]") -> None:
-        if self._is_there(tag, at):
-            future.set_result(None)
-
-    def _is_there(self, tag: Tag, at: int | None) -> bool:
-        replica = self._running.driver.replica
-        return replica.is_stable(tag.dot) or (at is not None and replica.reached(tag.dot) >= at)
-
     async def next_event(self, reader: Events) -> Event | None:
-        driver = self._running.driver
+        program, driver = self._program, self._host.running
         while self.reads(reader):
             self._must_be_open()
-            if self._stable:
-                return self._stable.popleft()
-            if driver.takeable:
-                taken = driver.take()
-                message = taken.message
-                origin, seq = self._running.names[message.dot & ORIGIN_MASK], seq_of(message.dot)
-                return Delivered(taken.tag, message.payload, origin, seq, driver.replica.taken)
+            if reader.repeated is not None and not program.repeats:
+                for again in reader.repeated:
+                    if again is not None:
+                        return again
+                    if driver.trouble is not None:
+                        break
+                    await asyncio.sleep(0)
+                    if not self.reads(reader):
+                        return None
+                else:
+                    reader.repeated = None
+            if reader.repeated is None:
+                if (event := program.next()) is not None:
+                    return event
+                program.hungry = True
+                if driver.trouble is None and driver.machine.waiting:
+                    driver.take()
+                    if program.happened:
+                        continue
             if driver.broken.done():
                 raise told(driver.broken.result())
-            await self._bell.wait()
+            if self._host.stopping.is_set():
+                return None
+            try:
+                await self._bell.wait()
+            finally:
+                program.hungry = False
         return None
 
-    def repeated(self, stored: Stored) -> Delivered | None:
-        """A message that was taken before, as an event; None if it is the program's own."""
-        node = self._running
-        origin = stored.dot & ORIGIN_MASK
-        if origin == node.me:
-            return None
-        message = understood(node.codec, stored)
-        tag = node.driver.replica.tag_of(stored.dot)
-        return Delivered(tag, message.payload, node.names[origin], seq_of(stored.dot), stored.position)
+    def _look(self) -> None:
+        """A step is over."""
+        host, driver = self._host, self._host.driver
+        if driver is None:
+            return
+        if host.failed is not None:
+            self._waiting.refuse(told(host.failed))
+        self._waiting.look(self._settle)
+        program = self._program
+        if self._bell.awaited and (
+            program.happened or not program.hungry or driver.broken.done() or host.stopping.is_set()
+        ):
+            self._wake()
+
+    def _settle(self, tag: LifeTag, at: int | None, future: "asyncio.Future[None]") -> None:
+        try:
+            if self._machine.has_reached(tag, at):
+                future.set_result(None)
+        except UsageError as error:
+            future.set_exception(error)
 
     def look_again(self) -> None:
         """A reader that waits has something to see."""
@@ -337,9 +334,11 @@ class OpenNode:
         if self._closed:
             self._waiting.refuse(UsageError("the node was closed"))
 
-    def _broke(self, error: ThenceError) -> None:
-        self._wake()
-        self._waiting.refuse(told(error))
+
+def _own_tag(tag: Tag) -> LifeTag:
+    if not isinstance(tag, LifeTag):
+        raise UsageError("this is no tag of this node")
+    return tag
 
 
 def open_node(
@@ -356,8 +355,8 @@ def open_node(
     secret: str | None = None,
     config: str | Path | None = None,
     settings: Mapping[str, object] | None = None,
-    application: "Replicated | None" = None,
-    send_again: "SendAgain | None" = None,
+    application: Replicated | None = None,
+    send_again: SendAgain | None = None,
 ) -> OpenNode:
     """See `thence.open`. What is not given comes from the environment, the configuration file, the profile,
     the defaults."""
@@ -379,10 +378,12 @@ def open_node(
         environment.pop("THENCE_SECRET_FILE", None)
         environment["THENCE_SECRET"] = secret
     composed = compose(given, environment, None if config is None else Path(config))
+    if composed.spread == "eco-sync-tree":
+        raise UsageError(
+            "eco-sync-tree hands states to an application that merges them, not events: use spread tree"
+        )
     if not composed.members and not is_fixed(composed.data):
-        from thence.runtime.group_application import OpenGroupNode  # it is made of what is above
-
-        return OpenGroupNode(composed, application, send_again)
+        return OpenNode(composed, application, send_again)
     if application is not None:
         raise UsageError("nobody joins a fixed group, so nobody needs a state: take what `events()` brings")
     if send_again is not None:

@@ -28,7 +28,7 @@ import hmac
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Final, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -84,19 +84,6 @@ class Leave(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Even if what this node has may be lost with it."""
 
 
-@runtime_checkable
-class Leavable(Protocol):
-    """A node of a changing group, as its routes see it besides."""
-
-    def leave(self, force: bool) -> None:
-        """Begin to leave; returns at once."""
-        ...
-
-    def evict(self, who: str, force: bool) -> str: ...
-
-    def bury(self, who: str) -> None: ...
-
-
 class Controlled(Protocol):
     """The node, as its routes see it. `UsageError` is answered with 400, `StorageError` with 503."""
 
@@ -119,6 +106,14 @@ class Controlled(Protocol):
     def fault(self, what: str, peer: str | None, delay_us: int) -> None:
         """`cut`, `mend` or `slow` the link with a peer; `mend` without a peer: all links."""
         ...
+
+    def leave(self, force: bool) -> None:
+        """Begin to leave; returns at once."""
+        ...
+
+    def evict(self, who: str, force: bool) -> str: ...
+
+    def bury(self, who: str) -> None: ...
 
     def stop(self) -> None:
         """Begin to stop; returns at once."""
@@ -256,16 +251,16 @@ def routes(node: Controlled, allow_faults: bool, log: Log) -> Routes:
     async def leave(request: Request) -> Response:
         wanted = asked(request, Leave)
         log.info("asked_to_leave", force=wanted.force)
-        changing(node).leave(wanted.force)
+        node.leave(wanted.force)
         return answer(202, {"leaving": True})
 
     async def evict(request: Request) -> Response:
         wanted = asked(request, Evict)
         if wanted.for_good:
-            changing(node).bury(wanted.who)
+            node.bury(wanted.who)
             log.warn("buried", who=wanted.who)
             return answer(200, {"evicted": wanted.who})
-        evicted = changing(node).evict(wanted.who, wanted.force)
+        evicted = node.evict(wanted.who, wanted.force)
         log.warn("evicted", who=evicted, force=wanted.force)
         return answer(200, {"evicted": evicted})
 
@@ -285,14 +280,6 @@ def routes(node: Controlled, allow_faults: bool, log: Log) -> Routes:
         ("POST", "/evict"): evict,
         ("POST", "/stop"): stop,
     }
-
-
-def changing(node: Controlled) -> Leavable:
-    if not isinstance(node, Leavable):
-        raise UsageError(
-            "its group is fixed: its members were named at its start, and nobody joins or leaves"
-        )
-    return node
 
 
 def asked(request: Request, form: type[Asked]) -> Asked:

@@ -1,438 +1,307 @@
-"""Runs one replica: each step's effects, in the order that keeps its promises.
+"""Runs the steps of one process: an event loop's timers, links and sync thread around `replica.steps`.
 
-Input, commit, trace, packets: docs/protocols/live.md says why. Nothing about the protocol is decided here,
-and no link or file is touched but through what was handed in.
-
-Invariants. Nothing leaves (packets, answers, events) before it is committed, and synced where
-the log insists on that (`consequences.py`). If a commit or the trace fails, packets that were about to
-leave are dropped, the replica goes back to what its log says and every link is made to begin anew, so that
-nobody has seen what was forgotten; the driver is in `trouble` until a write succeeds. Calls whose messages
-are in the log are answered when the promises are kept, all others are refused. If a sync fails there is no
-way to know what the disk holds, and after a bug none to know what the replica would do: `broken`, and the
-node must end.
+Nothing about the protocol or the order of a step is decided here. Inputs come with the clock, effects are
+carried out in the order in which they are released. A lone broadcast is a step at once; those of a turn of
+the loop that has several are one step.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from heapq import heappop, heappush
-from typing import Concatenate, Final, ParamSpec, Protocol
+from typing import Any, Final, Generic, Protocol, TypeVar
 
-from thence.core.errors import PeerError, StorageError, ThenceError, UsageError, stopper
-from thence.core.machine import Ack, Effect, LinkEffect, Wake
-from thence.core.message import Message
-from thence.core.overlay import Graft
-from thence.core.storage import Files, ForgottenError, UnwrittenError
+from thence.core.errors import InvariantError, PeerError, StorageError, ThenceError, refused, stopper
+from thence.core.groups import Sent
+from thence.core.machine import NEVER
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
-from thence.replica.live import Live
-from thence.replica.replica import Delivered
+from thence.oplog.writer import untried
+from thence.replica.contract import Machine
+from thence.replica.steps import BeginAnew, BeginSync, Refuse, Release, State, Steps, Stop
 from thence.runtime.alarm import Alarm
-from thence.runtime.arrivals import Arrivals
-from thence.runtime.asked import Answer, Asked, refuse, refused, told
-from thence.runtime.consequences import Consequences, Step
-from thence.runtime.deferral import Deferral
-from thence.runtime.easing import Easing
-from thence.runtime.outgoing import by_peer
+from thence.runtime.home import FORKED, watch
 from thence.runtime.pacing import Clock
-from thence.runtime.recovering import note_closed
-from thence.runtime.syncing import Syncing
-from thence.runtime.tracing import LiveTrace, Rows
-from thence.runtime.trouble import Trouble
-from thence.trace.lines import Lines
 
-COLLECT_EVERY_US: Final = 5_000_000
-"""Segments come and go in minutes."""
+M = TypeVar("M", bound=Machine[Any])
+R = TypeVar("R")
 
-SETTLE_S: Final = 0.005
-"""How long marks of what was taken, and the search for what is stable, may wait for company: at a thousand
-messages a second each of them would otherwise cost as much as a message."""
+Call = asyncio.Future[list[Sent]]
 
-PROBE_NOTE: Final = 2
-"""The key of the note that a driver in trouble tries to write."""
+PROBE_EVERY_S: Final = 1.0
+"""How often a disk that failed is tried again."""
+
+SYNC_AGAIN_S: Final = 0.2
+"""How soon a sync that could not be tried is, since no descriptor was left: calls may wait for it."""
 
 
 class Outlet(Protocol):
-    """Where packets go, by the index of a peer."""
+    """Links to peers, by name."""
 
-    def send(self, peer: int, packets: Sequence[bytes]) -> None: ...
+    def send(self, peer: str, packets: Sequence[bytes]) -> None: ...
 
-    def queued(self, peer: int) -> int:
-        """Bytes that wait to be sent to it."""
+    def unpack(self, peer: str, data: Sequence[bytes]) -> Iterator[Any]:
+        """Packets that came over a link, as the machine understands them. `PeerError`: garbage."""
         ...
 
-    def relink(self, wishes: Sequence[LinkEffect]) -> None:
-        """Open and close these links."""
+    def keep(self, links: Mapping[str, str | None]) -> None:
+        """Keep links with these peers, at these addresses; None: not any more."""
         ...
 
     def begin_anew(self, why: str) -> None:
-        """Drop every link, and make none while the driver is in trouble."""
+        """Drop every link, and make none while the process cannot write."""
         ...
 
 
 class Sink(Protocol):
-    """The application's side."""
+    """The node and its program."""
+
+    def appetite(self) -> int:
+        """How many messages the program would take now."""
+        ...
+
+    def tell(self, events: Sequence[Any]) -> None: ...
 
     def stepped(self, now: int) -> None:
-        """A step is over: there may be something to take, or to announce as stable."""
+        """Something may have changed."""
         ...
 
 
-P = ParamSpec("P")
-
-
-def guarded(act: "Callable[Concatenate[Driver, P], None]") -> "Callable[Concatenate[Driver, P], None]":
-    """What the loop, a link or a timer calls. Whatever is not a peer's fault stops the node."""
-
-    def acts(driver: "Driver", /, *words: P.args, **named: P.kwargs) -> None:
-        try:
-            act(driver, *words, **named)
-        except PeerError:
-            raise
-        except Exception as error:
-            driver.stops(error)
-
-    return acts
-
-
-class Driver:
+class Driver(Generic[M]):
     def __init__(
-        self,
-        live: Live,
-        log: OpLog,
-        files: Files,
-        outlet: Outlet,
-        sink: Sink,
-        clock: Clock,
-        syncer: Executor,
-        lines: Lines | None = None,
-        trace: LiveTrace | None = None,
+        self, steps: Steps[M, Call], outlet: Outlet, sink: Sink, clock: Clock, syncer: Executor
     ) -> None:
-        self.replica: Final = live.replica
-        self.mesh: Final = live.mesh
-        self._codec: Final = live.codec
-        self.tree: Final = live.overlay
-        self._easing: Final = Easing(live, outlet, self._finish, clock)
-        self._take_wishes: Final = live.take_wishes
-        self._collect_every_us: Final = min(COLLECT_EVERY_US, live.collect_every_us or COLLECT_EVERY_US)
-        self._log: Final = log
-        self._files: Final = files
+        self.steps: Final = steps
         self._outlet: Final = outlet
         self._sink: Final = sink
         self._clock: Final = clock
-        self._lines: Final = lines
-        self._trace: Final = trace
+        self._syncer: Final = syncer
         self._loop: Final = asyncio.get_running_loop()
-        self._consequences: Final = Consequences[int, Delivered](
-            lambda: log,
-            outlet.send if live.overlay is None else self._easing.send,  # a mesh keeps to its windows
-            outlet.relink,
-        )
-        self._wakes: list[int] = []
         self._alarm: Final = Alarm(clock, self._wake)
-        self._settling: Final = Deferral(self._settle, SETTLE_S)
-        self._asked: Final = Asked[Delivered](self._loop)
-        self._collected_at = clock()
-        self._disk: Final = Trouble(self._probe, self._consequences, self._asked, outlet.begin_anew)
-        self._syncing: Final = Syncing(syncer, clock, lambda _: True, self._synced, self._disk.last)
-        self._came_up = False
-        """Since the trouble began, a link did: its greeting was not answered."""
-        self._ahead: Final[dict[int, str]] = {}
-        """Peers that claim to have more of this node's messages than its log, in words."""
-        self.arrivals: Final = Arrivals(log)
-        self.sent = 0
-        self.delivered = 0
+        self._turn: asyncio.Handle | None = None
+        """Of the loop, in which there were broadcasts."""
+        self._several = False
+        """There were in the last one, so gathering pays."""
+        self._asked = 0
+        self._probing: asyncio.TimerHandle | None = None
+        self._syncs: Final[set[asyncio.Task[None]]] = set()
+        self._closing = False
+        self._sample: tuple[int, int] | None = None
+        """When a message arrived, and how many will have been taken when it is."""
+        self.broken: Final[asyncio.Future[ThenceError]] = self._loop.create_future()
+        """Done when the process must end, with why."""
+        self.on_delivery: Callable[[int], None] = lambda _: None
+        self.syncs = 0
+        steps.appetite = sink.appetite
+        steps.wants = lambda call: not call.done()
+        watch(self)
+
+    @property
+    def machine(self) -> M:
+        return self.steps.machine
 
     @property
     def trouble(self) -> ThenceError | None:
         """Why nothing is written at present."""
-        return self._disk.why
+        return self.steps.why
 
-    @property
-    def broken(self) -> "asyncio.Future[ThenceError]":
-        """Done when nothing ever will be."""
-        return self._disk.broken
+    def forked(self) -> None:
+        """This is a copy in another process: it neither writes nor speaks."""
+        self.steps.state, self.steps.why = State.BROKEN, StorageError(FORKED)
 
-    @property
-    def syncs(self) -> int:
-        return self._syncing.count
+    # Inputs
 
-    # Steps
+    def link_up(self, peer: str) -> None:
+        self.steps.link_up(peer, self._clock())
+        self._carry_out()
 
-    @guarded
-    def up(self, peer: int) -> None:
-        if self._disk.why is not None:
-            self._came_up = True
-            return
-        now = self._clock()
-        self._finish(self.replica.up(peer, now), now)
+    def link_down(self, peer: str) -> None:
+        self.run(lambda machine, now: machine.link_down(peer, now))
 
-    @guarded
-    def down(self, peer: int) -> None:
-        now = self._clock()
-        self._finish(self.replica.down(peer, now), now)
-
-    @guarded
-    def packets(self, peer: int, packets: list[bytes], now: int) -> None:
+    def packets(self, peer: str, data: Sequence[bytes], now: int) -> None:
         """All packets of one read. What came before garbage counts; then `PeerError`."""
-        if self._disk.why is not None:
-            return  # the link is about to go down, and all of this comes again
-        effects: list[Effect] = []
-        decode, receive = self._codec.decode, self.replica.receive
-        garbage: PeerError | None = None
-        sample = self.arrivals.wanted
+        steps, before = self.steps, self.steps.taken
         try:
-            for data in packets:
-                packet = decode(data)
-                if sample and type(packet) is Message:
-                    sample = not self.arrivals.add(packet.dot, now)
-                effects += receive(peer, packet, now)
-                if self._ahead and isinstance(packet, Ack | Graft):
-                    self._ahead.pop(peer, None)  # it says what it has of this node
-        except PeerError as error:
-            garbage = error
-        except ForgottenError as error:  # true or not, it is said over this link alone, and can be taken back
-            self._ahead[peer] = str(error)
-            garbage = PeerError(str(error))
-        except UnwrittenError as error:
-            self._in_trouble(error)
-            return
-        self._settling.later()
-        self._finish(effects, now)
-        if garbage is not None:
-            raise garbage
+            steps.receive(peer, self._outlet.unpack(peer, data), now)
+        except PeerError:
+            self._carry_out()
+            raise
+        if steps.taken > before:
+            self.on_delivery(self._clock() - now)
+        elif self._sample is None and (waiting := steps.machine.waiting):
+            self._sample = now, steps.taken + waiting
+        self._carry_out()
 
-    def publish(self, payloads: Sequence[bytes]) -> "asyncio.Future[list[Delivered]]":
-        """Broadcast these. All that is asked for before the loop comes round goes into one commit."""
-        why = refused(self._disk.why) if self._disk.why is not None else self._recovering()
-        if why is None:
-            self._settling.soon()
-        return self._asked.add(payloads, why)
+    def run(self, act: Callable[[M, int], object]) -> None:
+        """Something happens to the machine."""
+        self.steps.run(act, self._clock())
+        self._carry_out()
 
-    @property
-    def behind(self) -> str | None:
-        """Why the log may be an old copy, if others say so."""
-        if not self._ahead:
-            return None
-        return (
-            f"{'; '.join(self._ahead.values())}: its data folder is an old copy, or the disk has lost what "
-            "was synced (then `thence repair --forgetful` gets it back)"
-        )
-
-    def _recovering(self) -> StorageError | None:
-        """Whether nothing can be sent because it is not known what was."""
-        if self.behind is not None:
-            return StorageError(self.behind)
-        if not self.replica.regaining:
-            return None
-        missing = ", ".join(self._log.names[peer] for peer in self.mesh.waiting_for)
-        return StorageError(
-            f"this node is recovering what it had sent{missing and ', and waits for '}{missing}"
-        )
-
-    def take(self) -> Delivered:
-        """The application takes the next message. That it did is written down before anything else leaves
-        this node, or a moment later if nothing does."""
-        self._settling.later()
-        self.delivered += 1
-        now = self._clock()
+    def call(self, act: Callable[[M, int], R]) -> R:
+        """A person or a program asks something of it. `UsageError` if that makes no sense."""
         try:
-            delivered = self.replica.take(now)
-        except Exception as error:
-            self.stops(error)
-            raise told(stopper(error)) from error
-        if self.arrivals.at:
-            self.arrivals.taken(delivered.message.dot, now)
-        return delivered
-
-    @guarded
-    def drain(self, now: int) -> None:
-        """An application that wants nothing but to be up to date takes everything."""
-        before = self.delivered
-        while self.takeable:
-            delivered = self.replica.take(now)
-            self.delivered += 1
-            if self.arrivals.at:
-                self.arrivals.taken(delivered.message.dot, now)
-        if self.delivered > before:
-            self._settling.later()
-
-    @property
-    def takeable(self) -> bool:
-        replica = self.replica
-        return bool(replica.inbox) and self._log.may_leave(replica.next_position)
-
-    def start(self, effects: list[Effect]) -> None:
-        """What the replica asked for when it was made."""
-        self._finish(effects, self._clock())
-
-    @guarded
-    def _settle(self) -> None:
-        """Everything that was put off until the loop came round, or a little longer."""
-        if self._disk.why is not None:
-            return
-        now = self._clock()
-        batch = [(payloads, future) for payloads, future in self._asked.take() if not future.cancelled()]
-        effects: list[Effect] = []
-        answers: list[Answer[Delivered]] = []
-        if batch:
-            payloads = [payload for asked, _ in batch for payload in asked]
-            try:
-                published = self.replica.publish(payloads, now)
-            except StorageError as error:
-                refuse([future for _, future in batch], refused(error))
-                self._in_trouble(error)
-                return
-            except UsageError as error:
-                refuse([future for _, future in batch], error)
-                return
-            except Exception as error:
-                refuse([future for _, future in batch], refused(stopper(error), definite=False))
-                raise
-            effects = published.effects
-            self._log_effects(published.log_effects)
-            self.sent += len(payloads)
-            first = 0
-            for asked, future in batch:
-                answers.append((future, published.delivered[first : first + len(asked)]))
-                first += len(asked)
-        else:
-            self.replica.sweep(now)
-            if self.replica.unswept:  # much at once, after a member was away: one part after the other
-                self._settling.later()
-        self._finish(effects, now, answers)
-
-    def _finish(self, effects: list[Effect], now: int, answers: Sequence[Answer[Delivered]] = ()) -> None:
-        """A step has been taken: write it down, then let it have its consequences."""
-        try:
-            self._commit(effects, now, answers)
-        except Exception as error:
-            refuse([future for future, _ in answers], refused(stopper(error), definite=False))
-            self.stops(error)
-
-    def _commit(self, effects: list[Effect], now: int, answers: Sequence[Answer[Delivered]]) -> None:
-        if self._disk.why is not None:
-            return
-        try:
-            self._log_effects(self.replica.commit(now))
-        except StorageError as error:
-            # Whatever is answered here was committed before: it waits for what else was promised.
-            self._consequences.add(Step(self._log, self._log.tail, [], {}, answers))
-            self._in_trouble(error)
-            return
-        rows: Rows = []
-        if self._trace is not None and self._lines is not None and len(self._lines):
-            rows = [(self._trace, self._lines.take_bytes())]
-        packets = by_peer(effects, self._codec.encode, self._wake_at)
-        wishes = self._take_wishes()
-        if packets or answers or rows or wishes:
-            self._consequences.add(Step(self._log, self._log.tail, rows, packets, answers, wishes))
-            self._follow()
-        self._sink.stepped(now)
-        if self._disk.why is None and now - self._collected_at > self._collect_every_us:
-            self._collect(now)
-
-    def _follow(self) -> None:
-        if self._trace is not None and self._trace.waiting:
-            return  # rows of an earlier step
-        try:
-            self._consequences.follow()
-        except StorageError as error:
-            self._in_trouble(error)
-
-    # Timers
-
-    def _wake_at(self, at: int) -> None:
-        heappush(self._wakes, at)
-        self._alarm.set(self._wakes[0])
-
-    @guarded
-    def _wake(self) -> None:
-        now = self._clock()
-        while self._wakes and self._wakes[0] <= now:
-            heappop(self._wakes)
-        if self._disk.why is None:
-            self._log_effects(self._log.wake(now))
-            self._finish(self.replica.wake(now), now)
-        if self._wakes:
-            self._alarm.set(self._wakes[0])
-
-    # The log
-
-    def _log_effects(self, effects: Sequence[Sync | Wake]) -> None:
-        for effect in effects:
-            if isinstance(effect, Sync):
-                self._syncing.begin(self._log, self._files, effect)
-            else:
-                self._wake_at(effect.at)
-
-    @guarded
-    def _synced(self, log: OpLog, sync: Sync) -> None:
-        now = self._clock()
-        self._log_effects(log.synced(sync, now))
-        self._follow()
-        self._sink.stepped(now)
-
-    def _collect(self, now: int) -> None:
-        self._collected_at = now
-        try:
-            if self._trace is not None and self._consequences:
-                self._log.sync(now)  # what is collected cannot be added to a trace later: rows first
-                self._follow()
-            if self._disk.why is None:
-                self.replica.collect(now)
-        except StorageError as error:
-            self._in_trouble(error)
-
-    # Trouble
+            return self.steps.call(act, self._clock())
+        finally:
+            self._carry_out()
 
     def stops(self, error: Exception) -> None:
-        """Something went wrong in the middle of a step that is no peer's fault, and cannot be taken back."""
-        self._disk.last(stopper(error))
+        """Something went wrong around the steps that is no peer's fault: the process must end."""
+        self.steps.broke(error)
+        self._carry_out()
 
-    def _in_trouble(self, error: StorageError) -> None:
-        if self._log.broken is not None:
-            self._disk.last(error)
+    def start(self) -> None:
+        """What the machine wanted when it was made."""
+        self.run(lambda machine, now: None)  # noqa: ARG005
+
+    take = start
+    """The program takes what it has an appetite for."""
+
+    def publish(self, payloads: Sequence[bytes]) -> Call:
+        """Broadcast these."""
+        call: Call = self._loop.create_future()
+        self.steps.ask(payloads, call)
+        self._asked += 1
+        if self._turn is None:
+            self._turn = self._loop.call_soon(self._turn_over)
+            if not self._several:
+                self.steps.settle(self._clock())
+        if not self._several:
+            self._carry_out()
+        return call
+
+    def _turn_over(self) -> None:
+        self._turn = None
+        self._several, self._asked = self._asked > 1, 0
+        if self.steps.due:
+            self.steps.settle(self._clock())
+        self._carry_out()
+
+    def _wake(self) -> None:
+        self.steps.wake(self._clock())
+        self._carry_out()
+
+    # Effects
+
+    def _carry_out(self) -> None:
+        """All that the steps have released, in order, and what they wait for."""
+        steps = self.steps
+        try:
+            self._drain()
+            if self._sample is not None:
+                self._measure(steps.taken, *self._sample)
+            self._sink.stepped(self._clock())
+        except Exception as error:
+            steps.broke(error)
+            self._drain()
+        if steps.state is State.STALLED:
+            if self._probing is None and not self._closing:
+                self._probing = self._loop.call_later(PROBE_EVERY_S, self._probe)
+        elif self._turn is None and steps.due and not self._closing:
+            self._turn = self._loop.call_soon(self._turn_over)
+        if (at := steps.wake_at) != NEVER and not self._closing and steps.why is None:
+            self._alarm.set(at)
+
+    def _drain(self) -> None:
+        effects = self.steps.effects
+        while effects:
+            effect = effects.popleft()
+            if type(effect) is Release:
+                self._release(effect)
+            elif type(effect) is BeginSync:
+                self._begin_sync(effect)
+            elif type(effect) is Refuse:
+                _refuse(effect.calls, effect.error)
+            elif type(effect) is Stop:
+                if not self.broken.done():
+                    self.broken.set_result(effect.why)
+            elif type(effect) is BeginAnew:
+                self._outlet.begin_anew(effect.why)
+
+    def _release(self, effect: "Release[Call]") -> None:
+        steps = self.steps
+        try:
+            if steps.state is State.BROKEN:
+                raise refused(stopper(steps.why or InvariantError("broken for no reason")), definite=False)
+            if effect.posts:
+                self._send(effect.posts)
+            if effect.links is not None:
+                self._outlet.keep(effect.links)
+            if effect.events:
+                self._sink.tell(effect.events)
+        except Exception as error:
+            steps.broke(error)
+            _refuse([call for call, _ in effect.answers], refused(stopper(error), definite=False))
             return
-        self.replica.roll_back(self._clock())
-        self._disk.begin(error)
+        for call, sent in effect.answers:
+            if not call.done():
+                call.set_result(sent)
 
-    @guarded
+    def _send(self, posts: Sequence[tuple[str, Any]]) -> None:
+        """One write for each peer; a packet that goes to several is encoded once."""
+        encode, known = self.steps.machine.encode, dict[int, bytes]()
+        by_peer: dict[str, list[bytes]] = {}
+        for peer, packet in posts:
+            data = known.get(id(packet))
+            if data is None:
+                data = known[id(packet)] = encode(packet)
+            by_peer.setdefault(peer, []).append(data)
+        for peer, packets in by_peer.items():
+            self._outlet.send(peer, packets)
+
+    def _measure(self, taken: int, at: int, upto: int) -> None:
+        if taken >= upto or not self.steps.machine.waiting:
+            self._sample = None
+            self.on_delivery(self._clock() - at)
+
     def _probe(self) -> None:
-        """Is there room again?"""
-        now = self._clock()
-        try:
-            self._log.note(PROBE_NOTE, b"")
-            self._log_effects(self.replica.commit(now))
-            if self._trace is not None:
-                self._trace.write(b"")
-        except StorageError as error:
-            if self._log.broken is not None:
-                self._disk.last(error)
-                return
-            self._disk.goes_on(error)
-            self.replica.roll_back(now)
-            return
-        self._disk.over()
-        self._follow()
-        if self._came_up:
-            self._came_up = False
-            self._outlet.begin_anew("links were made while nothing could be written")
-        self._finish(self.replica.resume(now), now)
+        self._probing = None
+        self.steps.probe(self._clock())
+        self._carry_out()
 
-    async def close(self) -> None:
-        """Everything committed and synced that can be; no timer or task is left."""
-        if self._disk.why is None:
-            self._settling.now()
-        await self._syncing.over()
-        self._disk.stop_looking()
-        for part in (self._easing, self._alarm, self._settling):
-            part.close()
+    def _begin_sync(self, effect: BeginSync) -> None:
+        task = self._loop.create_task(self._sync(*effect))
+        self._syncs.add(task)
+        task.add_done_callback(self._syncs.discard)
+
+    async def _sync(self, log: OpLog, sync: Sync) -> None:
+        """In a thread, since it may take as long as it likes."""
         try:
-            if self._disk.why is None:
-                self._log.sync(self._clock())
-                note_closed(self._log)
-                self._log.close(self._clock())
-                self._follow()
-        finally:
-            self._disk.close()
+            while not await self._tried(log, sync):
+                await asyncio.sleep(SYNC_AGAIN_S)
+        except Exception as error:
+            self.steps.sync_failed(log, sync, error, self._clock())
+        else:
+            self.syncs += 1
+            self.steps.synced(log, sync, self._clock())
+        self._carry_out()
+
+    async def _tried(self, log: OpLog, sync: Sync) -> bool:
+        """A sync that could not even be tried is no lost data."""
+        try:
+            await self._loop.run_in_executor(self._syncer, log.files.sync, sync.file)
+        except ThenceError as error:
+            if self._closing or not untried(error):
+                raise
+            return False
+        return True
+
+    async def close(self) -> bool:
+        """Everything committed and synced that can be, every call answered; no timer or task is left. Whether
+        that went well."""
+        self.steps.settle(self._clock())
+        self._closing = True
+        self._carry_out()
+        while self._syncs:  # one may ask for another
+            await asyncio.wait(list(self._syncs))
+        for handle in (self._turn, self._probing):
+            if handle is not None:
+                handle.cancel()
+        self._alarm.close()
+        well = self.steps.close(self._clock())
+        self._carry_out()
+        return well
+
+
+def _refuse(calls: Iterable[Call], error: Exception) -> None:
+    for call in calls:
+        if not call.done():
+            call.set_exception(error)

@@ -6,12 +6,11 @@ nothing more, and gets what comes from the log, at its own pace, once it has tak
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable
+from typing import Final
 
-from thence.core.machine import Effect
-from thence.replica.live import Live
-from thence.runtime.pacing import Clock
+from thence.replica.fixed import FixedMachine
+from thence.runtime.driver import Driver
 
 MUCH_BYTES: Final = 1 << 20
 """Waiting for one neighbour: some milliseconds of a good line, and all that a slow one costs in memory."""
@@ -22,35 +21,18 @@ LITTLE_BYTES: Final = 1 << 18
 LOOK_S: Final = 0.01
 
 
-class Outlet(Protocol):
-    def send(self, peer: int, packets: Sequence[bytes]) -> None: ...
-
-    def queued(self, peer: int) -> int:
-        """Bytes that wait to be sent to it."""
-        ...
-
-
 class Easing:
-    def __init__(
-        self,
-        live: Live,
-        outlet: Outlet,
-        step: Callable[[list[Effect], int], None],
-        clock: Clock,
-    ) -> None:
-        """`step`: what to do with effects."""
-        self._live: Final = live
-        self._outlet: Final = outlet
-        self._queued: Final = outlet.queued
-        self._step: Final = step
-        self._clock: Final = clock
-        self._held: dict[int, None] = {}
+    def __init__(self, driver: Driver[FixedMachine], queued: Callable[[str], int]) -> None:
+        """`queued`: bytes that wait to be sent to a peer."""
+        self._driver: Final = driver
+        self._queued: Final = queued
+        self._held: dict[str, None] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    def send(self, peer: int, packets: Sequence[bytes]) -> None:
-        self._outlet.send(peer, packets)
+    def sent(self, peer: str) -> None:
+        """Something was sent to a neighbour."""
         if self._queued(peer) > MUCH_BYTES:
-            self._live.hold(peer)
+            self._driver.machine.hold(peer)
             self._held[peer] = None
             self._look_later()
 
@@ -68,7 +50,6 @@ class Easing:
         self._timer = None
         for peer in [peer for peer in self._held if self._queued(peer) <= LITTLE_BYTES]:
             del self._held[peer]
-            now = self._clock()
-            self._step(self._live.release(peer, now), now)
+            self._driver.run(lambda machine, now, peer=peer: machine.release(peer, now))  # type: ignore[misc]
         if self._held:
             self._look_later()

@@ -3,15 +3,12 @@
 import os
 from random import Random
 
-from thence.core.states import Keeper
 from thence.replica.live import HeraldSettings, LiveSettings, SessionSettings
 from thence.runtime.attic import FileAttic
 from thence.runtime.settings import NodeSettings
 
 
-def live_settings(
-    settings: NodeSettings, attic: FileAttic | None, keeper: Keeper, recovering: bool
-) -> LiveSettings:
+def live_settings(settings: NodeSettings, attic: FileAttic | None, recovering: bool) -> LiveSettings:
     mesh, stability = settings.mesh, settings.stability
     return LiveSettings(
         order=settings.order,
@@ -36,5 +33,4 @@ def live_settings(
         neighbours=settings.tree.neighbours,
         random=Random(os.urandom(16)),
         ttl_us=settings.tree.ttl_us,
-        keeper=keeper,
     )

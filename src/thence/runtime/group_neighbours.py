@@ -1,53 +1,45 @@
 """Links of a node in a changing group to whomever its view speaks of, and what it tells strangers.
 
 Members, suspects, leavers and the evicted are kept in touch with as long as the machine knows where they are;
-others may call. Whoever is not needed any more keeps its link until it closes it: a leaver waits for a last
-word.
-
-Invariant: that anybody was let in is on disk before anything that follows from it leaves (`look_around`), so
-that a process that has forgotten everything else still knows whom to ask.
+others may call. A peer that is not needed any more keeps its link until it closes it: a leaver waits for a
+last word.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING, Final
 
 from thence.core.errors import UsageError
-from thence.core.groups import number_of, process_of
+from thence.core.group_codec import decode
+from thence.core.groups import GroupPacket, JoinRequest, number_of, process_of
 from thence.runtime.address import Address, parse_address
 from thence.runtime.groups import Open, Waiting, put_answer
 from thence.runtime.introductions import Identity, Introduction, leap
 from thence.runtime.logs import StructuredLog
 from thence.runtime.open_links import OpenLinks
 from thence.runtime.pacing import Clock
-from thence.runtime.peer import LinkStatus
 from thence.runtime.settings import NodeSettings
-from thence.runtime.shelf import DiskShelf
 from thence.runtime.vouching import Vouching
 
 if TYPE_CHECKING:
+    from thence.replica.group import GroupNode
     from thence.replica.group_member import Member
-    from thence.runtime.group_driver import GroupDriver
+    from thence.runtime.driver import Driver
 
 
 class Neighbours:
     """`links.Handler` and the driver's outlet."""
 
-    def __init__(
-        self, settings: NodeSettings, identity: Identity, shelf: DiskShelf, clock: Clock, log: StructuredLog
-    ) -> None:
+    def __init__(self, settings: NodeSettings, identity: Identity, clock: Clock, log: StructuredLog) -> None:
         self._settings: Final = settings
-        self._shelf: Final = shelf
         self._says: Final = log
-        self._links: Final = OpenLinks(
+        self.links: Final = OpenLinks(
             identity, settings.secret, settings.listen, settings.links, self,
             Random(os.urandom(16)), clock, log, self._answer,
         )  # fmt: skip
-        self.driver: GroupDriver | None = None
-        self._seen: dict[str, str] = {}
-        """Addresses by incarnation, when links were last looked at."""
+        self.driver: Driver[GroupNode] | None = None
         self._met: dict[str, tuple[bytes, int]] = {}
         self._vouching: Final = Vouching()
         self._doubted: dict[str, str] = {}
@@ -55,27 +47,17 @@ class Neighbours:
         """In the bookkeeping of links: the node must stop, as soon as there is something to be stopped."""
 
     async def start(self, contacts: dict[str, Address]) -> None:
-        await self._links.start()
+        await self.links.start()
         for name, address in contacts.items():
-            self._links.know(name, address, at_once=True)
+            self.links.know(name, address, at_once=True)
 
     async def close(self) -> None:
         await self._vouching.close()
-        await self._links.close()
-
-    @property
-    def address(self) -> Address:
-        return self._links.address
-
-    def linked(self, process: str) -> bool:
-        return self._links.linked(process)
-
-    def status(self) -> dict[str, LinkStatus]:
-        return self._links.status()
+        await self.links.close()
 
     @property
     def _member(self) -> "Member | None":
-        return self.driver.node.member if self.driver is not None else None
+        return self.driver.machine.member if self.driver is not None else None
 
     # Links (`links.Handler`)
 
@@ -86,9 +68,9 @@ class Neighbours:
         if driver.trouble is not None:
             return f"{me} cannot write at present: {driver.trouble}"
         log_id, boot = self._met.get(peer.name, (peer.log_id, 0))
-        if log_id != peer.log_id and self._links.linked(peer.name):
+        if log_id != peer.log_id and self.links.linked(peer.name):
             return f"another node called {peer.name} is linked here: two nodes with one name"
-        if log_id == peer.log_id and peer.boot < boot and self._links.linked(peer.name):
+        if log_id == peer.log_id and peer.boot < boot and self.links.linked(peer.name):
             return f"{peer.name} was here with a newer boot ({boot}, not {peer.boot}): a copy of its data"
         absurd = leap(peer.name, peer.boot, boot if log_id == peer.log_id else 0)
         if absurd is not None:
@@ -99,7 +81,7 @@ class Neighbours:
     def link_up(self, peer: str, now: int) -> None:
         del now
         if self.driver is not None:
-            self.driver.up(peer)
+            self.driver.link_up(peer)
 
     def link_packets(self, peer: str, packets: list[bytes], now: int) -> None:
         if self.driver is not None:
@@ -107,12 +89,10 @@ class Neighbours:
 
     def link_down(self, peer: str, why: str, now: int) -> None:
         del why, now
-        if not self._links.knows(peer):
-            self._met.pop(
-                peer, None
-            )  # a guest that has gone: there is no end to the names that they can have
+        if not self.links.knows(peer):
+            self._met.pop(peer, None)  # a guest that has gone: there is no end to the names they can have
         if self.driver is not None:
-            self.driver.down(peer)
+            self.driver.link_down(peer)
 
     def link_bug(self, error: Exception) -> None:
         self.bug = self.bug or error
@@ -123,7 +103,7 @@ class Neighbours:
         """To one that asks for the group."""
         settings, member, asks = self._settings, self._member, hello.identity.name
         if member is None or member.view.leaving:
-            return put_answer(Waiting(settings.name, self._links.address, settings.join))
+            return put_answer(Waiting(settings.name, self.links.address, settings.join))
         self._says.info("group told", to=asks)
         side = {process_of(name) for name in member.view.side}
         known = {name: where for name, where in member.view.by_process().items() if name in side}
@@ -135,41 +115,38 @@ class Neighbours:
     # What the driver and people ask for
 
     def send(self, process: str, packets: Sequence[bytes]) -> None:
-        self._links.write(process, packets)
+        self.links.write(process, packets)
 
-    def vouched(self, process: str, address: str) -> str | None:
-        """Where a joiner is reached, if its link comes from there; else nowhere. None: not known yet."""
-        true = self._vouching.comes_from(self._links.host_of(process), address)
+    def unpack(self, peer: str, data: Sequence[bytes]) -> Iterator[GroupPacket]:
+        """A joiner is reached at an address if its link comes from there; else nowhere."""
+        for packet in map(decode, data):
+            if isinstance(packet, JoinRequest) and packet.contact and packet.address:
+                address = self._vouched(peer, packet.address)
+                if address is not None:  # else it is not known yet: it asks again
+                    yield packet._replace(address=address)
+            else:
+                yield packet
+
+    def _vouched(self, process: str, address: str) -> str | None:
+        true = self._vouching.comes_from(self.links.host_of(process), address)
         if true is False and self._doubted.get(process) != address:
             self._doubted[process] = address
             self._says.warn(
                 "a joiner calls from elsewhere than it says: it is not dialled",
                 peer=process,
                 address=address,
-                host=self._links.host_of(process),
+                host=self.links.host_of(process),
             )
         return None if true is None else address if true else ""
 
     def begin_anew(self, why: str) -> None:
         self._says.error("cannot write: broadcasts are refused, links begin anew", why=why)
-        self._links.begin_anew()
+        self.links.begin_anew()
 
-    def look_around(self) -> None:
-        """Before a step is committed: links to whom it has made known."""
-        member = self._member
-        if member is None or self.driver is None:
-            return
-        if member.view.addresses == self._seen:
-            return
-        self._seen = dict(member.view.addresses)
-        addresses = self.driver.node.addresses
-        others = {name: where for name, where in addresses.items() if name != self._settings.name}
-        self._shelf.keep_contacts(others)
-        for name, where in others.items():
+    def keep(self, links: Mapping[str, str | None]) -> None:
+        for name, where in links.items():
+            if where is None:
+                self.links.dismiss(name)
+                continue
             with suppress(UsageError):  # an address that is none: it will have to call
-                self._links.know(name, parse_address(where))
-        for name in self._links.status().keys() - others.keys():
-            self._links.dismiss(name)
-
-    def fault(self, what: str, peer: str | None, delay_us: int) -> None:
-        self._links.fault(what, peer, delay_us)
+                self.links.know(name, parse_address(where))

@@ -1,64 +1,40 @@
 """What a node of a changing group tells about itself, gathered when somebody asks."""
 
-import os
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec.structs import replace
 
 from thence.core.groups import process_of
-from thence.runtime.peer import LinkStatus
-from thence.runtime.report import faults_of, linked, log_of
-from thence.runtime.status import GroupStatus, MemberStatus, Status
+from thence.replica.group import GroupNode
+from thence.runtime.report import Facts, linked
+from thence.runtime.status import GroupStatus, MemberStatus
 
 if TYPE_CHECKING:
     from thence.replica.group_member import Member
-    from thence.runtime.group_node import ChangingNode
-
-SECOND: Final = 1_000_000
+    from thence.runtime.node import Node
 
 Role = Literal["member", "suspect", "leaving", "evicted", "stranger"]
 
 
-def status_of(node: "ChangingNode") -> Status:
-    driver, now, links = node.driver, node.now(), node.links()
-    member = driver.node.member if driver else None
-    unstable = len(member.ledger.window) if member else 0
-    return Status(
-        name=node.settings.name,
-        cluster=node.settings.cluster,
-        pid=os.getpid(),
-        uptime_s=(now - node.started_at) / SECOND,
-        state=node.state,
-        boot=node.boot,
-        members=_members(node, member, links, now),
-        sent=driver.sent if driver else 0,
-        delivered=driver.taken if driver else 0,
-        inbox=driver.node.waiting if driver else 0,
-        held=member.ledger.orderer.waiting if member else 0,
-        unstable=unstable,
-        oldest_unstable_s=(now - node.progress_at) / SECOND if unstable else None,
-        holding_stability_back=_behind(member),
-        log=log_of(
-            driver.log if driver else None,
-            node.settings.log.sync,
-            driver.trouble if driver else None,
-            driver.syncs if driver else 0,
-        ),
-        refusals=sum(link.refusals for link in links.values()),
-        faults=faults_of(node.settings.allow_faults, links),
-        load=node.controls.load_status(),
-        clock=member.ledger.vector() if member else {},
-        group=_group(node, member),
-        warnings=node.settings.warnings,
+def facts_of(node: "Node", machine: GroupNode | None, waits_for: list[str], now: int) -> Facts:
+    """`waits_for`: what a process waits for that is no member."""
+    member = machine.member if machine else None
+    return Facts(
+        _members(node, member, now),
+        len(member.ledger.window) if member else 0,
+        member.ledger.orderer.waiting if member else 0,
+        _behind(member),
+        member.ledger.vector() if member else {},
+        _group(node, machine, waits_for),
     )
 
 
-def _group(node: "ChangingNode", member: "Member | None") -> GroupStatus:
-    driver = node.driver
-    phase = driver.node.status if driver else "outside"
-    if driver is None or member is None:
+def _group(node: "Node", machine: GroupNode | None, waits_for: list[str]) -> GroupStatus:
+    member = machine.member if machine else None
+    phase = machine.status if machine else "outside"
+    if machine is None or member is None or node.driver is None:
         return GroupStatus(
-            incarnation="", phase=phase, view=[], waiting_for=node.waiting_for, rollback=rollback_of(node)
+            incarnation="", phase=phase, view=[], waiting_for=waits_for, rollback=rollback_of(machine)
         )
     return GroupStatus(
         incarnation=member.me,
@@ -67,14 +43,14 @@ def _group(node: "ChangingNode", member: "Member | None") -> GroupStatus:
         suspects=sorted(member.view.open),
         departing=sorted(member.view.departing),
         orphans=len(member.operations.orphans),
-        unread=driver.node.unread,
-        waiting_broadcasts=len(driver.backlog),
+        unread=machine.unread,
+        waiting_broadcasts=len(node.driver.steps.queue),
         unsettled=list(member.carrying.waits_for),
     )
 
 
-def rollback_of(node: "ChangingNode") -> str:
-    found = node.driver.node.rollback if node.driver else None
+def rollback_of(machine: GroupNode | None) -> str:
+    found = machine.rollback if machine is not None else None
     if found is None:
         return ""
     return (
@@ -109,10 +85,8 @@ def _roles(member: "Member | None") -> dict[str, tuple[Role, str]]:
     return roles
 
 
-def _members(
-    node: "ChangingNode", member: "Member | None", links: dict[str, LinkStatus], now: int
-) -> list[MemberStatus]:
-    roles = _roles(member)
+def _members(node: "Node", member: "Member | None", now: int) -> list[MemberStatus]:
+    roles, links = _roles(member), node.link_status()
     me = node.settings.name
     told = [MemberStatus(name=me, address=node.address, link="me", incarnation=member.me if member else "")]
     for name in sorted((roles.keys() | links.keys()) - {me}):

@@ -7,7 +7,7 @@ of all before it. Orphans are told one by one, up to a number that a program whi
 """
 
 from collections import deque
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Final, Generic, TypeVar
 
 E = TypeVar("E")
@@ -32,13 +32,17 @@ class Happened(Generic[E]):
         if len(self._events) > self._limit:
             self._shorten()
 
+    def extend(self, events: Iterable[E]) -> None:
+        self._events.extend(events)
+        if len(self._events) > self._limit:
+            self._shorten()
+
     def popleft(self) -> E:
         return self._events.popleft()
 
-    def drop(self, events: Collection[E]) -> None:
-        """These never happened."""
-        gone = set(map(id, events))
-        self._events = deque([event for event in self._events if id(event) not in gone])
+    def drop(self, which: Callable[[E], bool]) -> None:
+        """The program gets these otherwise."""
+        self._events = deque([event for event in self._events if not which(event)])
 
     def _shorten(self) -> None:
         kept: list[E] = []

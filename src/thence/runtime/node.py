@@ -1,360 +1,330 @@
-"""A live node: folder, log, trace, replica, links and control put together, started and stopped.
+"""A live node: folder, machine, links and control put together, started and stopped.
 
-It decides nothing about the protocol and does no step itself (`driver.py`); what it adds is the way from
-settings to a running node, and what people see of it. What the application does with messages is its
-`Application`'s business.
+It decides nothing about the protocol and takes no step itself (`driver`); what it adds is the way from
+settings to a running node, and what people see of it and ask of it (`control.Controlled`). Groups whose
+members were named at the start, and those whose members come and go, differ in a part (`Kind`): `fixed`,
+`changing`.
+
+Invariant: a process that is told to leave, or that must stop, ends; nothing else ends it.
 """
 
 import asyncio
-import os
 import traceback
-from collections.abc import Sequence
-from random import Random
-from typing import Final, Protocol
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
 
-from thence.core.dots import ORIGIN_MASK, seq_of
-from thence.core.errors import StorageError, ThenceError, UsageError
-from thence.core.machine import Connect, LinkEffect
-from thence.core.states import Keeper, Nothing
-from thence.core.storage import DamageError
-from thence.oplog.log import OpLog
-from thence.oplog.record import BOOT_BITS
-from thence.replica.live import Live, live, must_go_together
-from thence.replica.replica import Delivered
-from thence.runtime import recovering
-from thence.runtime import roster as rosters
-from thence.runtime.address import Address
-from thence.runtime.arrivals import SAMPLES
-from thence.runtime.asked import STAMP_BYTES, must_fit
-from thence.runtime.attic import FileAttic
+from thence.core.errors import StorageError, ThenceError, UsageError, told
+from thence.core.groups import Place, Sent
+from thence.replica.group_sending import SendQueue
+from thence.replica.group_settings import GroupSettings
+from thence.replica.life_tag import LifeTag
+from thence.replica.steps import Steps, Trace
+from thence.runtime.drain import NodeApplication
 from thence.runtime.draining import drained
-from thence.runtime.driver import Driver
-from thence.runtime.fixed_machine import live_settings
+from thence.runtime.driver import Driver, Outlet
 from thence.runtime.folder import DataFolder
 from thence.runtime.instruments import Instruments
-from thence.runtime.links import Identity, Links, LinkStatus
+from thence.runtime.links import Links, LinkStatus
 from thence.runtime.load import Load, Loader
 from thence.runtime.logs import StructuredLog
 from thence.runtime.pacing import Clock
 from thence.runtime.premises import Premises
-from thence.runtime.report import status_of, unwell
-from thence.runtime.roster import Roster
+from thence.runtime.report import Facts, status_of
 from thence.runtime.settings import NodeSettings
-from thence.runtime.shelf import is_changing
 from thence.runtime.status import LoadStatus, Status
-from thence.runtime.tracing import LiveTrace, complete, earlier_rows, missing_rows
-from thence.trace.lines import Lines
-from thence.trace.recorder import NoRecorder
 
-SECOND: Final = 1_000_000
+SAMPLES: Final = 1024
+"""Own messages whose way to stability is being measured at most."""
 
 
-class Application(Protocol):
-    """What takes a node's messages."""
+class Kind(Protocol):
+    """What a node's group is like."""
 
-    def stepped(self, node: "Node", now: int) -> None:
-        """There may be something to take, or to announce as stable."""
+    payload_max: int
+    """What a link can carry."""
+    boot: int
+
+    @property
+    def links(self) -> Links | None: ...
+
+    @property
+    def drains(self) -> bool:
+        """May anything be on its way to it, or to others?"""
         ...
 
+    def open(self, folder: DataFolder) -> Trace:
+        """What is in the folder; from here on it is this start's."""
+        ...
 
-class Drain:
-    """The application of `thence node`: it takes everything at once and keeps nothing."""
+    async def enter(self) -> None:
+        """Find the group and go in: the machine runs (`Node.drive`), and links are made."""
+        ...
 
-    def stepped(self, node: "Node", now: int) -> None:
-        node.driver.drain(now)
-        node.driver.replica.stable.clear()
+    def stepped(self, now: int) -> None:
+        """A step is over."""
+        ...
+
+    def has_progress(self) -> bool:
+        """Did something become stable since the last time, or had nothing to?"""
+        ...
+
+    def is_drained(self) -> bool:
+        """Do all members that can be reached have what this node sent?"""
+        ...
+
+    async def unlink(self) -> None:
+        """From here on nothing comes over links."""
+        ...
+
+    def close(self, in_order: bool) -> None:
+        """The end. `in_order`: everything is on the disk."""
+        ...
+
+    def phase(self) -> str:
+        """Of a node that runs and can write."""
+        ...
+
+    def unwell(self) -> str | None:
+        """What is wrong with it, beside what the driver knows."""
+        ...
+
+    def facts(self, now: int) -> Facts: ...
+
+    def leave(self, force: bool) -> None: ...
+
+    def evict(self, who: str, force: bool) -> str: ...
+
+    def bury(self, who: str) -> None: ...
 
 
 class Node:
-    """Made by `start`, ended by `stop`; between them its `driver` is what the application talks to."""
+    """Made by `start`, ended by `close`; between them its `driver` is what the application talks to."""
 
     def __init__(
         self,
         settings: NodeSettings,
-        application: Application,
+        application: NodeApplication,
         log: StructuredLog,
         clock: Clock,
-        keeper: Keeper | None = None,
+        kind: "Callable[[Node], Kind]",
     ) -> None:
-        """`keeper`: what has the application's state, where states are sent to those who lack much."""
-        self._keeper: Final = keeper or Nothing()
         self.settings: Final = settings
-        self._application: Final = application
-        self._says: Final = log
-        self._clock: Final = clock
+        self.application: Final = application
+        self.says: Final = log
+        self.clock: Final = clock
         self._premises: Final = Premises(settings, log)
-        self._started_at: Final = clock()
-        self._attic: FileAttic | None = None
-        self._trace: LiveTrace | None = None
-        self._links: Links | None = None
-        self._early_wishes: list[LinkEffect] = []
-        self._state = "starting"
-        self._regaining = False
-        self._progress_at = clock()
-        self._settled = True
-        self._sent_at: dict[int, int] = {}
-        """When some of the own messages were sent that are not stable yet: one of each batch."""
+        self.started_at: Final = clock()
+        self.driver: Driver[Any] | None = None
+        self._trace: Trace | None = None
+        self.phase = "starting"
+        """Until it runs, and after."""
+        self.progress_at = clock()
+        """When something became stable, or had nothing to become so."""
+        self._sent: deque[tuple[LifeTag, int]] = deque()
+        """Some of the own messages that are not stable, and when they were sent."""
         self.stopping: Final = asyncio.Event()
+        self.is_in: Final = asyncio.Event()
+        """It is a member."""
         self.failed: ThenceError | None = None
         """Why it had to stop, if it did."""
+        self._released = False
+        self.unclean = False
+        """It has left, and perhaps without what it sent last."""
+        self.on_step: Callable[[], None] = lambda: None
+        self._loader: Final = Loader(self._load)
         self.instruments: Final = Instruments(self.status)
+        self.kind: Final = kind(self)
 
     # From settings to a running node
 
     async def start(self) -> None:
         try:
-            await self._start()
+            self._trace = self.kind.open(self._premises.enter())
+            control = await self._premises.open_door(self)
+            await self.kind.enter()
         except BaseException:
             await self._release()
             raise
-
-    async def _start(self) -> None:
-        settings, now = self.settings, self._clock()
-        must_go_together(settings.order, settings.spread)
-        folder = self._premises.enter()
-        if is_changing(settings.data):
-            raise UsageError(f"the data in {settings.data} is of a group whose members change: name none")
-        self._attic = FileAttic(settings.data)
-        try:
-            self.log = log = folder.open_log(settings.log_settings, now)
-        except DamageError as damage:
-            raise UsageError(f"{damage}. `thence repair {settings.data}` cuts it off there") from damage
-        for trouble in log.report.lines():
-            self._says.warn("log repaired", what=trouble)
-        fresh = log.incarnation == 0
-        self._regaining = recovering.may_have_forgotten(folder, log)
-        if self._regaining:
-            recovering.begin(folder.path, "the machine went down, or the log was repaired")
-            self._says.warn("recovering: what this node had sent may be missing here")
-        self.boot = log.boot(1, folder.machine_id(), now) >> BOOT_BITS
-        recovering.note_boot(folder.path, self.boot)
-        recovering.note_policy(log, settings.log.sync)
-        self.roster = self._group(log)
-        log.sync(now)
-        self.names = self.roster.names
-        self.me = self.names.index(settings.name)
-        lines = self._tracing()
-        made = self._replica(log, lines, now)
-        self.codec = made.codec
-        self._complete_trace(made, lines, now)
-        self.driver = Driver(
-            made, log, folder.files, self, self, self._clock, self._premises.syncer, lines, self._trace,
+        self.phase = "running"
+        self.says.info(
+            "running", node=self.settings.name, boot=self.kind.boot, listen=self.address, control=control,
         )  # fmt: skip
-        self.driver.arrivals.tell = self.instruments.delivery.observe
-        self._loader = Loader(self.publish)
-        self.driver.start(made.start(now) if fresh else made.replica.restart(now))
-        await self._listen(folder)
-        control = await self._premises.open_door(self)
+
+    def drive(
+        self, machine: Any, make: Callable[[int], Any], outlet: Outlet, settings: GroupSettings
+    ) -> "Driver[Any]":
+        """From here on the machine takes steps. `make` builds it anew, from the disk."""
+        assert self._trace is not None
+        queue = SendQueue[asyncio.Future[list[Sent]]](settings)
+        steps = Steps(machine, make, self._trace, queue, self.clock())
+        self.driver = Driver(steps, outlet, self, self.clock, self._premises.syncer)
+        self.driver.on_delivery = self.instruments.delivery.observe
         self.driver.broken.add_done_callback(self._broken)
-        self._state = "running"
-        self._says.info(
-            "running", node=settings.name, boot=self.boot, members=len(self.names),
-            listen=self._links.address if self._links else None, control=control,
-        )  # fmt: skip
+        return self.driver
 
-    def _group(self, log: OpLog) -> Roster:
-        settings = self.settings
-        known = rosters.recall(log, settings.cluster, settings.name, settings.members)
-        if known is not None:
-            return known
-        members: Sequence[tuple[str, Address]] = settings.members or ((settings.name, settings.listen),)
-        return rosters.found(log, settings.cluster, settings.name, members)
+    @property
+    def running(self) -> "Driver[Any]":
+        if self.driver is None:
+            raise UsageError(f"{self.settings.name} is {self.state}: it is no member yet")
+        return self.driver
 
-    def _tracing(self) -> Lines | None:
-        settings = self.settings
-        if settings.trace is None:
-            return None
-        self._trace = LiveTrace(settings.trace, settings.name, self.boot)
-        return Lines(settings.name, self.names, self.boot)
-
-    def _replica(self, log: OpLog, lines: Lines | None, now: int) -> Live:
-        how = live_settings(self.settings, self._attic, self._keeper, self._regaining)
-        return live(
-            self.me, len(self.names), how, NoRecorder() if lines is None else lines, log, log.taken, now
-        )
-
-    def _complete_trace(self, made: Live, lines: Lines | None, now: int) -> None:
-        if self._trace is None or lines is None or self.settings.trace is None:
-            return
-        earlier = earlier_rows(self.settings.trace, self.settings.name, self.boot)
-        if earlier is not None:
-            rows = missing_rows(self.log, self.me, made.codec, made.predecessors, earlier)
-            count = complete(self._trace, lines, rows, now)
-            if count:
-                self._says.info("trace completed from the log", rows=count)
-
-    async def _listen(self, folder: DataFolder) -> None:
-        settings = self.settings
-        identity = Identity(settings.cluster, settings.name, folder.log_id, self.boot)
-        peers = {name: self.roster.address(name) for name in self.names if name != settings.name}
-        self._links = Links(
-            identity, settings.secret, settings.listen, peers, settings.links, self,
-            Random(os.urandom(16)), self._clock, self._says, on_demand=settings.spread != "mesh",
-        )  # fmt: skip
-        await self._links.start()
-        self.relink(self._early_wishes)
+    async def entered(self) -> None:
+        """Until it is a member, or must stop."""
+        waits = [asyncio.ensure_future(event.wait()) for event in (self.is_in, self.stopping)]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        if self.failed is not None:
+            raise told(self.failed)
 
     def _broken(self, broken: "asyncio.Future[ThenceError]") -> None:
         self.failed = broken.result()
-        self._says.error("this node must stop", why=str(self.failed))
+        self.says.error("this node must stop", why=str(self.failed))
         if not isinstance(self.failed, StorageError):
             for line in traceback.format_exception(self.failed):
-                self._says.error("bug", trace=line.rstrip())
+                self.says.error("bug", trace=line.rstrip())
         self.stopping.set()
+        self.on_step()
 
     # To the end
 
     def stop(self) -> None:
-        """Begin to stop; whoever runs the node awaits `stopping` and closes it."""
+        """Begin to stop; what runs the node awaits `stopping` and closes it."""
         self.stopping.set()
 
     async def close(self) -> None:
-        """Let peers have what was sent, for a moment; then close everything."""
-        self._state = "draining"
+        """Let others have what was sent, for a moment; then close everything."""
+        if self._released:
+            return
+        self.phase = "draining"
         await self._loader.stop()
-        await drained(self.settings.drain_us, self._drained, lambda: self.driver.delivered)
+        driver = self.driver
+        if driver is not None and self.kind.drains:
+            await drained(self.settings.drain_us, self._is_drained, lambda: driver.steps.taken)
         await self._release()
-        self._says.info("stopped", node=self.settings.name)
+        self.says.info("stopped", node=self.settings.name)
 
-    def _drained(self) -> bool:
-        """Everybody who can be reached has what this node sent. Over a tree others pass it on: then it is
-        enough that everybody is fed who is streamed to."""
-        links = self._links.status() if self._links else {}
-        reachable = [self.names.index(name) for name, link in links.items() if link.up]
-        progress = [self.driver.mesh.progress(peer) for peer in reachable]
-        return self.driver.trouble is not None or all(p.acked >= self.log.vector[self.me] for p in progress)
+    def _is_drained(self) -> bool:
+        return self.driver is None or self.driver.trouble is not None or self.kind.is_drained()
 
     async def _release(self) -> None:
+        self._released = True
         await self._premises.close_door()
-        if hasattr(self, "_loader"):
-            await self._loader.stop()
-        if self._links is not None:
-            await self._links.close()
+        await self._loader.stop()
+        await self.kind.unlink()
+        in_order = False
         try:
-            if hasattr(self, "driver"):
-                await self.driver.close()
-            if self._trace is not None:
-                self._trace.close()
+            if self.driver is not None:
+                in_order = await self.driver.close()
         except StorageError as error:
             self.failed = self.failed or error
-            self._says.error("the last records may not be on disk", why=str(error))
+            self.says.error("the last records may not be on disk", why=str(error))
         finally:
             self._premises.finish_syncs()
-            if self._attic is not None:
-                self._attic.close()
+            try:
+                self.kind.close(in_order and self.failed is None)
+            except StorageError as error:
+                self.failed = self.failed or error
+                self.says.error("the last records may not be on disk", why=str(error))
             self._premises.leave()
 
-    # Links (`links.Handler`) and the driver's outlet and sink
+    # The driver's sink
 
-    def admit(self, peer: Identity) -> str | None:
-        trouble = self.driver.trouble
-        if trouble is not None:
-            return f"{self.settings.name} cannot write at present: {trouble}"
-        try:
-            return self.roster.meet(peer.name, peer.log_id, peer.boot)
-        except StorageError as error:
-            return f"{self.settings.name} cannot write at present: {error}"
+    def appetite(self) -> int:
+        return self.application.appetite()
 
-    def link_up(self, peer: str, now: int) -> None:
-        del now
-        self.driver.up(self.names.index(peer))
-
-    def link_packets(self, peer: str, packets: list[bytes], now: int) -> None:
-        self.driver.packets(self.names.index(peer), packets, now)
-
-    def link_down(self, peer: str, why: str, now: int) -> None:
-        del why, now
-        self.driver.down(self.names.index(peer))
-
-    def link_bug(self, error: Exception) -> None:
-        self.driver.stops(error)
-
-    def send(self, peer: int, packets: Sequence[bytes]) -> None:
-        if self._links is not None:
-            self._links.write(self.names[peer], packets)
-
-    def queued(self, peer: int) -> int:
-        return 0 if self._links is None else self._links.queued(self.names[peer])
-
-    def relink(self, wishes: Sequence[LinkEffect]) -> None:
-        if self._links is None:
-            self._early_wishes += wishes
-            return
-        for wish in wishes:
-            name = self.names[wish.peer]
-            self._links.connect(name) if isinstance(wish, Connect) else self._links.disconnect(name)
-
-    def begin_anew(self, why: str) -> None:
-        self._says.error("cannot write: broadcasts are refused, links begin anew", why=why)
-        if self._links is not None:
-            self._links.begin_anew()
+    def tell(self, events: Sequence[Any]) -> None:
+        self.application.tell(events)
 
     def stepped(self, now: int) -> None:
-        stable = self.driver.replica.stable
-        if stable or self._settled:
-            self._progress_at = now
-        self._settled = self.driver.replica.settled
-        if stable and self._sent_at:
-            for tag in stable:
-                at = self._sent_at.pop(tag.dot, None)
-                if at is not None:
-                    self.instruments.stability.observe(now - at)
-        self._application.stepped(self, now)
-        if self._regaining and not self.driver.mesh.recovering and self.driver.replica.regained():
-            self._regaining = False
-            recovering.end(self.settings.data)
-            self._says.info("recovered", sent=self.log.vector[self.me])
+        driver = self.driver
+        if driver is None:
+            return
+        if driver.steps.why is None:
+            if self.kind.has_progress():
+                self.progress_at = now
+            self.kind.stepped(now)
+            if self._sent:
+                self._measure(driver, now)
+            self.application.stepped(self, now)
+        self.on_step()
+
+    def _measure(self, driver: "Driver[Any]", now: int) -> None:
+        """How long own messages take to become stable."""
+        try:
+            while self._sent and driver.machine.has_reached(self._sent[0][0], None):
+                self.instruments.stability.observe(now - self._sent.popleft()[1])
+        except UsageError:  # it never will: the group went on without this node
+            self._sent.clear()
 
     # What people see and ask for (`control.Controlled`)
 
-    async def broadcast(self, payload: bytes) -> tuple[str, int]:
-        [delivered] = await self.publish([payload])
-        dot = delivered.message.dot
-        return self.names[dot & ORIGIN_MASK], seq_of(dot)
+    async def publish(self, payloads: Sequence[bytes]) -> list[Sent]:
+        longest, most = max(map(len, payloads), default=0), self.kind.payload_max
+        if longest > most:
+            raise UsageError(f"a payload of {longest} bytes: links carry up to {most}")
+        at, sent = self.clock(), await self.running.publish(payloads)
+        if len(self._sent) < SAMPLES and isinstance(tag := sent[0][1], LifeTag):
+            self._sent.append((tag, at))
+        return sent
 
-    async def publish(self, payloads: Sequence[bytes]) -> list[Delivered]:
-        must_fit(payloads, self.settings.links.frame_bytes_max - STAMP_BYTES)
-        at, delivered = self._clock(), await self.driver.publish(payloads)
-        if self.settings.stability.enabled and len(self._sent_at) < SAMPLES:
-            self._sent_at[delivered[0].message.dot] = at
-        return delivered
+    async def broadcast(self, payload: bytes) -> Place:
+        [(place, _)] = await self.publish([payload])
+        return place
+
+    async def _load(self, payloads: Sequence[bytes]) -> None:
+        await self.publish(payloads)
 
     async def load(self, load: Load) -> None:
         await self._loader.start(load)
 
+    def load_status(self) -> LoadStatus | None:
+        return self._loader.status()
+
+    def leave(self, force: bool = False) -> None:
+        self.kind.leave(force)
+
+    def evict(self, who: str, force: bool = False) -> str:
+        return self.kind.evict(who, force)
+
+    def bury(self, who: str) -> None:
+        """One that was evicted never comes back with what it had: nothing is kept for it any more."""
+        self.kind.bury(who)
+
     def fault(self, what: str, peer: str | None, delay_us: int) -> None:
-        assert self._links
-        self._links.fault(what, peer, delay_us)
+        if self.kind.links is None:
+            raise UsageError(f"{self.settings.name} has no links yet")
+        self.kind.links.fault(what, peer, delay_us)
 
     def metrics(self) -> str:
         return self.instruments.render()
 
     def health(self) -> str | None:
-        if self._state != "running":
-            return f"this node is {self._state}"
-        return unwell(self.driver.trouble, self.driver.broken.done()) or self.driver.behind
+        driver = self.driver
+        if driver is not None and driver.trouble is not None:
+            broken = driver.broken.done()
+            return f"this node must stop: {driver.trouble}" if broken else f"cannot write: {driver.trouble}"
+        if self.phase == "running" and (why := self.kind.unwell()):
+            return why
+        return None if self.state == "running" else f"this node is {self.state}"
 
     def status(self) -> Status:
         return status_of(self)
 
     @property
     def state(self) -> str:
-        return self._state if self.driver.trouble is None else "broken"
+        driver = self.driver
+        if driver is None or self.phase != "running":
+            return self.phase
+        return "broken" if driver.trouble is not None else self.kind.phase()
 
-    def links(self) -> dict[str, LinkStatus]:
-        return self._links.status() if self._links else {}
+    def link_status(self) -> dict[str, LinkStatus]:
+        return self.kind.links.status() if self.kind.links else {}
 
     @property
-    def started_at(self) -> int:
-        return self._started_at
-
-    @property
-    def progress_at(self) -> int:
-        """When something became stable, or had nothing to become so."""
-        return self._progress_at
-
-    def now(self) -> int:
-        return self._clock()
-
-    def load_status(self) -> LoadStatus | None:
-        return self._loader.status()
+    def address(self) -> str:
+        """Where others reach this node."""
+        return str(self.kind.links.address if self.kind.links else self.settings.listen)

@@ -1,15 +1,15 @@
 """What a node tells about itself, gathered when somebody asks."""
 
 import os
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from thence.core.errors import ThenceError
-from thence.oplog.log import OpLog
-from thence.replica.live import Branch
+from thence.replica.fixed import FixedMachine
 from thence.runtime.peer import LinkStatus
-from thence.runtime.status import Faults, LogStatus, MemberStatus, Status
+from thence.runtime.status import Faults, GroupStatus, LogStatus, MemberStatus, Status
 
 if TYPE_CHECKING:
     from thence.runtime.node import Node
@@ -17,51 +17,79 @@ if TYPE_CHECKING:
 SECOND: Final = 1_000_000
 
 
+class Facts(NamedTuple):
+    """What a node's kind knows of it."""
+
+    members: list[MemberStatus]
+    unstable: int = 0
+    held: int = 0
+    behind: Sequence[str] = ()
+    """Members that hold the oldest unstable message back."""
+    clock: Mapping[str, int] = MappingProxyType({})
+    group: GroupStatus | None = None
+    root: str = ""
+    parent: str = ""
+
+
 def status_of(node: "Node") -> Status:
-    driver, now, links = node.driver, node.now(), node.links()
-    unstable = driver.replica.unstable
-    tree = driver.tree
-    found = tree.branches() if tree is not None else {}
-    branches = {node.names[peer]: what for peer, what in found.items()}
+    driver, now, links = node.driver, node.clock(), node.link_status()
+    facts = node.kind.facts(now)
     return Status(
         name=node.settings.name,
         cluster=node.settings.cluster,
         pid=os.getpid(),
         uptime_s=(now - node.started_at) / SECOND,
         state=node.state,
-        boot=node.boot,
-        members=[_member(node, name, links.get(name), now, branches.get(name)) for name in node.names],
-        sent=driver.sent,
-        delivered=driver.delivered,
-        inbox=len(driver.replica.inbox),
-        held=driver.replica.waiting,
-        unstable=unstable,
-        oldest_unstable_s=(now - node.progress_at) / SECOND if unstable else None,
-        holding_stability_back=[node.names[peer] for peer in driver.replica.silent()],
-        log=log_of(node.log, node.settings.log.sync, driver.trouble, driver.syncs),
+        boot=node.kind.boot,
+        members=facts.members,
+        sent=driver.steps.sent if driver else 0,
+        delivered=driver.steps.taken if driver else 0,
+        inbox=driver.machine.waiting if driver else 0,
+        held=facts.held,
+        unstable=facts.unstable,
+        oldest_unstable_s=(now - node.progress_at) / SECOND if facts.unstable else None,
+        holding_stability_back=list(facts.behind),
+        log=_log(node),
         refusals=sum(link.refusals for link in links.values()),
-        faults=faults_of(node.settings.allow_faults, links),
+        faults=_faults(node.settings.allow_faults, links),
         load=node.load_status(),
         spread=node.settings.spread,
-        root="" if tree is None else node.names[tree.root],
-        parent="" if tree is None or tree.parent is None else node.names[tree.parent],
-        clock=dict(zip(node.log.names, node.log.vector, strict=False)),
+        root=facts.root,
+        parent=facts.parent,
+        clock=dict(facts.clock),
+        group=facts.group,
         warnings=node.settings.warnings,
     )
 
 
-def _member(
-    node: "Node", name: str, link: LinkStatus | None, now: int, branch: Branch | None
-) -> MemberStatus:
-    if link is None:
-        return MemberStatus(name=name, address=str(node.settings.listen), link="me")
-    progress = node.driver.mesh.progress(node.names.index(name))
-    told = linked(name, link, now)
-    return replace(
-        told,
-        link="idle" if told.link == "down" and node.driver.tree is not None else told.link,
-        lag=max(0, node.log.vector[node.me] - progress.acked),
-        branch=branch or "",
+def fixed_facts(node: "Node", machine: FixedMachine | None, now: int) -> Facts:
+    """Of a group whose members were named at its start."""
+    me = MemberStatus(name=node.settings.name, address=str(node.settings.listen), link="me")
+    if machine is None:
+        return Facts([me])
+    names, tree, links = machine.names, machine.live.overlay, node.link_status()
+    branches = tree.branches() if tree is not None else {}
+    vector = machine.log.vector if machine.log is not None else ()
+    members = []
+    for index, name in enumerate(names):
+        if name not in links:
+            members.append(me)
+            continue
+        told, progress = linked(name, links[name], now), machine.live.mesh.progress(index)
+        members.append(replace(
+            told,
+            link="idle" if told.link == "down" and tree is not None else told.link,
+            lag=max(0, vector[machine.me_index] - progress.acked),
+            branch=branches.get(index, ""),
+        ))  # fmt: skip
+    return Facts(
+        members,
+        machine.replica.unstable,
+        machine.replica.waiting,
+        [names[peer] for peer in machine.replica.silent()],
+        dict(zip(names, vector, strict=False)),
+        root="" if tree is None else names[tree.root],
+        parent="" if tree is None or tree.parent is None else names[tree.parent],
     )
 
 
@@ -81,7 +109,7 @@ def linked(name: str, link: LinkStatus, now: int) -> MemberStatus:
     )
 
 
-def faults_of(allowed: bool, links: dict[str, LinkStatus]) -> Faults:
+def _faults(allowed: bool, links: dict[str, LinkStatus]) -> Faults:
     return Faults(
         allowed=allowed,
         cut=[name for name, link in links.items() if link.cut],
@@ -89,10 +117,13 @@ def faults_of(allowed: bool, links: dict[str, LinkStatus]) -> Faults:
     )
 
 
-def log_of(log: OpLog | None, policy: str, trouble: ThenceError | None, syncs: int) -> LogStatus:
-    why = None if trouble is None else str(trouble)
+def _log(node: "Node") -> LogStatus:
+    driver, policy = node.driver, node.settings.log.sync
+    if driver is None:
+        return LogStatus(bytes=0, head=0, tail=0, durable=0, sync=policy, trouble=None, syncs=0)
+    log, why = driver.machine.log, None if driver.trouble is None else str(driver.trouble)
     if log is None:
-        return LogStatus(bytes=0, head=0, tail=0, durable=0, sync=policy, trouble=why, syncs=syncs)
+        return LogStatus(bytes=0, head=0, tail=0, durable=0, sync=policy, trouble=why, syncs=driver.syncs)
     return LogStatus(
         bytes=log.size_bytes,
         head=log.head,
@@ -101,12 +132,5 @@ def log_of(log: OpLog | None, policy: str, trouble: ThenceError | None, syncs: i
         sync=policy,
         trouble=why,
         appended_bytes=log.appended_bytes,
-        syncs=syncs,
+        syncs=driver.syncs,
     )
-
-
-def unwell(trouble: ThenceError | None, broken: bool) -> str | None:
-    """What `/health` says of it."""
-    if trouble is None:
-        return None
-    return f"this node must stop: {trouble}" if broken else f"cannot write: {trouble}"

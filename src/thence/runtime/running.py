@@ -8,11 +8,9 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from thence.runtime.folder import is_fixed
-from thence.runtime.group_drain import GroupDrain
-from thence.runtime.group_node import ChangingNode
+from thence.runtime.drain import Drain
 from thence.runtime.logs import StructuredLog
-from thence.runtime.node import Drain, Node
+from thence.runtime.making import make_node
 from thence.runtime.pacing import Clock
 from thence.runtime.settings import NodeSettings
 
@@ -50,11 +48,7 @@ def _loop(log: StructuredLog) -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 async def _run(settings: NodeSettings, log: StructuredLog) -> int:
     gc.set_threshold(GARBAGE_OBJECTS, 20, 20)
-    node: Node | ChangingNode
-    if settings.members or is_fixed(settings.data):
-        node = Node(settings, Drain(), log, wall_clock())
-    else:
-        node = ChangingNode(settings, GroupDrain(), log, wall_clock())
+    node = make_node(settings, Drain(), log, wall_clock())
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, node.stop)

@@ -10,7 +10,6 @@ from types import TracebackType
 from typing import Generic, TypeVar
 
 from thence.core.errors import UsageError
-from thence.runtime.asked import refuse
 
 T = TypeVar("T")
 
@@ -40,7 +39,9 @@ class Waiters(Generic[T]):
     def refuse(self, error: Exception) -> None:
         """Nothing comes any further."""
         waiting, self._waiting = self._waiting, []
-        refuse([future for _, _, future in waiting], error)
+        for _, _, future in waiting:
+            if not future.done():
+                future.set_exception(error)
 
 
 class Turns:

@@ -2,10 +2,10 @@
 
 Processes have names and nothing else in common; packets travel between names, over links that lose, repeat,
 reorder and get cut, or over sessions that keep their order and lose everything under way when they are cut.
-A step is: something happens to a process; its log is committed and synced; its packets leave. A crash comes
-between two steps, or in the middle of one: written, perhaps, and nothing sent.
+A process takes the steps that a live node takes (`replica.steps`); the world is its links, its disk and its
+clock. A crash comes between two steps, or in the middle of one: written, perhaps, and nothing sent.
 
-The world drives the same machine that a live node would, and looks inside only to see whether all is settled.
+The world looks inside a machine only to see whether all is settled.
 """
 
 from collections import Counter
@@ -15,20 +15,22 @@ from heapq import heappop, heappush
 from itertools import count
 from random import Random
 
-from thence.core.errors import InvariantError, PeerError, StorageError, UsageError
+from thence.core.errors import PeerError, StorageError, UsageError
 from thence.core.group_codec import decode, encode
 from thence.core.groups import GroupPacket, Place, number_of, process_of
-from thence.core.machine import NEVER, Wake
+from thence.core.machine import NEVER
 from thence.members.extents import Progress
-from thence.oplog.policy import Policy
+from thence.oplog.log import OpLog
+from thence.oplog.policy import Policy, Sync
 from thence.replica.group import GroupNode
 from thence.replica.group_member import Member
 from thence.replica.group_sending import SendQueue
 from thence.replica.group_settings import GroupSettings
+from thence.replica.steps import RUNS, BeginAnew, BeginSync, Refuse, Release, State, Steps
 from thence.sim.attic import MemoryAttic
-from thence.sim.groups_disks import GroupTroubles, sync
+from thence.sim.groups_disks import DOWN_US, PROBE_US, Troubles
 from thence.sim.groups_links import SimLinks
-from thence.sim.groups_parts import NUMBER_BYTES, SimApplication, SimDiary, SimShelf, close
+from thence.sim.groups_parts import NUMBER_BYTES, SimApplication, SimDiary, SimShelf, SimTrace, close
 
 STEPS_MAX = 2_000_000
 INCARNATIONS_MAX = 40
@@ -65,8 +67,8 @@ class Process:
     """What is there of a process, whether or not it runs."""
 
     __slots__ = (
-        "application", "backlog", "backup", "dead", "joins", "life", "lost_disk", "node", "paused",
-        "restored", "shelf", "taking", "torn", "waking",
+        "application", "backlog", "backup", "dead", "joins", "life", "lost_disk", "paused",
+        "restored", "shelf", "start", "steps", "taking", "torn", "trace", "waking",
     )  # fmt: skip
 
     def __init__(self, shelf: SimShelf, application: SimApplication, settings: GroupSettings) -> None:
@@ -74,7 +76,10 @@ class Process:
         self.backlog = SendQueue[None](settings)
         """Broadcasts that wait."""
         self.shelf = shelf
-        self.node: GroupNode | None = None
+        self.steps: Steps[GroupNode, None] | None = None
+        self.trace = SimTrace()
+        self.start = 0
+        """The number of the start that it runs under."""
         self.life = 0
         self.dead = False
         """Down for good."""
@@ -92,6 +97,11 @@ class Process:
         """The next step will be cut short."""
         self.waking = NEVER
 
+    @property
+    def node(self) -> GroupNode | None:
+        """What runs, if anything does."""
+        return self.steps.machine if self.steps is not None and self.steps.state in RUNS else None
+
 
 class GroupWorld:
     def __init__(
@@ -104,11 +114,13 @@ class GroupWorld:
         sync: Policy = "always",
         guest: bool = False,
         numbered: bool = False,
+        starts: bool = False,
     ) -> None:
-        """`guest`: there is one more process, linked to all, that is nobody's seed. `numbered`: starts have
-        numbers, and so have operations, so that disks may be put back."""
+        """`guest`: there is one more process, linked to all, that is no seed. `starts`: each start of a
+        process has a number. `numbered`: so has each operation, so that disks may be put back."""
         self.now = 0
-        self._starts = Random(f"{seed}/starts") if numbered else None
+        self._numbered = numbered
+        self._starts = Random(f"{seed}/starts") if numbered or starts else None
         self._numbers = count(1)
         self._sync: Policy = sync
         self.steps = 0
@@ -121,11 +133,12 @@ class GroupWorld:
         self.cut: set[tuple[str, str]] = set()
         self.diaries: dict[str, SimDiary] = {}
         everybody = [*names, GUEST] if guest else names
-        self._diaries: dict[str, list[SimDiary]] = {name: [] for name in everybody}
         self.operations: dict[Place, frozenset[Place]] = {}
         """Every operation that was ever sent, and what had taken effect where it was sent."""
         self.forgotten: set[Place] = set()
         """Operations that their own process did not remember when it began anew."""
+        self._members: set[str] = set()
+        """Who has been a member."""
         self._left: set[str] = set()
         """Who has left at some time."""
         self.problem = ""
@@ -152,7 +165,8 @@ class GroupWorld:
         self.rollbacks = 0
         for process in self.processes.values():
             process.application.numbered = numbered
-        self.troubles = GroupTroubles(self, Random(f"{seed}/troubles"))
+        self.troubles = Troubles()
+        self._down = Random(f"{seed}/troubles")
         self._links = SimLinks(self, everybody, Random(f"{seed}/links")) if air.links else None
 
     def _shelf(self) -> SimShelf:
@@ -185,33 +199,55 @@ class GroupWorld:
     def diary(self, member: str) -> SimDiary:
         if member not in self.diaries:
             self.diaries[member] = SimDiary()
-            self._diaries[process_of(member)].append(self.diaries[member])
+            self.processes[process_of(member)].trace.diaries.append(self.diaries[member])
         return self.diaries[member]
 
-    def boot(self, name: str) -> None:
-        """The process starts, from its disk if there is anything on it."""
+    def boot(self, name: str, joins: bool = False) -> None:
+        """The process starts, from its disk if there is anything on it. `joins`: it was on its way into the
+        group, and goes on."""
         process = self.processes[name]
-        if process.node is not None or process.dead:
+        if process.steps is not None or process.dead:
             return
-        floor = self.now // 1000 if process.lost_disk else 0
+        process.waking = NEVER
+        try:
+            process.start = self._start(process)
+            machine = self._make(name, process)
+        except StorageError:
+            process.trace.crash()
+            process.application.take_back()
+            self.troubles.full += 1
+            self.at(self.now + PROBE_US, lambda: self.boot(name, joins))
+            return
+
+        def make(now: int) -> GroupNode:  # noqa: ARG001
+            return self._make(name, process)
+
+        process.steps = Steps(machine, make, process.trace, process.backlog, self.now)
+        self._started(name, process)
+        if joins:
+            self.join(name)
+
+    def _started(self, name: str, process: Process) -> None:
+        """The machine was made, from the disk."""
+        self._step(name, lambda node: None)  # noqa: ARG005
+        if process.node is not None and process.node.former is not None:
+            self.join(name)
+
+    def _make(self, name: str, process: Process) -> GroupNode:
         application = process.application
         application.order.clear()
         application.applied.clear()
         application.replays = set()
-        process.waking = NEVER
+        process.trace.crash()
         try:
-            start = self._start(process)
-            process.node = GroupNode(
-                name, process.shelf, process.application, self.diary, tuple(self.names), self.settings,
-                self.now, floor, f"at {name}", MemoryAttic, process.shelf.forgetful,
-                start, self.air.links,
+            node = GroupNode(
+                name, process.shelf, application, self.diary, tuple(self.names), self.settings, self.now,
+                self.now // 1000 if process.lost_disk else 0, f"at {name}", MemoryAttic,
+                process.shelf.forgetful, process.start, self.air.links,
             )  # fmt: skip
-        except StorageError:
-            self._never_was(name, process, None)
-            return
         finally:
             replayed, application.replays = application.replays, None
-        if (member := process.node.member or process.node.former) is not None:
+        if (member := node.member or node.former) is not None:
             had = Progress(member.reading.extent(member.ledger, member.operations))
             exactly, places = member.ledger.timelines.exactly, application.places
             unread = {application.known_as(operation) for operation in member.reading.unread}
@@ -221,15 +257,13 @@ class GroupWorld:
             if twice and not (process.shelf.forgetful or process.restored):
                 self.problem = f"{name} is told twice: {twice}"
         if process.shelf.forgetful or process.restored:  # what it has forgotten is for others to remember
-            self._forgets(name, set(process.application.applied))
-        if process.restored and process.node.member is not None:
-            member = process.node.member
-            self.stale.add((member.me, start))
+            self._forgets(name, set(application.applied))
+        if process.restored and node.member is not None:
+            member = node.member
+            self.stale.add((member.me, process.start))
             if self.diary(member.me).is_ahead(member.ledger.count):
                 self.misled.add(name)  # its trace tells of messages that may be nowhere any more
-        self._step(name, lambda node: None)  # noqa: ARG005
-        if process.node is not None and process.node.former is not None:
-            self.join(name)
+        return node
 
     def _start(self, process: Process) -> int:
         if self._starts is None:
@@ -251,12 +285,14 @@ class GroupWorld:
     def crash(self, name: str, torn: bool = False, power: bool = True) -> None:
         """The process stops: now, or in the middle of its next step; `power`: so does its machine."""
         process = self.processes[name]
-        if process.node is None:
+        if process.steps is None:
             return
         if torn:
             process.torn = True
             return
-        process.node = None
+        process.steps = None
+        process.trace.crash()
+        process.application.take_back()
         process.backlog.take()
         process.life += 1
         process.torn = False
@@ -305,6 +341,9 @@ class GroupWorld:
         this process remembers. What it does not is lost, unless somebody brings it: even what had been
         stable, since those who had said that they have it did not know what they would forget."""
         self.call(name, lambda node: node.refound(self.now))
+        self._was_refounded(name)
+
+    def _was_refounded(self, name: str) -> None:
         kept = frozenset(self.processes[name].application.applied)
         for place, past in self.operations.items():
             self.operations[place] = past & kept
@@ -312,118 +351,147 @@ class GroupWorld:
             self._forgets(other, set(kept))
 
     def send(self, name: str, payload: bytes = b"") -> None:
-        backlog = self.processes[name].backlog
+        """Its program broadcasts."""
+        if self._numbered:
+            payload = next(self._numbers).to_bytes(NUMBER_BYTES, "big") + payload
 
-        def broadcast(node: GroupNode) -> None:
-            if not backlog and not node.in_debt:
-                self._broadcast(name, node, payload)
-            elif backlog.add([payload], None, self.now):
-                self.at(self.now + self.settings.settle_timeout_us, give_up)
+        def ask(steps: Steps[GroupNode, None]) -> None:
+            steps.ask([payload], None)
+            steps.settle(self.now)
 
-        def give_up() -> None:
-            backlog.overdue(self.now)
+        if self.processes[name].node is not None:
+            self._input(name, ask)
 
-        self.call(name, broadcast)
-
-    def _broadcast(self, name: str, node: GroupNode, payload: bytes) -> None:
-        past = frozenset(self.processes[name].application.applied)
-        if self._starts is None:
-            self.operations[node.broadcast(payload, self.now)] = past
-            return
-        number = next(self._numbers)
-        origin, _ = node.broadcast(number.to_bytes(NUMBER_BYTES, "big") + payload, self.now)
-        self.operations[origin, number] = past
-
-    def _send_held(self, name: str) -> None:
-        """Broadcasts that had to wait, in order."""
+    def _settle(self, name: str, life: int) -> None:
+        """Broadcasts that had to wait."""
         process = self.processes[name]
-
-        def broadcast(node: GroupNode) -> None:
-            if not node.in_debt:
-                for payloads, _ in process.backlog.take():
-                    self._broadcast(name, node, *payloads)
-
-        if process.backlog and process.node is not None:
-            self.call(name, broadcast)
+        if process.life == life and process.node is not None:
+            self._input(name, lambda steps: steps.settle(self.now))
 
     def _step(self, name: str, action: Callable[[GroupNode], object]) -> None:
+        self._input(name, lambda steps: steps.run(lambda node, now: action(node), self.now))  # noqa: ARG005
+
+    def _input(self, name: str, act: Callable[[Steps[GroupNode, None]], object]) -> None:
+        """Something happens to a process that runs."""
         process = self.processes[name]
         if self.now < process.paused:
             life = process.life
-            self.at(process.paused, lambda: self._after_pause(name, life, action))
+            self.at(process.paused, lambda: self._after_pause(name, life, act))
             return
         self.steps += 1
         if self.steps > STEPS_MAX or len(self.diaries) > self.incarnations_max:
             self.problem = f"no end: {self.steps} steps, {len(self.diaries)} incarnations"
             return
-        node = process.node
-        assert node is not None
-        try:
-            action(node)
-            self._end_step(name, process, node)
-        except InvariantError as error:
-            self.problem = f"{name}: {error}"
-        except StorageError:
-            self._never_was(name, process, node)
+        assert process.steps is not None
+        act(process.steps)
+        self._carry_out(name, process, process.steps)
 
-    def _never_was(self, name: str, process: Process, node: GroupNode | None) -> None:
-        """What the process did last could not be written down."""
-        self._take_back(name, process)
-        self.troubles.failed(name, node, process.joins)
-
-    def _take_back(self, name: str, process: Process) -> None:
-        for diary in self._diaries[name]:
-            diary.take_back()
-        process.application.take_back()
-
-    def _after_pause(self, name: str, life: int, action: Callable[[GroupNode], object]) -> None:
+    def _after_pause(self, name: str, life: int, act: Callable[[Steps[GroupNode, None]], object]) -> None:
         process = self.processes[name]
         if process.life == life and process.node is not None:
-            self._step(name, action)
+            self._input(name, act)
 
-    def _end_step(self, name: str, process: Process, node: GroupNode) -> None:
-        syncs = node.commit(self.now)
-        if process.torn:
-            self._take_back(name, process)
-            node.posts.clear()
+    def _carry_out(self, name: str, process: Process, steps: Steps[GroupNode, None]) -> None:
+        """What a step has released, in order, and what the process waits for."""
+        if process.torn and steps.state in RUNS:
             self.crash(name)
             return
-        for effect in syncs:
-            if not isinstance(effect, Wake):  # its policy wakes nobody
-                sync(process.shelf, node, effect, self.now)
+        looked = False
+        while steps.effects and process.steps is steps:
+            effect = steps.effects.popleft()
+            if isinstance(effect, BeginSync):
+                self._do_sync(steps, *effect)
+            elif isinstance(effect, Release):
+                if not looked:
+                    looked = True
+                    self._look(name, process, steps.machine)
+                process.application.released(effect.events)
+                for to, packet in effect.posts:
+                    self._transmit(name, to, packet)
+            elif isinstance(effect, Refuse):
+                self.packets["refused"] += len(effect.calls)
+            elif isinstance(effect, BeginAnew):
+                self._stall(name, process, steps)
+            elif isinstance(effect.why, StorageError):
+                self.troubles.stopped += 1
+                self._goes_down(name, process.joins)
+            else:
+                self.problem = f"{name}: {effect.why}"
+        if process.steps is steps and steps.state in RUNS:
+            if not looked:
+                self._look(name, process, steps.machine)
+            self._plan(name, process, steps)
+
+    def _do_sync(self, steps: Steps[GroupNode, None], log: OpLog, sync: Sync) -> None:
+        try:
+            log.files.sync(sync.file)
+        except StorageError as error:
+            steps.sync_failed(log, sync, error, self.now)
+        else:
+            steps.synced(log, sync, self.now)
+
+    def _goes_down(self, name: str, joins: bool) -> None:
+        """Its disk has failed it for good; it is started again some time later."""
+        self.crash(name)
+        self.at(self.now + self._down.randint(*DOWN_US), lambda: self.boot(name, joins))
+
+    def _stall(self, name: str, process: Process, steps: Steps[GroupNode, None]) -> None:
+        """A write failed: links are gone, and the disk is tried again now and then."""
+        self.troubles.full += 1
+        process.application.take_back()
+        process.life += 1
+        joins = process.joins
+
+        def probe() -> None:
+            if process.steps is not steps or steps.state is not State.STALLED:
+                return
+            process.waking = NEVER
+            process.torn = False
+            steps.probe(self.now)
+            self._carry_out(name, process, steps)
+            if process.node is not None:
+                if joins or process.node.former is not None:
+                    self.join(name)
+            elif process.steps is steps:
+                self.troubles.full += 1
+                self.at(self.now + PROBE_US, probe)
+
+        self.at(self.now + PROBE_US, probe)
+
+    def _look(self, name: str, process: Process, node: GroupNode) -> None:
+        """A step is over, and safe: what has become of the process?"""
         if node.member is not None:
-            process.shelf.forgetful = False  # somebody else now, who has forgotten nothing
-            if self.stale:
+            process.shelf.forgetful = False  # an incarnation of its own, that has forgotten nothing
+            if self._sync != "always" and self._refounds(node.member):
+                self._was_refounded(name)
+            if self._numbered:
                 self._look_for_misled(name, node.member)
         elif node.rollback is not None and process.restored:
             process.restored = False
             self.rollbacks += 1
-        if node.status == "outside" and self._diaries[name]:
+        if node.status == "outside" and process.trace.diaries:
             self._left.add(name)
         process.joins = node.status == "joining"
-        for diary in self._diaries[name]:
-            diary.keep()
-        process.application.fresh.clear()
-        process.application.reader.fresh.clear()
-        posts, node.posts[:] = list(node.posts), []
-        for post in posts:
-            self._transmit(name, post.to, post.packet)
-        if process.backlog and not node.in_debt:
-            self.at(self.now, lambda: self._send_held(name))
+
+    def _plan(self, name: str, process: Process, steps: Steps[GroupNode, None]) -> None:
+        """What the process waits for."""
+        node, life = steps.machine, process.life
+        if steps.due:
+            self.at(self.now, lambda: self._settle(name, life))
         if process.taking is node:
             return  # the step that it began with goes on from here
-        if node.waiting or node.unread:
+        if node.waiting:
             self._to_take(name, process)
-        if node.wake_at < process.waking:
-            process.waking = node.wake_at
-            life = process.life
-            self.at(node.wake_at, lambda: self._wake(name, life))
+        if process.steps is steps and steps.state in RUNS and steps.wake_at < process.waking:
+            process.waking = steps.wake_at
+            self.at(process.waking, lambda: self._wake(name, life))
 
-    @property
-    def reused(self) -> bool:
-        """Was a number used twice, since its first use was on a disk that was put back? Then what its first
-        incarnation had sent may have to wait for the second."""
-        return any(map(self._used_twice, self.processes))
+    def _refounds(self, member: Member) -> bool:
+        """Has it begun in this step, alone, with what a former incarnation of it had? One that has lost
+        power, and meets none but those that were put back, founds the group again by itself."""
+        begun = member.me not in self._members
+        self._members.add(member.me)
+        return begun and member.view.view == {member.me} and bool(member.view.suspects)
 
     def _used_twice(self, name: str) -> bool:
         used = self.processes[name].shelf.used
@@ -440,30 +508,23 @@ class GroupWorld:
         process = self.processes[name]
         if process.life == life and process.node is not None and self.now >= process.waking:
             process.waking = NEVER
-            self._step(name, lambda node: node.wake(self.now))
+            self._input(name, lambda steps: steps.wake(self.now))
 
     def _to_take(self, name: str, process: Process) -> None:
         if not self._take_us:
             before, process.taking = process.taking, process.node
-            while (node := process.node) is not None and not self.problem and (node.unread or node.waiting):
-                self._step(name, lambda node: self._take_next(name, node))
+            while (node := process.node) is not None and not self.problem and node.waiting:
+                self._step(name, lambda node: node.take(1, self.now))
             process.taking = before
             return
         life = process.life
 
         def take() -> None:
             node = process.node
-            if process.life == life and node is not None and (node.unread or node.waiting):
-                self._step(name, lambda node: self._take_next(name, node))
+            if process.life == life and node is not None and node.waiting:
+                self._step(name, lambda node: node.take(1, self.now))
 
         self.at(self.now + int(self._take.random() * self._take_us), take)
-
-    def _take_next(self, name: str, node: GroupNode) -> None:
-        """What the program has missed comes first."""
-        if node.unread:
-            self.processes[name].application.read(node.read())
-        else:
-            node.take(self.now)
 
     # Links
 
@@ -511,15 +572,15 @@ class GroupWorld:
         if lies and data is None:
             data = encode(packet)
 
-        def receive(node: GroupNode) -> None:
+        def receive(steps: Steps[GroupNode, None]) -> None:
             nonlocal good
             try:
-                node.receive(sender, packet if data is None else decode(data), self.now)
+                steps.receive(sender, [packet] if data is None else map(decode, [data]), self.now)
             except PeerError:
                 self.packets["lies" if lies else "garbage"] += 1
                 good = False
 
-        self._step(receiver, receive)
+        self._input(receiver, receive)
         return good
 
     def life(self, name: str) -> int:
@@ -530,7 +591,9 @@ class GroupWorld:
         return (one, other) in self.cut
 
     def told(self, name: str, other: str, up: bool) -> None:
-        self._step(name, lambda node: node.up(other, self.now) if up else node.down(other, self.now))
+        self._step(
+            name, lambda node: node.link_up(other, self.now) if up else node.link_down(other, self.now)
+        )
 
     # Is all well?
 

@@ -1,23 +1,19 @@
-"""Processes of a changing group whose disks let them down while they run: what a driver does then.
+"""Disks of processes in a changing group that fail while they run.
 
-A step that cannot be written down never was: its packets and rows are dropped, so are the links, and the
-process is built again from its disk, as after a crash, as soon as that takes writes; whoever asks something
-of it meanwhile is refused. Where a sync failed, or a write could not be undone, nobody knows what is on the
-disk: the process goes down as if the power had, and somebody starts it again.
+A step that cannot be written stalls the process (`replica.steps`), which tries again now and then. Where a
+sync failed, or a write could not be undone, it is unknown what is on the disk: the process goes down as if
+the power had, and is started again.
 
 A disk that does not sync everything (`sync` is not `always`) may lose its end with the power. Then its
 process knows that it has said more than it remembers, and comes back as somebody new: through the others or,
 if nobody is a member any more, by founding the group again.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from typing import Literal, Protocol
+from typing import Literal
 
-from thence.core.errors import StorageError
-from thence.oplog.policy import Policy, Sync
-from thence.replica.group import GroupNode
+from thence.oplog.policy import Policy
 from thence.sim.disk import Operation
 from thence.sim.groups_parts import SimShelf
 
@@ -75,53 +71,9 @@ def worsen(shelf: SimShelf, what: What, random: Random) -> None:
         shelf.fail("truncate", 0)
 
 
-class Surroundings(Protocol):
-    """What is needed of the world."""
-
-    now: int
-
-    def at(self, when: int, action: Callable[[], None]) -> None: ...
-
-    def crash(self, name: str, torn: bool = False, power: bool = True) -> None: ...
-
-    def boot(self, name: str) -> None: ...
-
-    def join(self, name: str) -> None: ...
-
-
-class GroupTroubles:
-    def __init__(self, world: Surroundings, random: Random) -> None:
-        self._world = world
-        self._random = random
-        self.full = 0
-        """Steps that never were."""
-        self.stopped = 0
-        """Processes that went down."""
-
-    def failed(self, name: str, node: GroupNode | None, joins: bool) -> None:
-        """A step, or a start, of a process could not be written down. `joins`: it was on its way into the
-        group."""
-        world, broken = self._world, node is not None and node.log is not None and node.log.broken is not None
-        world.crash(name, power=broken)
-        self.stopped += broken
-        self.full += not broken
-        wait = self._random.randint(*DOWN_US) if broken else PROBE_US
-
-        def again() -> None:
-            world.boot(name)
-            if joins:
-                world.join(name)
-
-        world.at(world.now + wait, again)
-
-
-def sync(shelf: SimShelf, node: GroupNode, todo: Sync, now: int) -> None:
-    """As a driver does."""
-    log = node.log
-    assert log is not None
-    try:
-        shelf.sync(node.number, todo.file)
-    except StorageError as error:
-        log.sync_failed(todo, error, now)
-        raise
-    node.synced(todo, now)
+@dataclass(slots=True)
+class Troubles:
+    full: int = 0
+    """Steps that never were."""
+    stopped: int = 0
+    """Processes that went down."""

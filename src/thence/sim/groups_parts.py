@@ -1,18 +1,19 @@
 """What surrounds a simulated process of a changing group: its disk, its application, its diary."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
 
 import msgspec
 
 from thence.core.errors import InvariantError
-from thence.core.groups import Lost, Place, told_apart
+from thence.core.groups import Lost, Place
 from thence.core.storage import DiskError
 from thence.core.tag import Tag
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Policy
 from thence.oplog.settings import Settings as LogSettings
 from thence.replica.group_parts import Operation, Orphan
+from thence.replica.steps import Rows
 from thence.sim.disk import Disk
 from thence.sim.disk import Operation as DiskOperation
 from thence.sim.groups_readers import SimReader
@@ -84,8 +85,11 @@ class SimShelf:
         self._since = since
         self.drop(number)
 
-    def sync(self, number: int, file: str) -> None:
-        self._disks[number].sync(file)
+    def keep_contacts(self, contacts: dict[str, str]) -> None:
+        """Every process knows all others anyway."""
+
+    def catch_up(self) -> None:
+        """Nothing is put off."""
 
     def lose_power(self) -> None:
         for number in sorted(self._disks):
@@ -118,13 +122,13 @@ class SimApplication:
     """
 
     def __init__(self, pasts: dict[Place, frozenset[Place]]) -> None:
-        self._pasts = pasts
+        self._pasts = self._sent = pasts
         self.order: list[Place] = []
         self.applied: set[Place] = set()
         self.ever: set[Place] = set()
         """Applied in this process at any time, whatever became of it."""
-        self.fresh: list[Place] = []
-        """Of these, what it first knew of since the last step was over, in a state or by itself."""
+        self.fresh: set[Place] = set()
+        """Of these, what it first knew of in steps whose outputs were not released yet."""
         self.orphans: list[Place] = []
         self.declined: list[Place] = []
         """Orphans that were not sent again."""
@@ -138,7 +142,7 @@ class SimApplication:
         self.padding = b""
         """Makes the state as large as one likes."""
         self.places: dict[Place, Place] = {}
-        """What is known by its number: where it was."""
+        """By what an operation is known by: the name that it came under."""
         self.numbered = False
         """Payloads begin with a number that no other operation has: counters may be given twice."""
 
@@ -146,25 +150,24 @@ class SimApplication:
         """From here on operations take effect as they come: members that lie make them come anyhow."""
         self._pasts = self.reader.pasts = {}
 
-    def stable(self, place: Place, tag: Tag) -> None:
+    def stable(self, found: Iterable[tuple[Place, Tag]], life: str) -> None:
         """Nothing that it would remember."""
 
     def known_as(self, operation: Operation) -> Place:
         """What an operation is known by in the whole world."""
-        place = operation.origin, operation.seq
-        if not self.numbered:
-            return place
-        number = int.from_bytes(operation.payload[:NUMBER_BYTES], "big")
-        known = told_apart(operation.origin)[0], number
-        self.places[known] = place
+        known = operation.dot
+        if self.numbered:
+            known = known[0], int.from_bytes(operation.payload[:NUMBER_BYTES], "big")
+        self.places[known] = operation.origin, operation.seq
         return known
 
-    def apply(self, operation: Operation, own: bool, tag: Tag, again: bool) -> None:  # noqa: ARG002
+    def apply(self, operation: Operation, own: bool, tag: Tag | None, again: bool, position: int) -> None:  # noqa: ARG002
         place = self.known_as(operation)
         if place in self.applied:
             raise InvariantError(f"{place} takes effect twice")
         if not self._pasts.get(place, NOTHING) <= self.applied:
             raise InvariantError(f"{place} takes effect before something that it follows from")
+        past = frozenset(self.applied) if own and self.replays is None else None
         self.order.append(place)
         self.applied.add(place)
         self._knows({place})
@@ -172,23 +175,37 @@ class SimApplication:
             self.replays.add(place)
         elif self.reads:
             self.reader.hears(place, again)
+        if past is not None:
+            self._sent[place] = past
 
-    def read(self, what: Operation | tuple[Lost, ...]) -> None:
-        """Something that the program has missed, or what it will never know."""
-        if isinstance(what, Operation):
-            self.reader.hears(self.known_as(what), again=False)
-            self.reader.late += 1
-        else:
-            self.reader.misses(what)
+    def missed(self, operation: Operation, tag: Tag | None, position: int) -> None:  # noqa: ARG002
+        self.reader.hears(self.known_as(operation), again=False)
+        self.reader.late += 1
+
+    def lost(self, what: tuple[Lost, ...], holders: tuple[str, ...], position: int) -> None:  # noqa: ARG002
+        self.reader.misses(what)
+
+    def output(self) -> list[Place]:
+        """What it came to know in the step."""
+        return [*self.fresh, *self.reader.fresh]
+
+    def released(self, places: Iterable[Place]) -> None:
+        """The step is over, and safe."""
+        self.fresh.difference_update(places)
+        self.reader.fresh.difference_update(places)
+
+    def drop(self) -> None:
+        """The world takes back what is not safe when the process is gone (`take_back`)."""
 
     def _knows(self, places: set[Place]) -> None:
         new = places - self.ever
         self.ever |= new
-        self.fresh.extend(new)
+        self.fresh |= new
 
     def take_back(self) -> None:
         """The step was cut short: perhaps nobody will ever hear of it."""
-        self.ever.difference_update(self.fresh)
+        self.ever -= self.fresh
+        self.fresh.clear()
 
     def state(self) -> bytes:
         return msgspec.json.encode(self.order) + self.padding
@@ -202,7 +219,7 @@ class SimApplication:
         self._knows(self.applied)
         self.reader.installed(order)
 
-    def view_changed(self, members: tuple[str, ...]) -> None:
+    def view_changed(self, members: tuple[str, ...], me: str) -> None:  # noqa: ARG002
         if not self.views or self.views[-1] != members:
             self.views.append(members)
 
@@ -215,13 +232,13 @@ class SimApplication:
 
 
 class SimDiary:
-    """The rows of one incarnation. Rows of a step that a crash cut short are taken back; after the restart
-    the log tells them again."""
+    """The rows of one incarnation: those of a step are written when its outputs are released. A crash forgets
+    the others, and after the restart the log tells them again."""
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
+        self._fresh: list[Row] = []
         self._known: set[tuple[int, Place | None]] = set()
-        self._mark = 0
 
     def is_ahead(self, count: Callable[[str], int]) -> bool:
         told = [about for kind, about, *_ in self.rows if kind in (SEND, DELIVER) and about]
@@ -239,16 +256,48 @@ class SimDiary:
             if (kind, about) in self._known:
                 return
             self._known.add((kind, about))
-        self.rows.append((kind, about, deps, now, carries))
+        self._fresh.append((kind, about, deps, now, carries))
 
-    def keep(self) -> None:
-        """The step is over: its rows are written."""
-        self._mark = len(self.rows)
+    def take(self) -> list[Row]:
+        fresh, self._fresh = self._fresh, []
+        return fresh
+
+    def write(self, rows: list[Row]) -> None:
+        self.rows += rows
 
     def take_back(self) -> None:
-        for kind, about, *_ in self.rows[self._mark :]:
+        """The step never happened."""
+        for kind, about, *_ in self._fresh:
             self._known.discard((kind, about))
-        del self.rows[self._mark :]
+        self._fresh.clear()
+
+    def crash(self) -> None:
+        """What was not written is forgotten."""
+        self._fresh.clear()
+        self._known = {(kind, about) for kind, about, *_ in self.rows if kind != RESTART}
+
+
+class SimTrace:
+    """`steps.Trace` of a process: all its incarnations'."""
+
+    waiting = False
+
+    def __init__(self) -> None:
+        self.diaries: list[SimDiary] = []
+
+    def take(self) -> Rows:
+        return [(diary, rows) for diary in self.diaries if (rows := diary.take())]
+
+    def take_back(self) -> None:
+        for diary in self.diaries:
+            diary.take_back()
+
+    def crash(self) -> None:
+        for diary in self.diaries:
+            diary.crash()
+
+    def write_waiting(self) -> None:
+        """Nothing ever waits."""
 
 
 def close(diaries: dict[str, SimDiary], running: set[str], now: int) -> None:
@@ -267,3 +316,4 @@ def close(diaries: dict[str, SimDiary], running: set[str], now: int) -> None:
     for name, diary in diaries.items():
         if name not in running | settled and diary.rows and diary.rows[-1][0] != CRASH:
             diary.row(CRASH, None, None, now)
+            diary.write(diary.take())

@@ -138,8 +138,9 @@ class Storm:
         names = [f"p{number}" for number in range(drawn.processes)]
         guest, numbered = drawn.lies_us > 0, bool(drawn.restores)
         self.world = GroupWorld(
-            seed, names, drawn.air, drawn.settings, drawn.take_us, drawn.sync, guest, numbered
-        )
+            seed, names, drawn.air, drawn.settings, drawn.take_us, drawn.sync, guest, numbered,
+            starts=drawn.air.links,
+        )  # fmt: skip
         if guest:
             Guest(self.world, Random(f"{seed}/guest"), drawn.span_us, drawn.lies_us)
         for process in self.world.processes.values():
@@ -302,7 +303,7 @@ class Storm:
         world.close_diaries()
         if world.problem:
             return world.problem
-        if not settled and not world.reused:
+        if not settled:
             return f"never came to rest: {world.unsettled()}"
         if world.packets["garbage"]:
             return f"{world.packets['garbage']} packets that made no sense to whoever got them"

@@ -6,30 +6,36 @@ of the process or of the machine, which forgets what was not synced; a disk may 
 know all members from the beginning, as those of a live group do.
 """
 
+from collections.abc import Callable
 from random import Random
 from typing import BinaryIO
 
 from thence.core.codec import Codec
-from thence.core.errors import StorageError, UsageError
-from thence.core.machine import Close, Effect, Packet
+from thence.core.dots import pack
+from thence.core.errors import UsageError
+from thence.core.machine import Close, Connect, Effect, Packet, Wake
 from thence.members.hyparview import HyParView
+from thence.oplog.log import OpLog
 from thence.oplog.policy import Policy
 from thence.order.engine import Engine
+from thence.replica.durable import DurableReplica
 from thence.replica.eco import EcoReplica, LogStates
-from thence.replica.live import tree_engine
+from thence.replica.fixed import FixedMachine
+from thence.replica.live import Live, tree_engine
 from thence.replica.overlay import Overlay
 from thence.replica.tree import StepHistory, TreeReplica
 from thence.sim.overlay import OverlayRun
 from thence.sim.overlay_app import Registers
 from thence.sim.overlay_node import MembersWake, NodeEffect, OverlayNode, Witness
 from thence.sim.overlay_settings import OverlaySettings
-from thence.sim.overlay_store import RegisterKeeper, Rows, Store
+from thence.sim.overlay_store import RegisterKeeper, Store
+from thence.sim.step_node import Make
 from thence.spread.overlays import OverlayKind
 from thence.spread.streams import Streams
-from thence.trace.recorder import LEAVE
+from thence.trace.recorder import LEAVE, Recorder
 
 PROBE_US = 500_000
-PROBE_NOTE = 2
+SOON_US = 1_000
 READ_ON = 0.3
 """How often a packet is not the last one of its step."""
 
@@ -38,163 +44,159 @@ KEEP_SEGMENTS = 3
 
 
 class DurableNode(OverlayNode):
-    """In the place of a node that is put together by hand."""
+    """In the place of a node that is put together by hand: the steps of a live node."""
 
-    __slots__ = (
-        "_bad",
-        "_choked",
-        "_collect_at",
-        "_heal_at",
-        "_linked",
-        "_read",
-        "_replica",
-        "_store",
-        "overlay",
-    )
+    __slots__ = ("_choked", "_collect_at", "_heal_at", "_linked", "_read", "_store")
 
-    def __init__(self, store: Store, replica: TreeReplica, overlay: Overlay, witness: Witness) -> None:
-        assert isinstance(overlay.streams, Streams)
+    def __init__(self, store: Store, witness: Witness) -> None:
         self.me = store.node
-        self.members = overlay.members
-        self.spread = overlay.streams
         self.history = store  # type: ignore[assignment]  # what is asked of it is its vector
         self.keeper = None
-        self.overlay = overlay
-        self._replica = replica
         self._store = store
         self._witness = witness
         self._linked: dict[int, None] = {}
-        self._read: list[Effect] = []
-        """Of packets whose step goes on: as when a driver reads several at once."""
+        self._read: tuple[int, list[Packet]] = -1, []
+        """Packets of one peer whose step is still to come: as when a driver reads several at once."""
         self._choked: list[int] = []
-        self._bad = False
         self._heal_at = 0
         self._collect_at = 0
+        store.steps.taken = lambda dot, now: witness.delivered(self.me, dot, now)
+
+    @property
+    def overlay(self) -> Overlay:
+        overlay = self._store.steps.machine.live.overlay
+        assert overlay is not None
+        return overlay
+
+    @property
+    def members(self) -> HyParView:  # type: ignore[override]  # it is another one after each rebuilding
+        return self.overlay.members
+
+    @property
+    def spread(self) -> Streams:  # type: ignore[override]
+        streams = self.overlay.streams
+        assert isinstance(streams, Streams)
+        return streams
+
+    @property
+    def replica(self) -> DurableReplica:
+        return self._store.steps.machine.replica
+
+    @property
+    def _bad(self) -> bool:
+        """It cannot write at present."""
+        return not self._store.steps.runs
 
     # What happens to it
 
     def start(self, now: int) -> list[NodeEffect]:
-        if self._store.boots > 1:
-            return self._step(self._replica.restart(now), now)
-        self._replica.start(now)
-        return self._step(self._replica.resume(now), now)
+        return self._after(self._store.boot(now), now)
 
     def leave(self, now: int) -> list[NodeEffect]:
-        self._store.rows.record(LEAVE, 0, now)
-        return self._step([], now)
+        self._store.steps.trace.record(LEAVE, 0, now)
+        return self._run(lambda machine, now: None, now)  # noqa: ARG005
 
     def linked(self, peer: int, now: int) -> list[NodeEffect]:
         if self._bad:
             return [Close(peer)]
         self._linked[peer] = None
-        return self._step(self._replica.up(peer, now), now)
+        return [*self._read_on(now), *self._after(self._store.steps.link(peer, True, now), now)]
 
     def unlinked(self, peer: int, now: int) -> list[NodeEffect]:
         self._linked.pop(peer, None)
-        return self._step(self._replica.down(peer, now), now)
+        if self._bad:
+            return []
+        return [*self._read_on(now), *self._after(self._store.steps.link(peer, False, now), now)]
 
     def packet(self, peer: int, packet: Packet, now: int) -> list[NodeEffect]:
         if self._bad or peer not in self._linked:
             return []
-        try:
-            effects = self._replica.receive(peer, packet, now)
-        except StorageError as error:
-            return self._trouble(error, now)
+        out: list[NodeEffect] = [] if self._read[0] == peer else self._read_on(now)
+        self._read = peer, [*self._read[1], packet]
         if self._store.random.random() < READ_ON:
-            self._read += effects
+            return [*out, Wake(now + SOON_US)]
+        return [*out, *self._read_on(now)]
+
+    def _read_on(self, now: int) -> list[NodeEffect]:
+        """What was read and has had no step."""
+        (peer, packets), self._read = self._read, (-1, [])
+        if self._bad or not packets or peer not in self._linked:
             return []
-        return self._step(effects, now)
+        self._prepare(now)
+        return self._after(self._store.steps.receive(peer, packets, now), now)
 
     def wake_members(self, now: int) -> list[NodeEffect]:
-        if self._bad:
-            return self._probe(now)
-        return self.wake_spread(now)
+        if not self._bad:
+            return self.wake_spread(now)
+        if now >= self._heal_at:
+            self._store.heal()
+        return self._after(self._store.steps.probe(now), now)
 
     def wake_spread(self, now: int) -> list[NodeEffect]:
-        return self._step(self._replica.wake(now), now)
+        if self._bad:
+            return []
+        out = self._read_on(now)
+        self._prepare(now)
+        return [*out, *self._after(self._store.steps.wake(now), now)]
 
     def send(self, payload: bytes, now: int) -> list[NodeEffect]:
-        if self._bad or self._replica.regaining:
+        steps = self._store.steps
+        if self._bad or steps.machine.refuses is not None:
             return []
-        self._store.fill(now)
-        try:
-            published = self._replica.publish([payload], now)
-            self._store.sync(published.log_effects, now)
-        except StorageError as error:
-            return self._trouble(error, now)
-        for one in published.delivered:
-            self._witness.sent(one.message.dot, now)
-        return self._step(published.effects, now)
+        out = self._read_on(now)
+        if steps.runs:
+            self._prepare(now)
+            effects = steps.send(payload, now)
+            if effects is not None and steps.runs:
+                self._witness.sent(pack(self.me, steps.log.vector[self.me]), now)
+            out += self._after(effects or [], now)
+        return out
 
     # Steps
 
-    def _step(self, effects: list[Effect], now: int) -> list[NodeEffect]:
-        """Write it down, sync it, let the application take what is there; only then does anything leave."""
+    def _run(self, act: Callable[[FixedMachine, int], object], now: int) -> list[NodeEffect]:
+        out = self._read_on(now)
         if self._bad:
-            return []
-        effects, self._read = [*self._read, *effects], []
-        store, replica = self._store, self._replica
-        effects += self._choke(now)
-        store.fill(now)
-        try:
-            store.sync(replica.commit(now), now)
-            store.rows.settle()
-            while replica.inbox:
-                delivered = replica.take(now)
-                self._witness.delivered(self.me, delivered.message.dot, now)
-            store.taken = replica.taken
-            replica.stable.clear()
-            if replica.regaining and not self.overlay.recovering and replica.regained():
-                store.forgetful = False
-                store.given_back += store.log.vector[self.me] - store.fell_to
-            if store.collects and (store.log.segments > KEEP_SEGMENTS or now >= self._collect_at):
-                self._collect_at = now + store.collect_every_us
-                replica.collect(now)
-        except StorageError as error:
-            return self._trouble(error, now)
-        wishes, self.overlay.wishes = self.overlay.wishes, []
-        for wish in wishes:
-            if isinstance(wish, Close):
-                self._linked.pop(wish.peer, None)
-        return [*effects, *wishes]
+            return out
+        self._prepare(now)
+        return [*out, *self._after(self._store.steps.run(act, now), now)]
 
-    def _choke(self, now: int) -> list[Effect]:
-        """Now and then a neighbour takes no more for a while."""
-        random, effects = self._store.random, list[Effect]()
+    def _prepare(self, now: int) -> None:
+        """The disk may be full by now; and now and then a neighbour takes no more for a while."""
+        store, machine = self._store, self._store.steps.machine
+        store.fill(now)
+        random, names = store.random, store.steps.names
         if self._choked and random.random() < 0.3:
-            effects = self._replica.release(self._choked.pop(), now)
+            machine.release(names[self._choked.pop()], now)
         elif random.random() < 0.05 and (live := self.overlay.streams.live):
             peer = random.choice(live)
-            self._replica.hold(peer)
+            machine.hold(names[peer])
             self._choked.append(peer)
-        return effects
 
-    def _trouble(self, error: StorageError, now: int) -> list[NodeEffect]:
-        """The step never was; links begin anew when something can be written again."""
-        if self._store.log.broken is not None:
-            raise error
-        self._bad = True
-        self._read.clear()
-        self._heal_at = now + self._store.random.choice((100_000, 1_000_000, 4_000_000))
-        self._replica.roll_back(now)
-        links = list(self._linked)
-        self._linked.clear()
-        for peer in links:
-            self._replica.down(peer, now)
-        return [*[Close(peer) for peer in links], MembersWake(now + PROBE_US)]
-
-    def _probe(self, now: int) -> list[NodeEffect]:
-        store = self._store
-        if now >= self._heal_at:
-            store.heal()
-        try:
-            store.log.note(PROBE_NOTE, b"")
-            store.sync(self._replica.commit(now), now)
-        except StorageError:
-            self._replica.roll_back(now)
-            return [MembersWake(now + PROBE_US)]
-        self._bad = False
-        return self._step(self._replica.resume(now), now)
+    def _after(self, effects: list[Effect], now: int) -> list[NodeEffect]:
+        store, steps = self._store, self._store.steps
+        out: list[NodeEffect] = list(effects)
+        crowded = steps.runs and (steps.log.segments > KEEP_SEGMENTS or now >= self._collect_at)
+        if store.collects and crowded:
+            self._collect_at = now + store.collect_every_us
+            out += steps.run(lambda machine, now: machine.tidy(now), now)
+        if steps.failed is not None:
+            raise steps.failed
+        if steps.began_anew:
+            steps.began_anew = False
+            self._read, self._choked = (-1, []), []
+            out += [Close(peer) for peer in self._linked]
+            self._linked.clear()
+            if not steps.runs:
+                self._heal_at = now + store.random.choice((100_000, 1_000_000, 4_000_000))
+        if not steps.runs:
+            return [*out, MembersWake(now + PROBE_US)]
+        for peer, up in steps.wishes:
+            if not up:
+                self._linked.pop(peer, None)
+            out.append(Connect(peer) if up else Close(peer))
+        steps.wishes.clear()
+        return out
 
 
 class _Kept:
@@ -245,10 +247,7 @@ class DurableOverlayRun(OverlayRun):
         self._order: Engine = tree_engine(settings.order)
         names = [f"n{node}" for node in range(size)]
         self.kept = [
-            _Kept(
-                Store(node, names, Rows(node, size, self._order, columns), settings, self.kind.eco, policy),
-                size,
-            )
+            _Kept(Store(node, names, columns, settings, self.kind.eco, self._maker(node), policy), size)
             for node, columns in enumerate(self._columns)
         ]
         self._keepers = self.kept  # type: ignore[assignment]  # what is asked of it is the same
@@ -257,34 +256,40 @@ class DurableOverlayRun(OverlayRun):
         nodes = self.world.nodes
         if why := super().problems():
             return why
-        if waiting := [f"n{node}" for node in nodes if self.kept[node].store.rows.waiting]:
+        if waiting := [f"n{node}" for node in nodes if self.kept[node].store.steps.trace.gathered]:
             return f"rows are not written at {', '.join(waiting)}"
-        recovering = [f"n{node}" for node in nodes if self.kept[node].store.forgetful]
+        recovering = [f"n{node}" for node in nodes if self.kept[node].store.steps.forgetful]
         if recovering and len(nodes) == self.plan.size:
             return f"{', '.join(recovering)} may still lack what they had sent"
         return ""
 
     def _make(self, node: int, contacts: tuple[int, ...], now: int) -> OverlayNode:  # noqa: ARG002
-        def stream(purpose: str) -> Random:
-            return Random(f"{self.settings.seed}/{purpose}/{node}/{now}")
+        return DurableNode(self.kept[node].store, self.meter)
 
-        size, kept = self.plan.size, self.kept[node]
-        log = kept.store.open(now)
-        history = self._step_histories(log, Codec(size, self._order.stamps_are_dots))
-        states = LogStates()
-        streams = self.kind.make(node, size, history, stream("spread"), states)
-        assert isinstance(streams, Streams)
-        others = [peer for peer in range(size) if peer != node]
-        overlay = self._overlays(node, self._views(node, stream("members"), others), streams, stream("seek"))
-        rows, store = kept.store.rows, kept.store
-        if self.kind.eco:
-            kept.before, kept.keeper = kept.installs, RegisterKeeper(size)
-            kept.replica = replica = self._eco_replica(
-                node, size, overlay, rows, log, history, states, kept.keeper, store.ttl_us, now
-            )
-            made: TreeReplica = replica
-        else:
-            made = self._replica(node, size, self._order, overlay, rows, log, history, store.taken, now)
-        if store.forgetful:
-            made.regain()
-        return DurableNode(store, made, overlay, self.meter)
+    def _maker(self, node: int) -> Make:
+        def make(log: OpLog, recorder: Recorder, now: int) -> Live:
+            def stream(purpose: str) -> Random:
+                return Random(f"{self.settings.seed}/{purpose}/{node}/{now}")
+
+            size, kept = self.plan.size, self.kept[node]
+            codec = Codec(size, self._order.stamps_are_dots)
+            history = self._step_histories(log, codec)
+            states = LogStates()
+            streams = self.kind.make(node, size, history, stream("spread"), states)
+            assert isinstance(streams, Streams)
+            others = [peer for peer in range(size) if peer != node]
+            views = self._views(node, stream("members"), others)
+            overlay = self._overlays(node, views, streams, stream("seek"))
+            if self.kind.eco:
+                kept.before, kept.keeper = kept.installs, RegisterKeeper(size)
+                kept.replica = replica = self._eco_replica(
+                    node, size, overlay, recorder, log, history, states, kept.keeper, kept.store.ttl_us, now
+                )
+                made: TreeReplica = replica
+            else:
+                made = self._replica(node, size, self._order, overlay, recorder, log, history, log.taken, now)
+            if kept.store.steps.forgetful:
+                made.regain()
+            return Live(made, overlay, codec, self._order.predecessors, overlay)
+
+        return make

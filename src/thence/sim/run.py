@@ -76,7 +76,7 @@ class Run:
         self._recording = Recording(names, trace, run)
         durable = settings.durable and engine.prompt and engine.witness is not None
         self._stores = Stores(settings, engine, names, list(self._recording.columns)) if durable else None
-        self._replicas = [self._replica(me, engine) for me in range(size)]
+        self._replicas = [] if self._stores else [self._replica(me, engine) for me in range(size)]
         self._stability = settings.stability and engine.witness is not None
         self.plan: Plan = find_scenario(settings.scenario).plan(settings, Random(f"{settings.seed}/plan"))
         codec = Codec(size, engine.stamps_are_dots)
@@ -84,8 +84,6 @@ class Run:
 
     def _replica(self, me: int, engine: Engine) -> Replica:
         settings = self.settings
-        if self._stores:
-            return self._stores.replica(me, 0)
         spread = build(settings.spread, me, settings.nodes, settings.batch_us)
         return Replica(me, settings.nodes, engine, spread, self._recording.columns[me], settings.stability)
 
@@ -109,13 +107,16 @@ class Run:
 
     def logs(self) -> list[OpLog]:
         """What durable nodes have written down."""
-        return [self._stores.log(node) for node in range(self.settings.nodes)] if self._stores else []
+        return [node.log for node in self._stores.nodes] if self._stores else []
 
     def _outcome(self, progress: Progress, cpu: float) -> Outcome:
         count = self._recording.count
         sends, deliveries = count("send"), count("deliver")
         due = sends * (self.settings.nodes - 1)
-        undrained = [f"n{i}" for i, replica in enumerate(self._replicas) if not replica.drained]
+        replicas = self._replicas
+        if self._stores:
+            replicas = [node.machine.replica for node in self._stores.nodes]
+        undrained = [f"n{i}" for i, replica in enumerate(replicas) if not replica.drained]
         problems = []
         if progress is Progress.LATE:
             problems.append(f"still busy at {self._world.now / 1e6:.0f} s of virtual time")

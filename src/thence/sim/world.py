@@ -12,6 +12,7 @@ from heapq import heappop, heappush
 from random import Random
 
 from thence.core.codec import Codec
+from thence.core.errors import StorageError
 from thence.core.machine import Ack, Batch, Effect, Packet, Phantom, Relay, Transmit
 from thence.core.message import Message
 from thence.replica.replica import Replica
@@ -20,7 +21,6 @@ from thence.sim.network import latency
 from thence.sim.sessions import Carried, Change, Sessions
 from thence.sim.settings import Settings
 from thence.sim.stores import Stores
-from thence.sim.trouble import Troubles
 from thence.sim.workload import intervals
 
 PACKET, WAKE, SEND, TAKE, LINK, PROBE, BEGIN, END, CONNECT = range(9)
@@ -38,6 +38,12 @@ NAMES: dict[type, str] = {
     Relay: "relays",
 }
 
+
+PROBE_US = 1_000_000
+"""How often a node that cannot write tries."""
+
+DOWN_US = (100_000, 3_000_000)
+"""How long it takes until a node is started again that stopped."""
 
 BREAKS = 0.1
 """Of packets that a lossy network loses, the share that costs the whole link."""
@@ -86,11 +92,9 @@ class World:
         self._lives = [0] * settings.nodes
         self._to_send = [settings.messages] * settings.nodes
         self._payload = bytes(settings.payload_bytes)
-        self._troubles: Troubles | None = None
-        if stores:
-            self._troubles = Troubles(
-                stores, stream("trouble"), self._plan_probe, self._unlink, self._crash_now
-            )
+        self._trouble = stream("trouble")
+        self._stalled: set[int] = set()
+        """Nodes that cannot write at present."""
         self._sessions: Sessions | None = None
         if settings.links == "session":
             self._sessions = Sessions(
@@ -99,10 +103,11 @@ class World:
         self._prepare(plan)
 
     def _prepare(self, plan: Plan) -> None:
-        for node, replica in enumerate(self._replicas):
-            replica.start(0)
+        for node in range(self._settings.nodes):
             if self._stores:
-                self._stores.commit(node, 0)
+                self._carry_out(node, self._stores.nodes[node].boot(0), 0)
+            else:
+                self._replicas[node].start(0)
             if self._to_send[node]:
                 self._push(self._interval(), SEND, node)
         for fault in plan.faults:
@@ -113,9 +118,6 @@ class World:
     def _plan_change(self, at: int, node: int, peer: int, change: Change) -> None:
         self._push(at, LINK, node, peer, change)
 
-    def _plan_probe(self, at: int, node: int) -> None:
-        self._push(at, PROBE, node, self._lives[node])
-
     def _plan_connect(self, at: int, one: int, other: int) -> None:
         self._push(at, CONNECT, one, other)
 
@@ -125,7 +127,7 @@ class World:
 
     def run(self, until_us: int, steps: int) -> Progress:
         """Let up to `steps` things happen, none after `until_us`."""
-        heap, replicas, away, troubles = self._heap, self._replicas, self._away, self._troubles
+        heap, replicas, away, stores = self._heap, self._replicas, self._away, self._stores
         for _ in range(steps):
             if not heap:
                 return Progress.OVER
@@ -138,20 +140,23 @@ class World:
             if away and node in away and kind < BEGIN:
                 self._missed(event)
                 continue
-            replica = replicas[node]
+            if type(what) is Carried:
+                assert self._sessions
+                if not self._sessions.arrives(node, peer, what):
+                    continue
+                what = what.packet
+            if stores and kind < BEGIN:
+                self._step(stores, kind, node, peer, what)
+                continue
             if kind == PACKET:
-                if type(what) is Carried:
-                    assert self._sessions
-                    if not self._sessions.arrives(node, peer, what):
-                        continue
-                    what = what.packet
+                replica = replicas[node]
                 effects = replica.receive(peer, what, now)  # type: ignore[arg-type]  # packets carry one
                 if replica.inbox:
                     self._delivered(node, now)
             elif kind == WAKE:
-                if peer != self._lives[node] or (troubles and node in troubles.nodes):
+                if peer != self._lives[node]:
                     continue
-                effects = replica.wake(now)
+                effects = replicas[node].wake(now)
             elif kind == SEND:
                 effects = self._send(node, now)
             elif kind == TAKE:
@@ -162,35 +167,69 @@ class World:
             elif kind == CONNECT:
                 self._try_to_connect(node, peer, now)
                 continue
-            elif kind == PROBE:
-                assert troubles
-                effects = troubles.probe(node, replica, now) if peer == self._lives[node] else []
             else:
                 assert isinstance(what, Cut | Pause | Crash | BadDisk)
                 effects = self._begin(what) if kind == BEGIN else self._end(what)
-            if troubles and node >= 0 and not self._settled(troubles, node, now):
-                continue
             if effects:
                 self._carry_out(node, effects, now)
         return Progress.MORE
 
-    def _settled(self, troubles: Troubles, node: int, now: int) -> bool:
-        """Whether a step may have consequences."""
-        return node not in self._down and node not in troubles.nodes and troubles.settle(node, now)
+    def _step(self, stores: Stores, kind: int, at: int, peer: int, what: What) -> None:
+        """Something happens to a durable node."""
+        now, node, effects = self.now, stores.nodes[at], list[Effect]()
+        if kind in (WAKE, PROBE) and peer != self._lives[at]:
+            return
+        if kind == PACKET:
+            effects = node.receive(peer, [what], now)  # type: ignore[list-item]  # packets carry one
+            if self._take_us and node.runs and node.machine.waiting:
+                self._push(now + int(self._hold_up() * self._take_us), TAKE, at)
+        elif kind == WAKE:
+            effects = node.wake(now)
+        elif kind == SEND:
+            answered = node.send(self._payload, now)
+            self._to_send[at] -= answered is not None
+            if self._to_send[at]:
+                self._push(now + self._interval(), SEND, at)
+            effects = answered or []
+        elif kind == TAKE:
+            effects = node.take(now)
+        elif kind == LINK:
+            assert self._sessions
+            if self._sessions.changed(at, peer, what):  # type: ignore[arg-type]  # links change
+                effects = node.link(peer, what.up, now)  # type: ignore[union-attr]
+        elif kind == PROBE:
+            effects = node.probe(now)
+        self._after_step(stores, at, effects, now)
+
+    def _after_step(self, stores: Stores, at: int, effects: list[Effect], now: int) -> None:
+        """Packets leave. A node whose disk fails it stalls, and tries again; or it must end, and is started
+        again some time later."""
+        node = stores.nodes[at]
+        effects += stores.collect(at, now)
+        if node.failed is not None:
+            if not isinstance(node.failed, StorageError):
+                raise node.failed
+            node.failed = None
+            self._stalled.discard(at)
+            self._crash_now(at, now + self._trouble.randint(*DOWN_US))
+            return
+        if node.began_anew:
+            node.began_anew = False
+            self._unlink(at)
+        if node.runs:
+            self._stalled.discard(at)
+        elif node.steps is not None:
+            self._stalled.add(at)
+            self._push(now + PROBE_US, PROBE, at, self._lives[at])
+        if effects:
+            self._carry_out(at, effects, now)
 
     def _send(self, node: int, now: int) -> list[Effect]:
-        if self._stores and not self._stores.may_send(node):
-            self._push(now + self._interval(), SEND, node)
-            return []
-        effects: list[Effect] | None = None
-        if self._troubles is None:
-            effects = self._replicas[node].broadcast(self._payload, now)
-        elif node not in self._troubles.nodes:
-            effects = self._troubles.publish(node, self._payload, now)
-        self._to_send[node] -= effects is not None
+        effects = self._replicas[node].broadcast(self._payload, now)
+        self._to_send[node] -= 1
         if self._to_send[node]:
             self._push(now + self._interval(), SEND, node)
-        return effects or []
+        return effects
 
     def _delivered(self, node: int, now: int) -> None:
         """The client takes what became deliverable: at once, or when it gets round to it."""
@@ -200,13 +239,9 @@ class World:
             self._take(node, now)
 
     def _take(self, node: int, now: int) -> None:
-        replica, troubles = self._replicas[node], self._troubles
-        if troubles and node not in troubles.nodes and not troubles.settle(node, now):
-            return
+        replica = self._replicas[node]
         while replica.inbox:
             replica.take(now)
-        if troubles and node not in troubles.nodes:
-            troubles.settle(node, now)
         replica.stable.clear()
 
     def _missed(self, event: Event) -> None:
@@ -224,7 +259,7 @@ class World:
     def _unlink(self, node: int) -> None:
         """As a node that begins anew does: its ends are gone, the others will notice."""
         if self._sessions:
-            self._sessions.crashed(self.now, node, len(self._replicas))
+            self._sessions.crashed(self.now, node, self._settings.nodes)
 
     def _begin(self, fault: Fault, power: bool | None = None) -> list[Effect]:
         if isinstance(fault, BadDisk):
@@ -256,10 +291,18 @@ class World:
             self._push(self.now, kind, node, peer, what)
         if isinstance(fault, Crash):
             self._down.discard(fault.node)
-            if self._stores:
-                self._replicas[fault.node] = self._stores.replica(fault.node, self.now)
-            return self._replicas[fault.node].restart(self.now)
+            if self._stores is None:
+                return self._replicas[fault.node].restart(self.now)
+            self._boot(self._stores, fault)
         return []
+
+    def _boot(self, stores: Stores, fault: Crash) -> None:
+        try:
+            effects = stores.nodes[fault.node].boot(self.now)
+        except StorageError:  # it is tried again, as long as it takes
+            self._crash_now(fault.node, self.now + PROBE_US)
+            return
+        self._after_step(stores, fault.node, effects, self.now)
 
     def _link(self, node: int, peer: int, change: Change, now: int) -> list[Effect]:
         assert self._sessions
@@ -271,8 +314,7 @@ class World:
     def _try_to_connect(self, one: int, other: int, now: int) -> None:
         assert self._sessions
         away = one in self._away or other in self._away
-        if self._troubles:
-            away = away or one in self._troubles.nodes or other in self._troubles.nodes
+        away = away or one in self._stalled or other in self._stalled
         cut = (one, other) in self._cut or (other, one) in self._cut
         self._sessions.connecting(now, one, other, not (away or cut), self._latency(one, other))
 

@@ -25,7 +25,8 @@ import uvloop
 import thence
 from thence.core.errors import ThenceError
 from thence.core.groups import process_of
-from thence.runtime.application import Delivered, OpenNode
+from thence.replica.events import Delivered
+from thence.runtime.application import OpenNode
 
 PAYLOAD_BYTES: Final = 64
 STAMP: Final = Struct("<q")

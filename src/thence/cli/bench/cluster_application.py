@@ -23,7 +23,8 @@ from typing import Final
 import uvloop
 
 import thence
-from thence.runtime.application import Delivered, OpenNode
+from thence.replica.events import Delivered
+from thence.runtime.application import OpenNode
 
 PAYLOAD_BYTES: Final = 64
 BATCH: Final = 64

@@ -21,9 +21,10 @@ import uvloop
 
 from thence.cli.layout import HOST, free_ports
 from thence.core.errors import ThenceError
-from thence.runtime.group_drain import GroupDrain
-from thence.runtime.group_node import ChangingNode
+from thence.runtime.drain import Drain
 from thence.runtime.logs import StructuredLog
+from thence.runtime.making import make_node
+from thence.runtime.node import Node
 from thence.runtime.running import wall_clock
 from thence.runtime.sources import compose
 
@@ -48,7 +49,7 @@ class Group(NamedTuple):
     join: tuple[str, ...]
 
 
-class Guest(GroupDrain):
+class Guest(Drain):
     """A node, and its application: which keeps the state that it is given."""
 
     def __init__(self, name: str, folder: Path, group: Group, log: StructuredLog) -> None:
@@ -60,7 +61,7 @@ class Guest(GroupDrain):
             "profile": "local", "log.sync": "everysec", "log_level": "error",
         }  # fmt: skip
         settings = replace(compose(flags, {}), http=None)  # nobody asks them anything
-        self.node: Final = ChangingNode(settings, self, log, wall_clock())
+        self.node: Final = make_node(settings, self, log, wall_clock())
 
     def state(self) -> bytes:
         return self._state
@@ -68,9 +69,9 @@ class Guest(GroupDrain):
     def install(self, state: bytes) -> None:
         self._state = state
 
-    def stepped(self, node: ChangingNode, now: int) -> None:
+    def stepped(self, node: Node, now: int) -> None:
         del now
-        if node.driver is not None and node.driver.node.member is not None:
+        if node.driver is not None and node.driver.machine.member is not None:
             self._member.set()
 
     async def join(self) -> float:
@@ -84,14 +85,14 @@ class Guest(GroupDrain):
 
     def has(self, clock: dict[str, int]) -> bool:
         assert self.node.driver
-        member = self.node.driver.node.member
+        member = self.node.driver.machine.member
         mine = member.ledger.vector() if member else {}
         return all(mine.get(name, 0) >= count for name, count in clock.items())
 
     @property
     def link_bytes(self) -> int:
         """In and out."""
-        return sum(link.bytes_in + link.bytes_out for link in self.node.links().values())
+        return sum(link.bytes_in + link.bytes_out for link in self.node.link_status().values())
 
     async def leave(self) -> float:
         """Seconds until it was gone, and everybody had its leave."""

@@ -128,6 +128,8 @@ class Churn(Storm):
             return False
         if act.kind in ("kill for good", "lose disk") and not self._is_spare(act.nodes[0]):
             return False
+        if act.kind == "leave" and not has_company(self._status(act.nodes[0])):
+            return False  # it is alone on its side, and says so
         return act.kind != "lose disk" or self._is_known(act.nodes[0])
 
     def _is_spare(self, name: str) -> bool:
@@ -398,6 +400,12 @@ class Churn(Storm):
     def _wanted(self, name: str, peer: str) -> tuple[bool, float]:
         on = [act for act in self._cut if (name, peer) in act.links or (peer, name) in act.links]
         return any(act.kind != "slow" for act in on), max([act.delay_ms for act in on], default=0.0)
+
+
+def has_company(status: Status | None) -> bool:
+    """Does a member know of others that it has not evicted?"""
+    group = status.group if status is not None else None
+    return group is not None and len(set(group.view) - set(group.suspects)) > 1
 
 
 def is_spare(name: str, statuses: Mapping[str, Status]) -> bool:

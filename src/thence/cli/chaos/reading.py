@@ -12,12 +12,12 @@ from zlib import crc32
 
 from thence.cli.chaos.heard import Begun, Missed, Record, Told
 from thence.core.tag import Tag
+from thence.replica.events import Delivered, Gap
 from thence.replica.group_parts import Operation
-from thence.runtime import group_application
-from thence.runtime.application import Delivered
-from thence.runtime.group_application import OpenGroupNode
-from thence.runtime.group_node import ChangingNode
-from thence.runtime.group_program import Gap, Program
+from thence.runtime import application
+from thence.runtime.application import OpenNode
+from thence.runtime.node import Node
+from thence.runtime.program import Program
 from thence.runtime.settings import NodeSettings
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ class Accompanied(Program):
         super().__init__(*given)
         self._tally = tally
 
-    def apply(self, operation: Operation, own: bool, tag: Tag, again: bool) -> None:
-        self._tally.apply(operation, own, tag, again)
-        super().apply(operation, own, tag, again)
+    def apply(self, operation: Operation, own: bool, tag: Tag | None, again: bool, position: int) -> None:
+        self._tally.apply(operation, own, tag, again, position)
+        super().apply(operation, own, tag, again, position)
 
     def state(self) -> bytes:
         return self._tally.state()
@@ -41,14 +41,13 @@ class Accompanied(Program):
     def install(self, state: bytes) -> None:
         self._tally.install(state)
 
-    def stepped(self, node: ChangingNode, now: int) -> None:
-        super().stepped(node, now)
+    def stepped(self, node: Node, now: int) -> None:
         self._tally.stepped(node, now)
 
 
 def run(settings: NodeSettings, tally: "Tallying") -> int:
     """Until it has left, or is told to stop."""
-    setattr(group_application, "Program", lambda *given: Accompanied(tally, *given))  # noqa: B010
+    setattr(application, "Program", lambda *given: Accompanied(tally, *given))  # noqa: B010
     asyncio.run(_run(settings, tally))
     return 0
 
@@ -62,7 +61,7 @@ async def _run(settings: NodeSettings, tally: "Tallying") -> None:
 
 
 async def _read(settings: NodeSettings, tally: "Tallying") -> None:
-    async with OpenGroupNode(settings) as node:
+    async with OpenNode(settings) as node:
         record = Record(settings.data)
         if record.position is None:
             record.write(Begun(node.position, tally.places))

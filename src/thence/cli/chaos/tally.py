@@ -35,8 +35,8 @@ from thence.cli.main import main
 from thence.core.tag import Tag
 from thence.replica.group_parts import Operation
 from thence.runtime import running
-from thence.runtime.group_drain import GroupDrain
-from thence.runtime.group_node import ChangingNode
+from thence.runtime.drain import Drain
+from thence.runtime.node import Node
 
 FILLER: Final = "--filler"
 """The state is so many bytes longer than it need be: a state takes many packets."""
@@ -60,7 +60,7 @@ def tally_file(data: Path) -> Path:
     return data.with_name(f"{data.name}.tally")
 
 
-class Tallying(GroupDrain):
+class Tallying(Drain):
     """It takes everything at once, and counts it."""
 
     def __init__(self, data: Path, filler: int) -> None:
@@ -72,8 +72,8 @@ class Tallying(GroupDrain):
         self._acknowledged: dict[str, int] = {}
         self._file = -1
 
-    def apply(self, operation: Operation, own: bool, tag: Tag, again: bool) -> None:
-        del own, tag, again
+    def apply(self, operation: Operation, own: bool, tag: Tag | None, again: bool, position: int) -> None:
+        del own, tag, again, position
         origin, seq = operation.dot
         count, total = self._tally.get(origin, (0, 0))
         what = crc32(operation.payload, seq)
@@ -88,9 +88,9 @@ class Tallying(GroupDrain):
         if state:  # whoever founds a group begins with nothing
             self._tally, self.places, _ = msgspec.msgpack.decode(state, type=tuple[Tally, Places, bytes])
 
-    def stepped(self, node: ChangingNode, now: int) -> None:
+    def stepped(self, node: Node, now: int) -> None:
         del now
-        member = node.driver.node.member if node.driver else None
+        member = node.driver.machine.member if node.driver else None
         if member is None:
             return
         count, _ = self._tally.get(member.me, (0, 0))
@@ -162,7 +162,7 @@ def run(arguments: list[str]) -> int:
     if arguments[arguments.index("--name") + 1] in given.readers.split(","):
         setattr(running, "run", lambda settings: reading.run(settings, application))  # noqa: B010
     else:
-        setattr(running, "GroupDrain", lambda: application)  # noqa: B010 - not exported, on purpose
+        setattr(running, "Drain", lambda: application)  # noqa: B010 - not exported, on purpose
     code = main(["node", *arguments])
     application.write()
     return code

@@ -13,15 +13,17 @@ from typing import Final
 
 from thence.core.dots import ORIGIN_MASK, seq_of
 from thence.core.groups import OPERATION, Lost, Place, number_of, plain, told_apart
+from thence.members.operations import Operation
 from thence.oplog.log import OpLog
 from thence.oplog.record import Stored
+from thence.replica.events import Delivered, Gap, gap
 from thence.replica.group_backlog import Allowance
 from thence.replica.group_ledger import CODEC, Ledger
 from thence.replica.group_member import Member
 from thence.replica.group_retained import operations_in
 from thence.replica.history import understood
-from thence.runtime.application import Delivered
-from thence.runtime.group_program import PART_BITS, Gap, LifeTag, gap, missed_event, place_of
+from thence.replica.life_tag import LifeTag
+from thence.replica.positions import PART_BITS, place_of
 
 TURN: Final = 256
 """Messages that are read from the log before others have their turn; a large one counts for several."""
@@ -51,17 +53,17 @@ def _since(member: Member, log: OpLog, after: int) -> Iterator[Delivered | Gap |
     lost = list(reading.lost) if after < start else []
     if after < place_of(*reading.former):
         had = reading.before.counts if reading.before is not None else {}
-        lost += [Lost(name, 1, count) for name, count in had.items()]
+        lost += [Lost(name, 1, count) for name, count in had.items() if not told_apart(name)[1]]
     if lost:
         yield gap(lost, reading.holders or member.view.side, start)
     for read in range(max(0, after - start), len(reading.missed)):
-        yield missed_event(member, reading.missed[read], read + 1)
+        yield _missed(member, reading.missed[read], read + 1)
     yield from rest
 
 
 def _logged(member: Member, log: OpLog, after: int, exact: bool) -> Iterator[Delivered | Gap | None]:
     """What the log holds after a position of this incarnation. `exact`: nothing else is lacking."""
-    life, now = number_of(member.me), sum(member.ledger.counts)
+    life, now = number_of(member.me), member.ledger.delivered
     ordinal, part = after - place_of(life, 0) >> PART_BITS, after & (1 << PART_BITS) - 1
     if exact and ordinal >= now:
         return
@@ -148,3 +150,9 @@ def _came_as_itself(ledger: Ledger, place: Place) -> bool:
     if index < 0 or place[1] > ledger.counts[index]:
         return False
     return not start or ledger.timelines.exactly((member, place[1]))[0] == place[0]
+
+
+def _missed(member: Member, operation: Operation, count: int) -> Delivered:
+    """What the program had missed when the incarnation began, the `count`th of it."""
+    tag, position = member.missed(operation, count)
+    return Delivered(tag, operation.payload, *operation.dot, position)

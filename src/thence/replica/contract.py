@@ -1,0 +1,132 @@
+"""The contract between a machine and the steps that run it: docs/protocols/steps.md.
+
+A machine is one process of a group, whatever the group is like. It takes inputs with `now`, gathers records
+in its log and rows in its trace, and gives what it has for the world when it is asked (`output`). It calls
+nothing back in the middle of a step.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from thence.core.errors import ThenceError
+from thence.core.groups import Sent
+from thence.core.machine import Wake
+from thence.oplog.log import OpLog
+from thence.oplog.policy import Sync
+from thence.replica.events import Delivered, Gap
+from thence.replica.life_tag import LifeTag
+
+P = TypeVar("P")
+"""A packet."""
+
+
+class Output(NamedTuple):
+    """What a machine has for the world since it was last asked."""
+
+    posts: Sequence[tuple[str, Any]]
+    """Packets, each with the name of the peer that it goes to."""
+    links: Mapping[str, str | None] | None = None
+    """Peers to keep links with from now on, each with its address (empty: it is known), and those whose links
+    are not needed any more (None), if that has changed."""
+    events: Sequence[Any] = ()
+    """What the program is to be told."""
+
+
+class Machine(Protocol[P]):
+    @property
+    def log(self) -> OpLog | None:
+        """Where this process writes at present."""
+        ...
+
+    @property
+    def wake_at(self) -> int:
+        """When `wake` is due."""
+        ...
+
+    @property
+    def waiting(self) -> int:
+        """How much there is for the program to take."""
+        ...
+
+    @property
+    def in_debt(self) -> bool:
+        """New broadcasts wait: operations from before a return are to be sent again first."""
+        ...
+
+    @property
+    def waits_for(self) -> tuple[str, ...]:
+        """Incarnations whose last messages the group has to settle before that."""
+        ...
+
+    @property
+    def refuses(self) -> ThenceError | None:
+        """Why no broadcast can be made at present."""
+        ...
+
+    def encode(self, packet: P) -> bytes: ...
+
+    def decode(self, data: bytes) -> P:
+        """`PeerError`: it is none."""
+        ...
+
+    def link_up(self, peer: str, now: int) -> None: ...
+
+    def link_down(self, peer: str, now: int) -> None: ...
+
+    def receive(self, peer: str, packet: P, now: int) -> None:
+        """`PeerError` if no correct peer sends this; then nothing has changed."""
+        ...
+
+    def broadcast(self, payloads: Sequence[bytes], now: int) -> list[Sent]:
+        """`UsageError` if one of them cannot be sent."""
+        ...
+
+    def take(self, limit: int, now: int) -> int:
+        """The program takes up to `limit` messages; how many it took. Messages that concern no program are
+        taken in any case, as soon as they come first."""
+        ...
+
+    def wake(self, now: int) -> None: ...
+
+    def commit(self, now: int) -> Sequence[Sync | Wake]:
+        """Write what the step has gathered; what the log wants synced, and when it wants to be woken."""
+        ...
+
+    def output(self) -> Output: ...
+
+    def drop(self) -> None:
+        """The step never happened: nothing of it is for the world."""
+        ...
+
+    # What a program asks
+
+    @property
+    def me(self) -> str:
+        """As whom this process is a member. `UsageError`: it is none."""
+        ...
+
+    @property
+    def members(self) -> tuple[str, ...]: ...
+
+    @property
+    def position(self) -> int:
+        """Of what was taken last."""
+        ...
+
+    def has_reached(self, tag: LifeTag, at: int | None) -> bool:
+        """Is this message stable, or delivered at so many members? `UsageError`: it never will be."""
+        ...
+
+    def replay(self, after: int, now: int) -> Iterator[Delivered | Gap | None]:
+        """What comes after a position, up to what was taken by now, for a program that has forgotten it;
+        None: others should have their turn. It holds as long as the machine, and its log, are the same.
+        `UsageError`: there is no such position."""
+        ...
+
+    def untidy(self, now: int) -> bool:
+        """Is there enough to be written anew, or collected?"""
+        ...
+
+    def tidy(self, now: int) -> None:
+        """Between two steps, when all outputs have left: shorten the log."""
+        ...

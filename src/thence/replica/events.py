@@ -1,0 +1,82 @@
+"""What a program is told of its group."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from thence.core.groups import ALL, Lost
+from thence.core.tag import Tag
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """A message of another member, for the first time; or again, where `events(after=…)` asked for it."""
+
+    tag: Tag | None
+    """None without stability, and of a message that is repeated and was stable already: it happened before
+    everything that is still to come."""
+    payload: bytes
+    origin: str
+    seq: int
+    position: int
+    """To be kept with the program's state: `events(after=position)` goes on from here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stable:
+    """Every member has delivered this message, and whatever is delivered here from now on follows from it."""
+
+    tag: Tag
+    origin: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class ViewChanged:
+    """Who is in from now on, by incarnation, and as whom this node is."""
+
+    members: tuple[str, ...]
+    me: str
+
+
+@dataclass(frozen=True, slots=True)
+class Orphaned:
+    """The group went on without this node and never had this operation. It is sent again, as part of another
+    message, unless `thence.open` was told otherwise (`send_again`)."""
+
+    tag: Tag | None
+    """The one that it had at this node; None if it was stable there, on the side that was given up."""
+    payload: bytes
+    origin: str
+    seq: int
+    again: bool = True
+    """It is sent again. If not, that was declined, or something that it follows from was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Messages that this program has missed, and that it will not get: the log of the member that let its
+    node in again does not reach back so far. Nothing that follows from them came before this."""
+
+    first: Mapping[str, int]
+    """By incarnation, the first of its messages that may have been missed."""
+    last: Mapping[str, int]
+    """And the last. An incarnation that is not in here is unknown by now: it stands for all of its messages,
+    and for earlier incarnations of its process."""
+    members: tuple[str, ...]
+    """Who was in the group that had them."""
+    position: int
+    """As of `Delivered`."""
+
+
+Event = Delivered | Stable | ViewChanged | Orphaned | Gap
+
+
+def gap(lost: Iterable[Lost], members: Iterable[str], position: int) -> Gap:
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for one in lost:
+        first[one.origin] = min(one.first, first.get(one.origin, one.first))
+        last[one.origin] = max(one.last, last.get(one.origin, 0))
+    known = {origin: seq for origin, seq in last.items() if seq < ALL}
+    return Gap(MappingProxyType(first), MappingProxyType(known), tuple(sorted(members)), position)

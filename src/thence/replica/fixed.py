@@ -1,0 +1,255 @@
+"""A process of a group whose members were named at its start, as a `contract.Machine`: over a mesh or a tree.
+
+Names stand at its edge, indices inside (`replica.live`). What the replica asks for is gathered until the step
+is committed.
+"""
+
+from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
+from typing import Final
+
+from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, seq_of
+from thence.core.errors import PeerError, StorageError, ThenceError, UsageError
+from thence.core.groups import Place, Sent
+from thence.core.machine import NEVER, Ack, Connect, Effect, LinkEffect, Packet, Transmit, Wake
+from thence.core.overlay import Graft
+from thence.core.storage import ForgottenError
+from thence.core.tag import Tag
+from thence.members.operations import Operation
+from thence.oplog.log import OpLog
+from thence.oplog.policy import Sync
+from thence.oplog.record import MAX_BODY, Stored
+from thence.replica.contract import Output
+from thence.replica.events import Delivered, Gap
+from thence.replica.group_parts import Application
+from thence.replica.history import understood
+from thence.replica.life_tag import LifeTag
+from thence.replica.live import Live
+from thence.replica.replica import Delivered as Taken
+
+SETTLE_US: Final = 5_000
+"""How long the search for what is stable may wait for company: at a thousand messages a second it would
+otherwise cost as much as a message."""
+
+STAMP_BYTES: Final = 32 << 10
+"""What a record must have room for beside a payload."""
+
+
+class FixedMachine:
+    __slots__ = (
+        "_ahead", "_application", "_effects", "_index", "_log", "_me", "_sweep_at", "_wakes",
+        "found_stable", "live", "me_index", "names", "replica",
+    )  # fmt: skip
+
+    def __init__(
+        self, live: Live, log: OpLog, names: Sequence[str], me: str, application: Application
+    ) -> None:
+        self.live: Final = live
+        self.replica: Final = live.replica
+        self.names: Final = list(names)
+        self._me: Final = me
+        self.me_index: Final = self.names.index(me)
+        self._index: Final = {name: index for index, name in enumerate(names)}
+        self._log: Final = log
+        self._application: Final = application
+        self._effects: list[Effect] = []
+        self._wakes: list[int] = []
+        self._sweep_at = NEVER
+        self.found_stable = False
+        """Something became so in the last step."""
+        self._ahead: Final[dict[str, str]] = {}
+        """Peers that claim to have more of this node's messages than its log, in words."""
+
+    def start(self, fresh: bool, now: int) -> None:
+        """The process was started: for the first time, or not."""
+        self._effects += self.live.start(now) if fresh else self.replica.restart(now)
+
+    def resume(self, now: int) -> None:
+        """It was built anew, after a write had failed."""
+        self._effects += self.replica.resume(now)
+        self.replica.owes_telling(now)
+
+    # What happens to it
+
+    @property
+    def log(self) -> OpLog | None:
+        return self._log
+
+    @property
+    def wake_at(self) -> int:
+        return min(self._sweep_at, self._wakes[0] if self._wakes else NEVER)
+
+    @property
+    def waiting(self) -> int:
+        return len(self.replica.inbox)
+
+    @property
+    def in_debt(self) -> bool:
+        return False
+
+    @property
+    def waits_for(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def refuses(self) -> ThenceError | None:
+        """Nothing can be sent while it is not known what was."""
+        if self.behind is not None:
+            return StorageError(self.behind)
+        if not self.replica.regaining:
+            return None
+        missing = ", ".join(self.names[peer] for peer in self.live.mesh.waiting_for)
+        return StorageError(
+            f"this node is recovering what it had sent{missing and ', and waits for '}{missing}"
+        )
+
+    @property
+    def behind(self) -> str | None:
+        """Why the log may be an old copy, if others say so."""
+        if not self._ahead:
+            return None
+        return (
+            f"{'; '.join(self._ahead.values())}: its data folder is an old copy, or the disk has lost what "
+            "was synced (then `thence repair --forgetful` gets it back)"
+        )
+
+    def encode(self, packet: Packet) -> bytes:
+        return self.live.codec.encode(packet)
+
+    def decode(self, data: bytes) -> Packet:
+        return self.live.codec.decode(data)
+
+    def link_up(self, peer: str, now: int) -> None:
+        self._effects += self.replica.up(self._index[peer], now)
+
+    def link_down(self, peer: str, now: int) -> None:
+        self._effects += self.replica.down(self._index[peer], now)
+
+    def receive(self, peer: str, packet: Packet, now: int) -> None:
+        try:
+            self._effects += self.replica.receive(self._index[peer], packet, now)
+        except ForgottenError as error:  # true or not, it is said over this link alone, and can be taken back
+            self._ahead[peer] = str(error)
+            raise PeerError(str(error)) from error
+        if self._ahead and isinstance(packet, Ack | Graft):
+            self._ahead.pop(peer, None)  # it says what it has of this node
+
+    def broadcast(self, payloads: Sequence[bytes], now: int) -> list[Sent]:
+        longest = max(map(len, payloads), default=0)
+        if longest > MAX_BODY - STAMP_BYTES:
+            raise UsageError(f"a payload of {longest} bytes: a log takes up to {MAX_BODY - STAMP_BYTES}")
+        sent = [self._named(self.replica.submit(payload, now)) for payload in payloads]
+        self._effects += self.replica.flush(now)
+        return sent
+
+    def _named(self, delivered: Taken) -> Sent:
+        place = self._place(delivered.message.dot)
+        return place, _tag(delivered.tag, self.me, place)
+
+    def _place(self, dot: int) -> Place:
+        return self.names[dot & ORIGIN_MASK], seq_of(dot)
+
+    def take(self, limit: int, now: int) -> int:
+        replica, names, me, taken = self.replica, self.names, self._me, 0
+        inbox, apply = replica.inbox, self._application.apply
+        while taken < limit and inbox:
+            delivered = replica.take(now)
+            taken += 1
+            dot, payload = delivered.message.dot, delivered.message.payload
+            place = names[dot & ORIGIN_MASK], dot >> ORIGIN_BITS
+            tag = None if delivered.tag is None else LifeTag(delivered.tag, me, place)
+            apply(Operation(*place, payload), False, tag, False, replica.taken)
+        return taken
+
+    def wake(self, now: int) -> None:
+        replica = self.replica
+        while self._wakes and self._wakes[0] <= now:
+            heappop(self._wakes)
+        self._effects += replica.wake(now)
+        if now >= self._sweep_at:
+            self._sweep_at = NEVER
+            replica.sweep(now)
+
+    def hold(self, peer: str) -> None:
+        """Too much waits to be sent to a peer."""
+        self.live.hold(self._index[peer])
+
+    def release(self, peer: str, now: int) -> None:
+        self._effects += self.live.release(self._index[peer], now)
+
+    # A step's end
+
+    def commit(self, now: int) -> Sequence[Sync | Wake]:
+        if self._sweep_at == NEVER and self.replica.unswept:  # also the rest, after a member was away
+            self._sweep_at = now + SETTLE_US
+        return self.replica.commit(now)
+
+    def output(self) -> Output:
+        names, posts = self.names, list[tuple[str, Packet]]()
+        for effect in self._effects:
+            if isinstance(effect, Transmit):
+                posts += [(names[peer], effect.packet) for peer in effect.peers]
+            else:
+                heappush(self._wakes, effect.at)
+        self._effects.clear()
+        stable = self.replica.stable
+        self.found_stable = bool(stable)
+        if stable:
+            self._application.stable([(self._place(tag.dot), tag) for tag in stable], self.me)
+            stable.clear()
+        return Output(posts, self._wishes(), self._application.output())
+
+    def _wishes(self) -> dict[str, str | None] | None:
+        wishes: Sequence[LinkEffect] = self.live.take_wishes()
+        if not wishes:
+            return None
+        return {self.names[wish.peer]: "" if isinstance(wish, Connect) else None for wish in wishes}
+
+    def drop(self) -> None:
+        self._application.drop()
+
+    def untidy(self, now: int) -> bool:  # noqa: ARG002
+        return self._log.segments > 1 or self.live.collect_every_us is not None
+
+    def tidy(self, now: int) -> None:
+        self.replica.collect(now)
+
+    # What a program asks
+
+    @property
+    def me(self) -> str:
+        return self._me
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        return tuple(self.names)
+
+    @property
+    def position(self) -> int:
+        return self.replica.taken
+
+    def has_reached(self, tag: LifeTag, at: int | None) -> bool:
+        replica = self.replica
+        return replica.is_stable(tag.dot) or (at is not None and replica.reached(tag.dot) >= at)
+
+    def replay(self, after: int, now: int) -> Iterator[Delivered | Gap | None]:
+        log, replica = self._log, self.replica
+        if after > log.tail:
+            raise UsageError(f"position {after} is ahead of this log, which ends at {log.tail}")
+        upto = replica.taken
+        while replica.inbox and replica.next_position <= after:
+            replica.take(now)  # it had been seen, and the process ended before that was written down
+        return self._repeated(log.since(after), upto) if after < upto else iter(())
+
+    def _repeated(self, stored: Iterator[Stored], upto: int) -> Iterator[Delivered]:
+        for one in stored:
+            if one.position > upto:
+                return
+            if one.dot & ORIGIN_MASK != self.me_index:
+                place = self._place(one.dot)
+                tag = _tag(self.replica.tag_of(one.dot), self.me, place)
+                yield Delivered(tag, understood(self.live.codec, one).payload, *place, one.position)
+
+
+def _tag(tag: Tag | None, me: str, place: Place) -> LifeTag | None:
+    return None if tag is None else LifeTag(tag, me, place)

@@ -1,0 +1,272 @@
+"""What a node has whose group changes: a folder of incarnations, a way into the group, links by its view.
+
+It ends the process when it has left. The way into a group is in `way_in`, links are in `group_neighbours`.
+"""
+
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from thence.core.errors import StorageError, UsageError
+from thence.core.group_sizes import payload_max
+from thence.core.groups import process_of
+from thence.replica.group import GroupNode
+from thence.replica.group_lineage import Rollback
+from thence.replica.group_member import Member
+from thence.replica.steps import Trace
+from thence.runtime.attic import Attics
+from thence.runtime.diaries import Diaries, next_boot
+from thence.runtime.driver import Driver
+from thence.runtime.folder import DataFolder
+from thence.runtime.group_machine import machine_settings
+from thence.runtime.group_neighbours import Neighbours
+from thence.runtime.group_report import facts_of, rollback_of
+from thence.runtime.introductions import Identity
+from thence.runtime.open_links import OpenLinks
+from thence.runtime.report import Facts
+from thence.runtime.shelf import DiskShelf
+from thence.runtime.way_in import WayIn
+
+if TYPE_CHECKING:
+    from thence.runtime.node import Node
+
+START_BITS: Final = 32
+"""Of the number of a start that are chance; the others count."""
+
+
+class Changing:
+    """`node.Kind`."""
+
+    def __init__(self, node: "Node") -> None:
+        self._node: Final = node
+        settings = node.settings
+        if settings.order != "graph" or settings.spread != "mesh" or not settings.stability.enabled:
+            raise UsageError(
+                "a group whose members change has order graph, spread mesh and stability: "
+                "name all its members to have anything else"
+            )
+        self.payload_max = payload_max(settings.links.frame_bytes_max)
+        self.boot = self._start = 0
+        self._shelf: DiskShelf | None = None
+        self._diaries: Diaries | None = None
+        self._log_id = b""
+        self.neighbours: Neighbours | None = None
+        self._way: Final = WayIn(settings, node.clock, node.says)
+        self._attics: Final = Attics(settings.data)
+        self._phase: tuple[str, Member | None] = "", None
+        self._inside = False
+        self._unstable = 0
+
+    # From settings to a running node
+
+    def open(self, folder: DataFolder) -> Trace:
+        settings = self._node.settings
+        self._log_id = folder.log_id
+        self._shelf = shelf = DiskShelf(folder, settings.name, settings.cluster, settings.log)
+        self.boot = shelf.boot()
+        # A folder that was put back counts boots a second time: peers and traces must not mix them up.
+        self._start = self.boot << START_BITS | int.from_bytes(os.urandom(START_BITS // 8), "little")
+        traced = next_boot(settings.trace, settings.name, 0) if settings.trace else 0
+        self._diaries = Diaries(settings.trace, max(self.boot, traced))
+        return self._diaries
+
+    async def enter(self) -> None:
+        """Resume, found or join."""
+        node, shelf = self._node, self._shelf
+        assert shelf
+        assert self._diaries
+        machine = self._way.recalled(shelf, self._make)
+        resumes = machine.member is not None
+        join = self._way.asks(shelf)
+        if not resumes and join:
+            node.phase = "looking for its group"
+            await self._way.find(join, shelf, machine)
+        identity = Identity(node.settings.cluster, node.settings.name, self._log_id, self.boot)
+        neighbours = self.neighbours = Neighbours(node.settings, identity, node.clock, node.says)
+        await neighbours.start(self._way.contacts)
+        machine.address = node.address
+        for name in self._way.contacts:
+            machine.meet(name)
+        driver = node.drive(machine, self._remade, neighbours, machine.settings)
+        neighbours.driver = driver
+        if neighbours.bug is not None:
+            driver.stops(neighbours.bug)
+        driver.start()
+        if not resumes:
+            driver.call(self._way.go_in)
+        running = driver.machine.member or driver.machine.former
+        self._diaries.end_others(node.settings.name, running.me if running else "", node.clock())
+        driver.start()
+
+    def _remade(self, now: int) -> GroupNode:
+        assert self._shelf
+        self._shelf.let_go()
+        return self._make(now)
+
+    def _make(self, now: int) -> GroupNode:
+        """The process, from what is on its disk."""
+        node, settings = self._node, self._node.settings
+        assert self._shelf
+        assert self._diaries
+        node.application.recovering(True)
+        try:
+            machine = GroupNode(
+                settings.name, self._shelf, node.application, self._diaries,
+                tuple(self._way.contacts), machine_settings(settings), now,
+                address=node.address, attics=self._attics, forgetful=self._shelf.forgetful,
+                start=self._start, sessions=True,
+            )  # fmt: skip
+        finally:
+            node.application.recovering(False)
+        self._way.again(machine, now)
+        return machine
+
+    @property
+    def links(self) -> OpenLinks | None:
+        return self.neighbours.links if self.neighbours is not None else None
+
+    # To the end
+
+    @property
+    def drains(self) -> bool:
+        return self._member is not None
+
+    def is_drained(self) -> bool:
+        member, links = self._member, self.links
+        if member is None:
+            return True
+        reachable = [name for name in member.view.side if links and links.linked(process_of(name))]
+        sent = member.ledger.count(member.me)
+        return all(member.ledger.row(name).get(member.me, 0) >= sent for name in reachable)
+
+    async def unlink(self) -> None:
+        if self.neighbours is not None:
+            await self.neighbours.close()
+
+    def close(self, in_order: bool) -> None:
+        try:
+            if self._diaries is not None:
+                self._diaries.close()
+        except StorageError:
+            in_order = False
+            raise
+        finally:
+            if self._shelf is not None:
+                self._attics.close()
+                self._shelf.close(in_order)
+
+    # What has become of it
+
+    @property
+    def _driver(self) -> "Driver[Any]":
+        return self._node.running
+
+    @property
+    def machine(self) -> GroupNode | None:
+        return self._node.driver.machine if self._node.driver is not None else None
+
+    @property
+    def _member(self) -> Member | None:
+        return self.machine.member if self.machine is not None else None
+
+    def has_progress(self) -> bool:
+        member, before = self._member, self._unstable
+        self._unstable = len(member.ledger.window) if member else 0
+        return self._unstable < before or not before
+
+    def stepped(self, now: int) -> None:  # noqa: ARG002
+        """Say what has become of this process, when it changes."""
+        machine = self._driver.machine
+        phase = machine.status, machine.member
+        if phase == self._phase:
+            return
+        self._phase = phase
+        node, member = self._node, machine.member
+        if machine.rollback is not None:
+            self._put_back(machine, machine.rollback)
+        view = sorted(member.view.view) if member else []
+        node.says.info(machine.status, node=member.me if member else machine.name, members=len(view))
+        self._inside = self._inside or member is not None
+        if member is not None:
+            self._way.joins = False
+            node.is_in.set()
+            if self._shelf is not None and self._shelf.forgetful:
+                with suppress(StorageError):  # then it is a new one again after the next start
+                    self._shelf.remembered()
+        elif self._inside and machine.status == "outside":
+            self._has_left(machine.unclean)
+
+    def _put_back(self, machine: GroupNode, found: Rollback) -> None:
+        """Others know that this node's data folder is older than what it has sent: say so, and keep it."""
+        former = machine.former
+        assert former is not None
+        own = found.origin == former.me
+        self._node.says.error(
+            "this data folder was put back to an earlier state" if own else "another node was put back to an "
+            "earlier state, and this one has listened to it: both come back as new incarnations",
+            node=former.me, origin=found.origin, agreed=found.agreed, told_by=found.source,
+            others_have=f"{found.agreed + 1}..{found.theirs}" if found.theirs > found.agreed else "none",
+            sent_again=max(0, former.ledger.count(found.origin) - found.agreed),
+        )  # fmt: skip
+        self._way.returns(machine)
+        with suppress(StorageError):  # then it finds out again after the next start
+            if self._shelf is not None and not self._shelf.forgetful:
+                self._shelf.forget()
+
+    def _has_left(self, unclean: bool) -> None:
+        node = self._node
+        node.unclean = unclean
+        if unclean:
+            node.says.warn("left, but no member said that it has what was sent last")
+        else:
+            node.says.info("left")
+        with suppress(StorageError):
+            if self._shelf is not None:
+                self._shelf.left(unclean)
+        node.stopping.set()
+
+    def phase(self) -> str:
+        status = self.machine.status if self.machine is not None else "outside"
+        return "running" if status == "member" else status
+
+    def unwell(self) -> str | None:
+        why = rollback_of(self.machine)
+        return f"put back to an earlier state: {why}" if why else None
+
+    def facts(self, now: int) -> Facts:
+        return facts_of(self._node, self.machine, self._way.waiting_for, now)
+
+    # What people ask of it
+
+    def leave(self, force: bool) -> None:
+        member = self._driver.machine.member
+        if member is not None and not force and member.view.side == {member.me}:
+            missing = ", ".join(sorted({process_of(name) for name in member.view.evicted()}))
+            if missing:
+                raise UsageError(
+                    f"{member.me} is the last member, and what it has would be lost for {missing}, evicted, "
+                    "which may come back: stop it instead, or say --force"
+                )
+        self._driver.call(lambda machine, now: machine.leave(now))
+
+    def evict(self, who: str, force: bool) -> str:
+        self._check_evictable(who, force)
+        evicted: str = self._driver.call(lambda machine, now: machine.evict(who, now))
+        return evicted
+
+    def bury(self, who: str) -> None:
+        self._driver.call(lambda machine, now: machine.bury(process_of(who), now))
+
+    def _check_evictable(self, who: str, force: bool) -> None:
+        member = self._driver.machine.member
+        if member is None:
+            return  # it says so itself
+        process = process_of(who)
+        if process == self._node.settings.name:
+            raise UsageError(f"{who} is this node itself: let it leave instead")
+        there = sorted(process_of(name) for name in member.view.side)
+        if process not in there:
+            alone = "nobody else is a member" if len(there) == 1 else f"there is {', '.join(there)}"
+            raise UsageError(f"{who} is not a member, or is being evicted already: {alone}")
+        if not force and self.links is not None and self.links.linked(process):
+            raise UsageError(f"{who} answers and would come back: let it leave, or say --force")

@@ -1,0 +1,238 @@
+"""A program, as its node sees it: what happens to it, and its state if it has one.
+
+Two ways to be a program of a group:
+
+*   **With events alone.** It takes messages when it likes. One that joins begins with nothing: what was
+    delivered before it came is not its business. What it misses while the group goes on without its node, or
+    forgets with the power, comes when the node is back, or is named in a `Gap`.
+*   **As a state** (`Replicated`): every operation is applied to it, its own included, in causal order and
+    each once. A joiner begins from the state of the member that lets it in, a restart from the last one that
+    was written down and what came after it, a node that returns from the state of the group that it returns
+    to.
+
+Invariant: a program is told of nothing that the log does not hold, so that nothing comes twice. Only a state
+that is asked for in the middle of a step is brought up to date before that step is committed (`state`); a
+step that fails ends in a machine that is built anew, and installs the state that the log has.
+"""
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, Protocol, TypeVar
+
+from thence.core.errors import ProgramError
+from thence.core.groups import Lost, Place
+from thence.core.tag import Tag
+from thence.replica.events import Delivered, Event, Gap, Orphaned, Stable, ViewChanged, gap
+from thence.replica.group_parts import Operation, Orphan
+from thence.replica.life_tag import LifeTag
+from thence.replica.steps import TAKE_MAX
+from thence.runtime.happened import Happened
+
+if TYPE_CHECKING:
+    from thence.runtime.node import Node
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+ORPHANS_MAX: Final = 65_536
+"""That wait for a program which does not read them. They are sent again all the same."""
+
+SendAgain = Callable[[Orphaned], bool]
+"""Whether an orphan is to be sent again."""
+
+
+class Replicated(Protocol):
+    """A program that is a state."""
+
+    def apply(self, event: Delivered) -> None: ...
+
+    def state(self) -> bytes: ...
+
+    def install(self, state: bytes) -> None:
+        """Begin anew from this; nothing at all is `b""`."""
+        ...
+
+
+class Installed(NamedTuple):
+    """Begin anew from this state."""
+
+    state: bytes
+
+
+class Program:
+    """`group_parts.Application` for a program that runs in the same process."""
+
+    def __init__(
+        self, state: Replicated | None, send_again: SendAgain | None = None, events_max: int = 8192
+    ) -> None:
+        self._state: Final = state
+        self._send_again: Final = send_again
+        self.happened: Final = Happened[Event](events_max, _key)
+        self._fresh: list[Event | Installed] = []
+        """Of the step that is under way."""
+        self._flight: deque[Event | Installed] = deque()
+        """Of steps whose outputs are still to be released, of a program that is a state."""
+        self._done = 0
+        """So many of both have reached the state already."""
+        self._out = 0
+        """So many events were put out and are still to be told."""
+        self.repeats = 0
+        """So many of those come with a repetition, which waits for them."""
+        self.hungry = False
+        """A reader waits for its next event."""
+        self.listens = False
+        """There is, or was, one."""
+        self._orphans = 0
+        self._view: ViewChanged | None = None
+        self._told: ViewChanged | None = None
+        self._replays = False
+
+    @property
+    def reads(self) -> bool:
+        return self._state is None
+
+    def appetite(self) -> int:
+        return TAKE_MAX if self.hungry or self._state is not None else 0
+
+    def next(self) -> Event | None:
+        if not self.happened:
+            return None
+        event = self.happened.popleft()
+        self._orphans -= isinstance(event, Orphaned)
+        return event
+
+    def repeat(self) -> None:
+        """A reader gets once more what was taken by now: else what it has not read of it would come twice."""
+        self.repeats = self._out
+        self.happened.drop(_is_repeated)
+
+    def tell(self, events: Sequence[Event | Installed]) -> None:
+        """The step in which this happened is in the log."""
+        self._out -= len(events)
+        if self._state is None:
+            again = min(self.repeats, len(events))
+            self.repeats -= again
+            fresh = [event for event in events[:again] if not _is_repeated(event)] if again else []
+            self.happened.extend([*fresh, *events[again:]])  # type: ignore[list-item]  # none is `Installed`
+            self.hungry = self.hungry and not self.happened
+            return
+        for event in events:
+            self._flight.popleft()
+            if self._done:
+                self._done -= 1
+            else:
+                self._reach(event)
+            if not isinstance(event, Delivered | Installed):
+                self.happened.append(event)
+
+    def _reach(self, event: Event | Installed) -> None:
+        """Of what happens, so much concerns the state."""
+        assert self._state is not None
+        if isinstance(event, Delivered):
+            called("apply", self._state.apply, event)
+        elif isinstance(event, Installed):
+            called("install", self._state.install, event.state)
+
+    # What the machine says
+
+    def recovering(self, begins: bool) -> None:
+        """From here on, until it is called again, the machine tells what it finds in its log: all that is in
+        flight is part of that."""
+        self._replays = begins
+        self._fresh.clear()
+        self._done = len(self._flight)
+
+    def apply(self, operation: Operation, own: bool, tag: Tag | None, again: bool, position: int) -> None:
+        if self._replays:
+            if self._state is not None:
+                self._reach(Delivered(None, operation.payload, *operation.dot, 0))
+        elif self._state is not None or not (own or again):
+            self._fresh.append(Delivered(tag, operation.payload, *operation.dot, position))
+
+    def missed(self, operation: Operation, tag: Tag | None, position: int) -> None:
+        self._fresh.append(Delivered(tag, operation.payload, *operation.dot, position))
+
+    def lost(self, what: tuple[Lost, ...], holders: tuple[str, ...], position: int) -> None:
+        self._fresh.append(gap(what, holders, position))
+
+    def stable(self, found: Iterable[tuple[Place, Tag]], life: str) -> None:
+        if self.listens and not self._replays:
+            self._fresh += [Stable(LifeTag(tag, life, place), *place) for place, tag in found]
+
+    def state(self) -> bytes:
+        """With all that was applied, told or not."""
+        if self._state is None:
+            return b""
+        for event in islice(chain(self._flight, self._fresh), self._done, None):
+            self._reach(event)
+            self._done += 1
+        state = called("state", self._state.state)
+        if not isinstance(state, bytes):
+            raise ProgramError(f"the program's state() gave {type(state).__name__}, not bytes")
+        return state
+
+    def install(self, state: bytes) -> None:
+        if self._state is None:
+            return
+        if self._replays:
+            self._reach(Installed(state))
+        else:
+            self._fresh.append(Installed(state))
+
+    def view_changed(self, members: tuple[str, ...], me: str) -> None:
+        """Several changes may follow each other in one step: the last one is told."""
+        self._view = ViewChanged(members, me)
+
+    def sends_again(self, orphan: Orphan) -> bool:
+        return self._send_again is None or called("send_again", self._send_again, _as_event(orphan))
+
+    def orphaned(self, orphan: Orphan) -> None:
+        if self._orphans < ORPHANS_MAX:
+            self._orphans += 1
+            self._fresh.append(_as_event(orphan))
+
+    def output(self) -> list[Event | Installed]:
+        if self._view is not None and self._view != self._told:
+            self._told = self._view
+            self._fresh.append(self._view)
+        fresh, self._fresh = self._fresh, []
+        self._out += len(fresh)
+        if self._state is not None:
+            self._flight.extend(fresh)
+        return fresh
+
+    def stepped(self, node: "Node", now: int) -> None:
+        """Nothing that it was not told."""
+
+    def drop(self) -> None:
+        """The step never happened."""
+        self._orphans -= sum([isinstance(event, Orphaned) for event in self._fresh])
+        self._fresh.clear()
+        self._view = None
+
+
+def called(name: str, callback: Callable[P, T], *words: P.args, **named: P.kwargs) -> T:
+    """A callback of the program. What it raises is its own, whatever its type."""
+    try:
+        return callback(*words, **named)
+    except Exception as error:
+        raise ProgramError(f"the program's {name}() raised {type(error).__name__}: {error}") from error
+
+
+def _key(event: Event) -> Hashable | None:
+    """Of several that wait with the same key, the last one says it all."""
+    if isinstance(event, Stable):
+        return event.origin
+    return ViewChanged if isinstance(event, ViewChanged) else None
+
+
+def _is_repeated(event: Event | Installed) -> bool:
+    return isinstance(event, Delivered | Gap)
+
+
+def _as_event(orphan: Orphan) -> Orphaned:
+    operation, tag = orphan.operation, orphan.tag
+    place = operation.dot
+    named = None if tag is None else LifeTag(tag, orphan.life, place)
+    return Orphaned(named, operation.payload, *place, orphan.again)
