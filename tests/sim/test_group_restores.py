@@ -53,3 +53,11 @@ LONG = {
 @pytest.mark.parametrize("seed", LONG)
 def test_a_long_storm_that_once_failed_harms_nobody(seed: int) -> None:
     assert Storm(seed, draw_all(seed))() == ""
+
+
+@pytest.mark.xfail(
+    reason="p0 is put back to before it had let anybody in or sent anything: no start proves who it was",
+    strict=True,
+)
+def test_a_long_storm_that_still_fails() -> None:
+    assert Storm(9100050, draw_all(9100050))() == ""
