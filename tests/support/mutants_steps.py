@@ -85,11 +85,11 @@ ORDER = of(
     ("a lone call waits until the loop comes round",
      "what a turn asks for is two writes and one if the last turn asked for much", "write",
      (f"{DRIVER}:Driver.publish",
-      "            if not self._several:\n                self.steps.settle(self._clock())\n", "")),
+      "        if lone:\n            self.steps.settle(self._clock())\n", "")),
     ("calls are not gathered",
      "what a turn asks for is two writes and one if the last turn asked for much", "write",
-     (f"{DRIVER}:Driver.publish", "        if not self._several:\n            self._carry_out()\n",
-      "        self.steps.settle(self._clock())\n        self._carry_out()\n")),
+     (f"{DRIVER}:Driver.publish", "        lone = self._turn is None and not self._several\n",
+      "        lone = True\n")),
     ("syncs by the clock are forgotten",
      "a sync that is due by the clock is asked for", "stuck",
      (f"{STEPS}:Steps._log_effects",
@@ -101,8 +101,9 @@ ORDER = of(
       "                    return\n")),
     ("one that makes no sense is half sent",
      "what makes no sense is refused and nothing else is", "counter",
-     (f"{CHANGING}:GroupNode.broadcast", "        longest = max(map(len, payloads), default=0)\n",
-      "        longest = len(payloads[0])\n"),
+     (f"{CHANGING}:GroupNode.broadcast",
+      "        must_fit(payloads, payload_max(self._settings.frame_bytes))\n",
+      "        must_fit(payloads[:1], most := payload_max(self._settings.frame_bytes))\n"),
      (f"{CHANGING}:GroupNode.broadcast",
       "        return [broadcast(OPERATION, payload, now) for payload in payloads]\n",
       "        sent = []\n"
@@ -113,13 +114,13 @@ ORDER = of(
       "        return sent\n")),
     ("one that makes no sense is half sent in a fixed group",
      "what makes no sense is refused and nothing else is", "counter",
-     (f"{FIXED}:FixedMachine.broadcast", "        longest = max(map(len, payloads), default=0)\n",
-      "        longest = len(payloads[0])\n"),
+     (f"{FIXED}:FixedMachine.broadcast", "        must_fit(payloads, self._payload_max)\n",
+      "        must_fit(payloads[:1], self._payload_max)\n"),
      (f"{FIXED}:FixedMachine.broadcast",
       "        sent = [self._named(self.replica.submit(payload, now)) for payload in payloads]\n",
       "        sent = []\n"
       "        for payload in payloads:\n"
-      "            if len(payload) > MAX_BODY - STAMP_BYTES:\n"
+      "            if len(payload) > self._payload_max:\n"
       "                raise UsageError(\"too long\")\n"
       "            sent.append(self._named(self.replica.submit(payload, now)))\n")),
     ("what came before garbage is dropped with it",

@@ -8,7 +8,7 @@ nothing back in the middle of a step.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from thence.core.errors import ThenceError
+from thence.core.errors import ThenceError, UsageError
 from thence.core.groups import Sent
 from thence.core.machine import Wake
 from thence.oplog.log import OpLog
@@ -30,6 +30,13 @@ class Output(NamedTuple):
     are not needed any more (None), if that has changed."""
     events: Sequence[Any] = ()
     """What the program is to be told."""
+
+
+def must_fit(payloads: Sequence[bytes], most: int) -> None:
+    """`UsageError` for what no link could carry."""
+    longest = max(map(len, payloads), default=0)
+    if longest > most:
+        raise UsageError(f"a payload of {longest} bytes: links carry up to {most}")
 
 
 class Machine(Protocol[P]):

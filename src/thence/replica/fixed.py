@@ -19,7 +19,7 @@ from thence.members.operations import Operation
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
 from thence.oplog.record import MAX_BODY, Stored
-from thence.replica.contract import Output
+from thence.replica.contract import Output, must_fit
 from thence.replica.events import Delivered, Gap
 from thence.replica.group_parts import Application
 from thence.replica.history import understood
@@ -32,18 +32,25 @@ SETTLE_US: Final = 5_000
 otherwise cost as much as a message."""
 
 STAMP_BYTES: Final = 32 << 10
-"""What a record must have room for beside a payload."""
+"""What a frame and a record must have room for beside a payload."""
 
 
 class FixedMachine:
     __slots__ = (
-        "_ahead", "_application", "_effects", "_index", "_log", "_me", "_sweep_at", "_wakes",
+        "_ahead", "_application", "_effects", "_index", "_log", "_me", "_payload_max", "_sweep_at", "_wakes",
         "found_stable", "live", "me_index", "names", "replica",
     )  # fmt: skip
 
     def __init__(
-        self, live: Live, log: OpLog, names: Sequence[str], me: str, application: Application
+        self,
+        live: Live,
+        log: OpLog,
+        names: Sequence[str],
+        me: str,
+        application: Application,
+        frame_bytes: int = MAX_BODY,
     ) -> None:
+        """`frame_bytes`: what a link carries at once."""
         self.live: Final = live
         self.replica: Final = live.replica
         self.names: Final = list(names)
@@ -52,6 +59,7 @@ class FixedMachine:
         self._index: Final = {name: index for index, name in enumerate(names)}
         self._log: Final = log
         self._application: Final = application
+        self._payload_max: Final = min(frame_bytes, MAX_BODY) - STAMP_BYTES
         self._effects: list[Effect] = []
         self._wakes: list[int] = []
         self._sweep_at = NEVER
@@ -135,9 +143,7 @@ class FixedMachine:
             self._ahead.pop(peer, None)  # it says what it has of this node
 
     def broadcast(self, payloads: Sequence[bytes], now: int) -> list[Sent]:
-        longest = max(map(len, payloads), default=0)
-        if longest > MAX_BODY - STAMP_BYTES:
-            raise UsageError(f"a payload of {longest} bytes: a log takes up to {MAX_BODY - STAMP_BYTES}")
+        must_fit(payloads, self._payload_max)
         sent = [self._named(self.replica.submit(payload, now)) for payload in payloads]
         self._effects += self.replica.flush(now)
         return sent

@@ -46,7 +46,7 @@ from thence.members.sides import Course
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
 from thence.order.tags import Attic
-from thence.replica.contract import Output
+from thence.replica.contract import Output, must_fit
 from thence.replica.events import Delivered, Gap
 from thence.replica.group_births import founding, is_outdated, refounding, returning, told_exactly
 from thence.replica.group_checkpoints import Checkpoints
@@ -241,9 +241,7 @@ class GroupNode:
             )
         if self.member is None or self.member.view.leaving:
             raise UsageError(f"{self.name} is {self.status}: it cannot send")
-        longest = max(map(len, payloads), default=0)
-        if longest > (most := payload_max(self._settings.frame_bytes)):
-            raise UsageError(f"a payload of {longest} bytes: links carry up to {most}")
+        must_fit(payloads, payload_max(self._settings.frame_bytes))
         if self.in_debt:
             raise UsageError(why_not(self.waits_for))
         broadcast = self.member.broadcast

@@ -8,7 +8,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from thence.core.errors import StorageError, UsageError
-from thence.core.group_sizes import payload_max
 from thence.core.groups import process_of
 from thence.replica.group import GroupNode
 from thence.replica.group_lineage import Rollback
@@ -45,7 +44,6 @@ class Changing:
                 "a group whose members change has order graph, spread mesh and stability: "
                 "name all its members to have anything else"
             )
-        self.payload_max = payload_max(settings.links.frame_bytes_max)
         self.boot = self._start = 0
         self._shelf: DiskShelf | None = None
         self._diaries: Diaries | None = None

@@ -1,11 +1,10 @@
 """What takes the messages of a node, and the simplest that does: it keeps nothing."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from thence.core.groups import Lost, Place
-from thence.core.tag import Tag
-from thence.replica.group_parts import Application, Operation, Orphan
+from thence.replica.group_parts import Application
+from thence.replica.idle import Idle
 from thence.replica.steps import TAKE_MAX
 
 if TYPE_CHECKING:
@@ -32,48 +31,11 @@ class NodeApplication(Application, Protocol):
         ...
 
 
-class Drain:
+class Drain(Idle):
     """The application of `thence node`: it takes everything at once and keeps nothing."""
-
-    reads = False
 
     def appetite(self) -> int:
         return TAKE_MAX
-
-    def apply(self, operation: Operation, own: bool, tag: Tag | None, again: bool, position: int) -> None:
-        """Nothing."""
-
-    def missed(self, operation: Operation, tag: Tag | None, position: int) -> None:
-        """It reads nothing."""
-
-    def lost(self, what: tuple[Lost, ...], holders: tuple[str, ...], position: int) -> None:
-        """It reads nothing."""
-
-    def stable(self, found: Iterable[tuple[Place, Tag]], life: str) -> None:
-        """Nothing."""
-
-    def state(self) -> bytes:
-        return b""
-
-    def install(self, state: bytes) -> None:
-        """Nothing."""
-
-    def view_changed(self, members: tuple[str, ...], me: str) -> None:
-        """Nothing."""
-
-    def sends_again(self, orphan: Orphan) -> bool:
-        """Everything."""
-        del orphan
-        return True
-
-    def orphaned(self, orphan: Orphan) -> None:
-        """Nothing: it is sent again."""
-
-    def output(self) -> Sequence[Any]:
-        return ()
-
-    def drop(self) -> None:
-        """Nothing."""
 
     def tell(self, events: Sequence[Any]) -> None:
         """Nothing."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from thence.core.errors import InvariantError, PeerError, StorageError, ThenceError, refused, stopper
+from thence.core.errors import PeerError, StorageError, ThenceError, refused, stopper
 from thence.core.groups import Sent
 from thence.core.machine import NEVER
 from thence.oplog.log import OpLog
@@ -160,11 +160,12 @@ class Driver(Generic[M]):
         call: Call = self._loop.create_future()
         self.steps.ask(payloads, call)
         self._asked += 1
+        lone = self._turn is None and not self._several
         if self._turn is None:
             self._turn = self._loop.call_soon(self._turn_over)
-            if not self._several:
-                self.steps.settle(self._clock())
-        if not self._several:
+        if lone:
+            self.steps.settle(self._clock())
+        if lone or self.steps.effects:  # a call that is refused is told at once
             self._carry_out()
         return call
 
@@ -218,18 +219,19 @@ class Driver(Generic[M]):
 
     def _release(self, effect: "Release[Call]") -> None:
         steps = self.steps
+        why = steps.why if steps.state is State.BROKEN else None
         try:
-            if steps.state is State.BROKEN:
-                raise refused(stopper(steps.why or InvariantError("broken for no reason")), definite=False)
-            if effect.posts:
+            if why is None and effect.posts:
                 self._send(effect.posts)
-            if effect.links is not None:
+            if why is None and effect.links is not None:
                 self._outlet.keep(effect.links)
-            if effect.events:
+            if why is None and effect.events:
                 self._sink.tell(effect.events)
         except Exception as error:
+            why = stopper(error)
             steps.broke(error)
-            _refuse([call for call, _ in effect.answers], refused(stopper(error), definite=False))
+        if why is not None:
+            _refuse([call for call, _ in effect.answers], refused(why, definite=False))
             return
         for call, sent in effect.answers:
             if not call.done():

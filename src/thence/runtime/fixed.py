@@ -10,7 +10,7 @@ from thence.core.machine import Packet
 from thence.core.storage import DamageError
 from thence.oplog.log import OpLog
 from thence.oplog.record import BOOT_BITS
-from thence.replica.fixed import STAMP_BYTES, FixedMachine
+from thence.replica.fixed import FixedMachine
 from thence.replica.group_settings import GroupSettings
 from thence.replica.live import live, must_go_together
 from thence.replica.steps import Rows, Trace
@@ -69,7 +69,6 @@ class Fixed:
     def __init__(self, node: "Node") -> None:
         self._node: Final = node
         must_go_together(node.settings.order, node.settings.spread)
-        self.payload_max = node.settings.links.frame_bytes_max - STAMP_BYTES
         self.boot = 0
         self.links: Links | None = None
         self._folder: DataFolder | None = None
@@ -147,7 +146,8 @@ class Fixed:
         how = live_settings(settings, self._attic, self._regaining)
         me = self.names.index(settings.name)
         made = live(me, len(self.names), how, recorder, log, log.taken, now)
-        return FixedMachine(made, log, self.names, settings.name, node.application)
+        frame_bytes = settings.links.frame_bytes_max
+        return FixedMachine(made, log, self.names, settings.name, node.application, frame_bytes)
 
     def _remade(self, now: int) -> FixedMachine:
         """From its log, which could not be written."""

@@ -41,8 +41,6 @@ SAMPLES: Final = 1024
 class Kind(Protocol):
     """What a node's group is like."""
 
-    payload_max: int
-    """What a link can carry."""
     boot: int
 
     @property
@@ -263,9 +261,6 @@ class Node:
     # What people see and ask for (`control.Controlled`)
 
     async def publish(self, payloads: Sequence[bytes]) -> list[Sent]:
-        longest, most = max(map(len, payloads), default=0), self.kind.payload_max
-        if longest > most:
-            raise UsageError(f"a payload of {longest} bytes: links carry up to {most}")
         at, sent = self.clock(), await self.running.publish(payloads)
         if len(self._sent) < SAMPLES and isinstance(tag := sent[0][1], LifeTag):
             self._sent.append((tag, at))

@@ -5,20 +5,21 @@ What is left of it while it is down is its disk and its rows. It is built from i
 after a write that failed.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
 from thence.core.errors import StorageError, ThenceError
-from thence.core.groups import Lost, Place
+from thence.core.groups import Place
 from thence.core.machine import NEVER, Effect, Packet, Transmit, Wake
 from thence.core.tag import Tag
 from thence.oplog.log import OpLog
 from thence.oplog.settings import Settings as LogSettings
 from thence.replica.fixed import FixedMachine
-from thence.replica.group_parts import Operation, Orphan
+from thence.replica.group_parts import Operation
 from thence.replica.group_sending import SendQueue
 from thence.replica.group_settings import GroupSettings
+from thence.replica.idle import Idle
 from thence.replica.live import Live
 from thence.replica.steps import RUNS, TAKE_MAX, BeginAnew, BeginSync, Refuse, Release, Rows, Steps
 from thence.sim.disk import Disk
@@ -83,7 +84,7 @@ class StepTrace:
         """Nothing ever waits."""
 
 
-class Takes:
+class Takes(Idle):
     """The application: it takes messages, and tells which when they are certain."""
 
     reads = True
@@ -101,31 +102,6 @@ class Takes:
 
     def drop(self) -> None:
         self._fresh.clear()
-
-    def stable(self, found: Iterable[tuple[Place, Tag]], life: str) -> None:
-        """It does not ask."""
-
-    def view_changed(self, members: tuple[str, ...], me: str) -> None:
-        """It never does."""
-
-    def missed(self, operation: Operation, tag: Tag | None, position: int) -> None:
-        """Nothing ever is."""
-
-    def lost(self, what: tuple[Lost, ...], holders: tuple[str, ...], position: int) -> None:
-        """Nothing ever is."""
-
-    def state(self) -> bytes:
-        return b""
-
-    def install(self, state: bytes) -> None:
-        """It has none."""
-
-    def sends_again(self, orphan: Orphan) -> bool:
-        del orphan
-        return True
-
-    def orphaned(self, orphan: Orphan) -> None:
-        """Nothing ever is."""
 
 
 class StepNode:
