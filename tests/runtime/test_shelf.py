@@ -10,7 +10,7 @@ from thence.oplog.policy import Policy
 from thence.oplog.settings import Settings
 from thence.runtime.files import DiskFiles
 from thence.runtime.folder import DataFolder
-from thence.runtime.shelf import FILE, DiskShelf, is_changing, read_written
+from thence.runtime.shelf import FILE, DiskShelf, is_shelf, read_written
 
 
 def shelf(folder: DataFolder, sync: Policy = "everysec", name: str = "a") -> DiskShelf:
@@ -26,7 +26,7 @@ def test_numbers_boots_and_contacts_are_kept(tmp_path: Path) -> None:
         first.reserve(7)
         first.keep_contacts({"b": "h:1"})
         first.close(in_order=False)
-    assert is_changing(tmp_path / "a")
+    assert is_shelf(tmp_path / "a")
     with DataFolder(tmp_path / "a", b"machine") as folder:
         again = shelf(folder)
         assert not again.fresh
@@ -117,7 +117,7 @@ def test_one_that_never_was_anybody_is_written_down_once_before_its_first_attemp
         fresh = shelf(folder)
         assert fresh.boot() == 1
         fresh.keep_contacts({"b": "h:1"})
-        assert not is_changing(tmp_path / "a")
+        assert not is_shelf(tmp_path / "a")
         fresh.reserve(1)
         written = read_written(tmp_path / "a")
         assert written is not None

@@ -6,11 +6,11 @@ from pathlib import Path
 from thence.cli.console import out
 from thence.oplog.settings import Settings
 from thence.runtime.repair import repair
-from thence.runtime.shelf import is_changing, repair_shelf
+from thence.runtime.shelf import is_shelf, repair_shelf
 
 
 def run(folder: Path, forgetful: bool) -> int:
-    changing = is_changing(folder)
+    changing = is_shelf(folder)
     now = time.time_ns() // 1000
     done = (
         repair_shelf(folder, Settings(), now, forgetful)

@@ -4,6 +4,9 @@ Implements rules 15, 16 and 20 to 23 of docs/protocols/membership.md; what an in
 member is in `group_member`, how a process becomes one in `group_entry` and ceases to be one in
 `group_leaving`, whom the group goes on without in `group_notices`. A `contract.Machine`, run by `steps`.
 
+A *closed* group is one whose view was agreed on before it began: each member founds it with all names that it
+was given, and admits no other process; a member that has forgotten something returns as in any group.
+
 States: *outside* (never joined, or left), *joining* (an attempt and no member), *member*, *returning* (a
 member that the group went on without, with an attempt to replace it), *leaving* (its leave is out).
 
@@ -12,7 +15,8 @@ long as `floor` grows with time, across the loss of the disk. The old incarnatio
 state is durable; then it is replaced in one step.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 
 from thence.core.errors import PeerError, ThenceError, UsageError
 from thence.core.group_codec import decode, encode
@@ -28,6 +32,7 @@ from thence.core.groups import (
     GroupPacket,
     JoinRequest,
     Lineage,
+    Named,
     Notice,
     Offer,
     Piece,
@@ -68,12 +73,16 @@ from thence.replica.group_state import GroupState, concerns_programs, decode_sta
 from thence.replica.life_tag import LifeTag
 from thence.replica.positions import place_of
 
+CLOSED: Final = (
+    "the group is closed: its members were named at its start, and none joins, leaves or is evicted"
+)
+
 
 class GroupNode:
     __slots__ = (
         "_checkpoints", "_contacts", "_entry", "_leaving", "_linked", "_links", "_lives", "_notices",
         "_probe_at", "_settings", "_shelf", "_wires",
-        "address", "application", "former", "member", "name", "posts", "rollback", "unclean",
+        "address", "admits", "application", "former", "member", "name", "posts", "rollback", "unclean",
     )  # fmt: skip
 
     def __init__(
@@ -91,13 +100,16 @@ class GroupNode:
         forgetful: bool = False,
         start: int = 0,
         sessions: bool = False,
+        admits: frozenset[str] = frozenset(),
     ) -> None:
         """`attics`: where tags of unstable messages go when there are many; one for each incarnation.
         `forgetful`: the log on the shelf may lack its end, so that whoever wrote it must not speak again.
         `start`: a number that no other start of this process has; without one, others cannot tell messages
         apart that were sent before and after the data folder was put back to an earlier state. `sessions`:
-        all links are, so nothing is sent as datagrams before the first one comes up."""
+        all links are, so nothing is sent as datagrams before the first one comes up. `admits`: the processes
+        of a closed group, which lets no others in."""
         self.name = name
+        self.admits = admits
         self.address = address
         """Where others reach this process; opaque here."""
         self.application = application
@@ -147,7 +159,7 @@ class GroupNode:
                 self.member.flush(now)
             else:
                 self.member.arrived(now)
-            application.view_changed(tuple(sorted(self.member.view.view)), self.member.me)
+            self._tell_view(self.member)
 
     encode = staticmethod(encode)
     decode = staticmethod(decode)
@@ -166,13 +178,19 @@ class GroupNode:
             return "leaving"
         return "returning" if self._entry.attempt else "member"
 
-    def found(self, now: int) -> None:
-        """Begin a group of one."""
+    def found(self, now: int, others: Mapping[str, str] | None = None) -> None:
+        """Begin a group: of one, or, if it is closed, of all that were named, each of which begins it for
+        itself. `others`: their addresses."""
         self._must_be_outside()
-        me, since = self._lives.next(fresh=True)
-        state = founding(me, self.application.state(), self.address, since)
+        me, since = self._lives.first() if self.admits else self._lives.next(fresh=True)
+        state = founding(me, self.application.state(), self.address, since, others or {})
         self.member = self._lives.install(me, state, now)
-        self.application.view_changed((me,), me)
+        self._tell_view(self.member)
+
+    def _tell_view(self, member: Member) -> None:
+        """A closed group as it was named at its start is no news to a program."""
+        if member.view.view != self.admits:
+            self.application.view_changed(tuple(sorted(member.view.view)), member.me)
 
     def refound(self, now: int) -> None:
         """Begin the group of the former incarnation anew: alone, with what that one had, and without all who
@@ -305,12 +323,16 @@ class GroupNode:
         """Leave for good: the rest goes by itself, `status` says when it is over and `unclean` how."""
         if self.member is None:
             self._entry.attempt = None
+        elif self.admits:
+            raise UsageError(CLOSED)
         self._leaving.wanted = self.member is not None
         self._leave_if_due(now)
 
     def evict(self, who: str, now: int) -> str:
         """Go on without a member: a process or an incarnation. Returns the incarnation."""
         member = self.member
+        if self.admits:
+            raise UsageError(CLOSED)
         if member is None or member.view.leaving:
             raise UsageError(f"{self.name} is {self.status}: it cannot evict anybody")
         found = [name for name in sorted(member.view.side) if who in (name, process_of(name))]
@@ -325,6 +347,8 @@ class GroupNode:
         """Somebody promises that this process, which was evicted, will never come back with what it had: then
         its name, and operations that it may lack, need not be kept any longer."""
         member = self.member
+        if self.admits:
+            raise UsageError(CLOSED)
         if member is None or member.view.leaving:
             raise UsageError(f"{self.name} is {self.status}: it cannot bury anybody")
         lost = [*member.view.evicted(), *member.view.strangers]
@@ -356,6 +380,11 @@ class GroupNode:
         log = self.log
         if log is not None and self.checkpoint(now):
             self._checkpoints.made(log)
+
+    @property
+    def highest(self) -> int:
+        """The highest number that this process is known to have used."""
+        return self._lives.highest
 
     @property
     def number(self) -> int:
@@ -483,6 +512,12 @@ class GroupNode:
                 self._exit(now, unclean=False)
         self._afterwards(now)
 
+    def came(self, messages: Sequence[Named], now: int) -> None:
+        """These were there before the log was: they wait for the program."""
+        if self.member is not None:
+            for named in messages:
+                self.member.accept(self.member.ledger.message(named), now)
+
     def _receipt(self, member: Member, packet: Receipt, now: int) -> None:
         view, source = member.view, packet.source
         final = view.gone.get(source)
@@ -524,6 +559,8 @@ class GroupNode:
         if self._leaving.wanted and not is_alone(member):
             return
         if request.contact not in ("", member.me):
+            return
+        if self.admits and process_of(request.joiner) not in self.admits:
             return
         if not member.view.knows(request.joiner) and not member.can_name(request.joiner):
             return
@@ -594,7 +631,7 @@ class GroupNode:
         if old is not None:
             self._lives.end(old, now, down=True, replaced=True)
         self._leaving.begin_anew(state.leaves)
-        self.application.view_changed(tuple(sorted(member.view.view)), me)
+        self._tell_view(member)
         member.arrived(now)
         member.news(now)
 

@@ -1,5 +1,7 @@
 """The state that an incarnation begins with: a founder's, a returner's, and that of one who founds again."""
 
+from collections.abc import Mapping
+
 from thence.core.groups import ALL, Span, number_of, process_of, span_of, told_apart
 from thence.members.group import Final
 from thence.members.operations import Operation
@@ -11,9 +13,10 @@ from thence.replica.group_retained import all_operations
 from thence.replica.group_state import GroupState
 
 
-def founding(me: str, application: bytes, address: str, since: int) -> GroupState:
-    """A group of one. `since`: the first number with which the process had tried to join before."""
-    state = GroupState(application, view={me}, addresses={me: address}, since=since)
+def founding(me: str, application: bytes, address: str, since: int, others: Mapping[str, str]) -> GroupState:
+    """A group of one, or of all that were named. `since`: the first number with which the process had tried
+    to join before. `others`: first incarnations, and where they are."""
+    state = GroupState(application, view={me, *others}, addresses={**others, me: address}, since=since)
     if since < number_of(me):
         state.closed = ((process_of(me), since, number_of(me) - 1),)
     return state

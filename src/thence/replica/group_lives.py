@@ -72,6 +72,13 @@ class Lives:
         self._shelf.reserve(number, since)
         return incarnation(self._process, number), since
 
+    def first(self) -> tuple[str, int]:
+        """As whom the other members of a closed group know this process from the start. Nothing was sent
+        under this number: where its log is gone, that is found out as after any return to an earlier
+        state."""
+        self._shelf.reserve(max(1, self._shelf.highest), 1)
+        return self._process, 1
+
     def skip(self, number: int, afar: bool = False) -> None:
         """Numbers up to this one were used by this process, though its disk does not know. `afar`: so may
         others have been of which nobody knows who is there. Then it goes on some way above, at a place that

@@ -406,7 +406,7 @@ class Member:
         for named in packet.messages:
             if len(self.inbox) + self.ledger.orderer.waiting >= self._settings.pending_max:
                 break
-            self._accept(self.ledger.message(named), now)
+            self.accept(self.ledger.message(named), now)
 
     def flow(self, peer: str, packet: Flow, now: int) -> None:
         """Rule 2, over a session link: the number says that it is meant for this incarnation, and by whom it
@@ -420,9 +420,9 @@ class Member:
         if packet.names:
             incoming.learn(packet.first, packet.names)
         for body in packet.bodies:
-            self._accept(incoming.read(body), now)
+            self.accept(incoming.read(body), now)
 
-    def _accept(self, message: Message, now: int) -> None:
+    def accept(self, message: Message, now: int) -> None:
         ledger, origin, seq = self.ledger, message.dot & ORIGIN_MASK, message.dot >> ORIGIN_BITS
         if seq <= ledger.counts[origin] or (origin in ledger.quiet and not ledger.counts[origin]):
             self._watch.news(now)  # its sender does not know that it is here

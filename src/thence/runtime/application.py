@@ -25,7 +25,6 @@ from thence.core.tag import Tag
 from thence.replica.contract import Machine
 from thence.replica.events import Delivered, Event, Gap
 from thence.replica.life_tag import LifeTag
-from thence.runtime.folder import is_fixed
 from thence.runtime.home import Home
 from thence.runtime.logs import StructuredLog
 from thence.runtime.making import make_node
@@ -382,12 +381,4 @@ def open_node(
         raise UsageError(
             "eco-sync-tree hands states to an application that merges them, not events: use spread tree"
         )
-    if not composed.members and not is_fixed(composed.data):
-        return OpenNode(composed, application, send_again)
-    if application is not None:
-        raise UsageError("nobody joins a fixed group, so nobody needs a state: take what `events()` brings")
-    if send_again is not None:
-        raise UsageError(
-            "a fixed group never goes on without a member: `send_again` is for groups that change"
-        )
-    return OpenNode(composed)
+    return OpenNode(composed, application, send_again)

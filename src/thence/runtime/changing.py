@@ -8,15 +8,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from thence.core.errors import StorageError, UsageError
-from thence.core.groups import process_of
-from thence.replica.group import GroupNode
+from thence.core.groups import Named, process_of
+from thence.replica.group import CLOSED, GroupNode
 from thence.replica.group_lineage import Rollback
 from thence.replica.group_member import Member
 from thence.replica.steps import Trace
 from thence.runtime.attic import Attics
 from thence.runtime.diaries import Diaries, next_boot
 from thence.runtime.driver import Driver
-from thence.runtime.folder import DataFolder
+from thence.runtime.folder import DataFolder, is_fixed
 from thence.runtime.group_machine import machine_settings
 from thence.runtime.group_neighbours import Neighbours
 from thence.runtime.group_report import facts_of, rollback_of
@@ -24,6 +24,7 @@ from thence.runtime.introductions import Identity
 from thence.runtime.open_links import OpenLinks
 from thence.runtime.report import Facts
 from thence.runtime.shelf import DiskShelf
+from thence.runtime.upgrade import upgrade
 from thence.runtime.way_in import WayIn
 
 if TYPE_CHECKING:
@@ -44,6 +45,10 @@ class Changing:
                 "a group whose members change has order graph, spread mesh and stability: "
                 "name all its members to have anything else"
             )
+        self._members: dict[str, str] = {}
+        """Of a closed group, and where they are."""
+        self._untaken: list[Named] = []
+        """From before an upgrade."""
         self.boot = self._start = 0
         self._shelf: DiskShelf | None = None
         self._diaries: Diaries | None = None
@@ -60,7 +65,12 @@ class Changing:
     def open(self, folder: DataFolder) -> Trace:
         settings = self._node.settings
         self._log_id = folder.log_id
-        self._shelf = shelf = DiskShelf(folder, settings.name, settings.cluster, settings.log)
+        if is_fixed(settings.data):
+            self._untaken = upgrade(folder, settings, self._node.clock())
+            self._node.says.info("data folder upgraded", version=2)
+        named = {name: str(address) for name, address in settings.members}
+        self._shelf = shelf = DiskShelf(folder, settings.name, settings.cluster, settings.log, named)
+        self._members = shelf.members
         self.boot = shelf.boot()
         # A folder that was put back counts boots a second time: peers and traces must not mix them up.
         self._start = self.boot << START_BITS | int.from_bytes(os.urandom(START_BITS // 8), "little")
@@ -76,25 +86,41 @@ class Changing:
         machine = self._way.recalled(shelf, self._make)
         resumes = machine.member is not None
         join = self._way.asks(shelf)
-        if not resumes and join:
+        if not resumes and join and not self._begins(machine):
             node.phase = "looking for its group"
             await self._way.find(join, shelf, machine)
         identity = Identity(node.settings.cluster, node.settings.name, self._log_id, self.boot)
-        neighbours = self.neighbours = Neighbours(node.settings, identity, node.clock, node.says)
+        neighbours = self.neighbours = Neighbours(
+            node.settings, identity, node.clock, node.says, self._members
+        )
         await neighbours.start(self._way.contacts)
-        machine.address = node.address
+        machine.address = self._address
         for name in self._way.contacts:
             machine.meet(name)
+        for name, where in self._members.items():
+            machine.meet(name, where)
         driver = node.drive(machine, self._remade, neighbours, machine.settings)
         neighbours.driver = driver
         if neighbours.bug is not None:
             driver.stops(neighbours.bug)
         driver.start()
+        if self._untaken:
+            driver.call(lambda machine, now: machine.came(self._untaken, now))
         if not resumes:
-            driver.call(self._way.go_in)
+            driver.call(lambda machine, now: self._way.go_in(machine, self._members, now))
         running = driver.machine.member or driver.machine.former
         self._diaries.end_others(node.settings.name, running.me if running else "", node.clock())
         driver.start()
+
+    def _begins(self, machine: GroupNode) -> bool:
+        """Is this the first start of a member of a closed group? It is not known to be anything else, where
+        the disk was lost."""
+        return bool(self._members) and machine.former is None and machine.highest <= 1
+
+    @property
+    def _address(self) -> str:
+        """Where others reach this node."""
+        return self._members.get(self._node.settings.name, self._node.address)
 
     def _remade(self, now: int) -> GroupNode:
         assert self._shelf
@@ -110,9 +136,9 @@ class Changing:
         try:
             machine = GroupNode(
                 settings.name, self._shelf, node.application, self._diaries,
-                tuple(self._way.contacts), machine_settings(settings), now,
-                address=node.address, attics=self._attics, forgetful=self._shelf.forgetful,
-                start=self._start, sessions=True,
+                tuple(self._way.contacts), machine_settings(settings, bool(self._members)), now,
+                address=self._address, attics=self._attics, forgetful=self._shelf.forgetful,
+                start=self._start, sessions=True, admits=frozenset(self._members),
             )  # fmt: skip
         finally:
             node.application.recovering(False)
@@ -237,6 +263,7 @@ class Changing:
     # What people ask of it
 
     def leave(self, force: bool) -> None:
+        self._must_change()
         member = self._driver.machine.member
         if member is not None and not force and member.view.side == {member.me}:
             missing = ", ".join(sorted({process_of(name) for name in member.view.evicted()}))
@@ -255,7 +282,12 @@ class Changing:
     def bury(self, who: str) -> None:
         self._driver.call(lambda machine, now: machine.bury(process_of(who), now))
 
+    def _must_change(self) -> None:
+        if self._members:
+            raise UsageError(CLOSED)
+
     def _check_evictable(self, who: str, force: bool) -> None:
+        self._must_change()
         member = self._driver.machine.member
         if member is None:
             return  # it says so itself

@@ -25,7 +25,7 @@ from thence.runtime.introductions import Identity
 from thence.runtime.links import Links
 from thence.runtime.report import Facts, fixed_facts
 from thence.runtime.roster import Roster
-from thence.runtime.shelf import is_changing
+from thence.runtime.shelf import is_shelf
 from thence.runtime.tracing import LiveTrace, complete, earlier_rows, missing_rows
 from thence.trace.lines import Lines
 from thence.trace.recorder import NoRecorder
@@ -85,8 +85,10 @@ class Fixed:
 
     def open(self, folder: DataFolder) -> Trace:
         node, settings, now = self._node, self._node.settings, self._node.clock()
-        if is_changing(settings.data):
-            raise UsageError(f"the data in {settings.data} is of a group whose members change: name none")
+        if is_shelf(settings.data):
+            raise UsageError(
+                f"the data in {settings.data} is of a group with order graph, spread mesh and stability"
+            )
         self._folder = folder
         self._attic = FileAttic(settings.data)
         try:

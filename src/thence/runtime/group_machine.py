@@ -1,4 +1,4 @@
-"""From a node's settings to those of the machine that it runs in a changing group."""
+"""From a node's settings to those of the machine that it runs in a group."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ PIECE_BYTES: Final = 1 << 18
 """What travels at once, where frames may be so large: enough that a packet's overhead does not matter."""
 
 
-def machine_settings(settings: NodeSettings) -> GroupSettings:
+def machine_settings(settings: NodeSettings, closed: bool) -> GroupSettings:
     group, mesh = settings.group, settings.mesh
     frame_bytes = settings.links.frame_bytes_max
     return GroupSettings(
@@ -34,5 +34,5 @@ def machine_settings(settings: NodeSettings) -> GroupSettings:
         backlog=group.backlog,
         backlog_bytes=group.backlog_bytes,
         history_bytes=group.history_bytes,
-        silence_us=group.silence_us,
+        silence_us=None if closed else group.silence_us,
     )

@@ -15,7 +15,7 @@ from thence.core.errors import UsageError
 from thence.core.group_codec import decode
 from thence.core.groups import GroupPacket, JoinRequest, number_of, process_of
 from thence.runtime.address import Address, parse_address
-from thence.runtime.groups import Open, Waiting, put_answer
+from thence.runtime.groups import Founded, Open, Waiting, put_answer
 from thence.runtime.introductions import Identity, Introduction, leap
 from thence.runtime.logs import StructuredLog
 from thence.runtime.open_links import OpenLinks
@@ -32,8 +32,17 @@ if TYPE_CHECKING:
 class Neighbours:
     """`links.Handler` and the driver's outlet."""
 
-    def __init__(self, settings: NodeSettings, identity: Identity, clock: Clock, log: StructuredLog) -> None:
+    def __init__(
+        self,
+        settings: NodeSettings,
+        identity: Identity,
+        clock: Clock,
+        log: StructuredLog,
+        members: Mapping[str, str],
+    ) -> None:
+        """`members`: of a closed group, and where they are."""
         self._settings: Final = settings
+        self._members: Final = members
         self._says: Final = log
         self.links: Final = OpenLinks(
             identity, settings.secret, settings.listen, settings.links, self,
@@ -63,6 +72,8 @@ class Neighbours:
 
     def admit(self, peer: Identity) -> str | None:
         me, driver = self._settings.name, self.driver
+        if self._members and peer.name not in self._members:
+            return f"{peer.name} is not a member that {me} knows"
         if driver is None:
             return f"{me} is starting"
         if driver.trouble is not None:
@@ -102,6 +113,9 @@ class Neighbours:
     def _answer(self, hello: Introduction) -> bytes:
         """To one that asks for the group."""
         settings, member, asks = self._settings, self._member, hello.identity.name
+        if self._members and asks not in self._members:
+            closed = [(name, parse_address(where)) for name, where in self._members.items()]
+            return put_answer(Founded(tuple(sorted(closed))))
         if member is None or member.view.leaving:
             return put_answer(Waiting(settings.name, self.links.address, settings.join))
         self._says.info("group told", to=asks)

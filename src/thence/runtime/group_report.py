@@ -34,8 +34,9 @@ def _group(node: "Node", machine: GroupNode | None, waits_for: list[str]) -> Gro
     phase = machine.status if machine else "outside"
     if machine is None or member is None or node.driver is None:
         return GroupStatus(
-            incarnation="", phase=phase, view=[], waiting_for=waits_for, rollback=rollback_of(machine)
-        )
+            incarnation="", phase=phase, view=[], waiting_for=waits_for, rollback=rollback_of(machine),
+            closed=machine is not None and bool(machine.admits),
+        )  # fmt: skip
     return GroupStatus(
         incarnation=member.me,
         phase=phase,
@@ -46,6 +47,7 @@ def _group(node: "Node", machine: GroupNode | None, waits_for: list[str]) -> Gro
         unread=machine.unread,
         waiting_broadcasts=len(node.driver.steps.queue),
         unsettled=list(member.carrying.waits_for),
+        closed=bool(machine.admits),
     )
 
 

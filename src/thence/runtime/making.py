@@ -11,5 +11,6 @@ from thence.runtime.settings import NodeSettings
 
 
 def make_node(settings: NodeSettings, application: NodeApplication, log: StructuredLog, clock: Clock) -> Node:
-    fixed = bool(settings.members) or is_fixed(settings.data)
+    plain = settings.order == "graph" and settings.spread == "mesh" and settings.stability.enabled
+    fixed = not plain and (settings.members or is_fixed(settings.data))
     return Node(settings, application, log, clock, Fixed if fixed else Changing)

@@ -29,8 +29,12 @@ def may_have_forgotten(folder: DataFolder, log: OpLog) -> bool:
         return True
     if log.incarnation == 0 or not folder.power_lost(log.machine):
         return False
-    closed = int.from_bytes(log.notes.get(CLOSED_NOTE, b""), "little") == log.tail
-    return not closed and log.notes.get(POLICY_NOTE) != b"always"
+    return not was_closed(log) and log.notes.get(POLICY_NOTE) != b"always"
+
+
+def was_closed(log: OpLog) -> bool:
+    """In order: is its last record the mark that says so?"""
+    return int.from_bytes(log.notes.get(CLOSED_NOTE, b""), "little") == log.tail
 
 
 def begin(folder: Path, why: str) -> None:

@@ -13,6 +13,7 @@ node was not closed in order, and the policy allowed records to wait for their s
 
 import os
 import shutil
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal
@@ -54,10 +55,12 @@ class Written(msgspec.Struct):
     """Other processes of the group and where they were, when that last changed."""
     left: Literal["", "in order", "in disorder"] = ""
     """How the last incarnation left its group, if it did."""
+    members: dict[str, str] = msgspec.field(default_factory=dict)
+    """Of a closed group: all its processes, this one included, and where they are. Empty: they change."""
 
 
-def is_changing(folder: Path) -> bool:
-    """Does this data folder belong to a process in a changing group?"""
+def is_shelf(folder: Path) -> bool:
+    """Does this data folder have a log for each incarnation?"""
     return (folder / FILE).exists()
 
 
@@ -66,7 +69,15 @@ class DiskShelf:
 
     __slots__ = ("_behind", "_files", "_folder", "_root", "_settings", "_written", "forgetful", "fresh")
 
-    def __init__(self, folder: DataFolder, process: str, cluster: str, settings: Settings) -> None:
+    def __init__(
+        self,
+        folder: DataFolder,
+        process: str,
+        cluster: str,
+        settings: Settings,
+        members: Mapping[str, str] | None = None,
+    ) -> None:
+        """`members`: of a closed group, as they are named at this start; None: as at the first."""
         self._folder: Final = folder
         self._settings: Final = settings
         self._root: Final = DiskFiles(folder.path)
@@ -75,13 +86,27 @@ class DiskShelf:
         found = read_written(folder.path)
         self.fresh: Final = found is None
         """Nothing was ever done here."""
-        self._written: Final = found or Written(process, cluster)
+        self._written: Final = found or Written(process, cluster, members=dict(members or {}))
         _check_owner(self._written, process, cluster)
+        if members:
+            self._take_members(members)
         lost = folder.power_lost(bytes.fromhex(self._written.machine))
         self.forgetful = bool(
             self._written.boots and lost and not self._written.closed and self._written.policy != "always"
         )
         """The newest log may lack its end."""
+
+    def _take_members(self, members: Mapping[str, str]) -> None:
+        """The same ones at every start; their addresses may change."""
+        known = self._written.members
+        if not known:
+            raise UsageError(f"the data in {self.path} is of a group whose members change: name none")
+        if known.keys() != members.keys():
+            raise UsageError(
+                f"this data folder knows a group of {', '.join(sorted(known))}: members must be the same"
+            )
+        self._behind = self._behind or known != members
+        self._written.members = dict(members)
 
     def boot(self) -> int:
         """Count this start; from now on it is not closed in order until `closed` says so."""
@@ -133,6 +158,11 @@ class DiskShelf:
     @property
     def path(self) -> Path:
         return self._folder.path
+
+    @property
+    def members(self) -> dict[str, str]:
+        """All processes of a closed group, and where they are."""
+        return dict(self._written.members)
 
     @property
     def contacts(self) -> dict[str, str]:
@@ -249,15 +279,24 @@ class DiskShelf:
         return self._folder.path / OPLOG / str(number)
 
     def _write(self) -> None:
-        body = msgspec.json.encode(self._written) + b"\n"
-        root = self._root
-        if TEMPORARY in root.names():
-            root.remove(TEMPORARY)
-        root.write(TEMPORARY, 0, b"%08x %b" % (crc32(body), body))
-        root.sync(TEMPORARY)
-        root.rename(TEMPORARY, FILE)
-        root.sync_folder()
+        _put(self._root, self._written)
         self._behind = False
+
+
+def write_written(folder: Path, written: Written) -> None:
+    """From here on this is the folder of a process with a log for each incarnation."""
+    with DiskFiles(folder) as root:
+        _put(root, written)
+
+
+def _put(root: DiskFiles, written: Written) -> None:
+    body = msgspec.json.encode(written) + b"\n"
+    if TEMPORARY in root.names():
+        root.remove(TEMPORARY)
+    root.write(TEMPORARY, 0, b"%08x %b" % (crc32(body), body))
+    root.sync(TEMPORARY)
+    root.rename(TEMPORARY, FILE)
+    root.sync_folder()
 
 
 def read_written(folder: Path) -> Written | None:

@@ -36,7 +36,7 @@ class MemberStatus(Struct, frozen=True, kw_only=True):
 
 
 class GroupStatus(Struct, frozen=True, kw_only=True):
-    """Of a changing group, as this node sees it."""
+    """Of the group, as this node sees it."""
 
     incarnation: str
     """As whom it is a member; empty: it is none."""
@@ -56,6 +56,8 @@ class GroupStatus(Struct, frozen=True, kw_only=True):
     """Members on whose last messages there must be agreement before the next of them is sent again."""
     waiting_for: list[str] = field(default_factory=list)
     """Of a node that looks for its group: what it waits for."""
+    closed: bool = False
+    """Its members were named at the start, and none joins or leaves."""
     rollback: str = ""
     """Why it comes back as a new incarnation, if its data folder was put back to an earlier state."""
 
@@ -131,6 +133,6 @@ class Status(Struct, frozen=True, kw_only=True):
     clock: dict[str, int] = field(default_factory=dict)
     """Messages of each member that are in the log, or in a state that stands in for them."""
     group: GroupStatus | None = None
-    """None: the group is fixed."""
+    """None: the group has another order or spread, or no stability."""
     warnings: list[str] = field(default_factory=list)
     """What its settings leave open that most would not want so."""

@@ -7,7 +7,7 @@ was, unless nobody else was ever told of it.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from random import Random
 from typing import Final
@@ -64,7 +64,7 @@ class WayIn:
 
     def asks(self, shelf: DiskShelf) -> tuple[Address, ...]:
         """Where there may be a group."""
-        known = [parse_address(where) for where in shelf.contacts.values()]
+        known = [parse_address(where) for where in (shelf.members | shelf.contacts).values()]
         return tuple(dict.fromkeys((*self._settings.join, *known)))
 
     async def find(self, join: tuple[Address, ...], shelf: DiskShelf, machine: GroupNode) -> None:
@@ -88,14 +88,15 @@ class WayIn:
     def _wait_for(self, obstacles: list[str]) -> None:
         self._obstacles = obstacles
 
-    def go_in(self, node: GroupNode, now: int) -> None:
+    def go_in(self, node: GroupNode, members: Mapping[str, str], now: int) -> None:
+        """`members`: of a closed group."""
         if self.contacts:
             self.joins = True
             node.join(now)
         elif node.former is not None:
             node.refound(now)
         else:
-            node.found(now)
+            node.found(now, {name: where for name, where in members.items() if name != node.name})
 
     def returns(self, node: GroupNode) -> None:
         """It was a member, and comes back by itself."""

@@ -115,10 +115,13 @@ class GroupWorld:
         guest: bool = False,
         numbered: bool = False,
         starts: bool = False,
+        closed: bool = False,
     ) -> None:
-        """`guest`: there is one more process, linked to all, that is no seed. `starts`: each start of a
+        """`closed`: all processes are members from the start, and none joins or leaves. `guest`: there is one
+        more process, linked to all, that is no seed. `starts`: each start of a
         process has a number. `numbered`: so has each operation, so that disks may be put back."""
         self.now = 0
+        self._admits = frozenset(names if closed else ())
         self._numbered = numbered
         self._starts = Random(f"{seed}/starts") if numbered or starts else None
         self._numbers = count(1)
@@ -230,8 +233,13 @@ class GroupWorld:
     def _started(self, name: str, process: Process) -> None:
         """The machine was made, from the disk."""
         self._step(name, lambda node: None)  # noqa: ARG005
-        if process.node is not None and process.node.former is not None:
+        node = process.node
+        if node is not None and node.former is not None:
             self.join(name)
+        elif node is not None and node.member is None and name in self._admits:
+            others = {other: f"at {other}" for other in self.names if other != name}
+            process.application.reader.begin_anew()
+            self.call(name, lambda node: node.found(self.now, others))
 
     def _make(self, name: str, process: Process) -> GroupNode:
         application = process.application
@@ -243,7 +251,7 @@ class GroupWorld:
             node = GroupNode(
                 name, process.shelf, application, self.diary, tuple(self.names), self.settings, self.now,
                 self.now // 1000 if process.lost_disk else 0, f"at {name}", MemoryAttic,
-                process.shelf.forgetful, process.start, self.air.links,
+                process.shelf.forgetful, process.start, self.air.links, self._admits,
             )  # fmt: skip
         finally:
             replayed, application.replays = application.replays, None
@@ -306,6 +314,7 @@ class GroupWorld:
         process.shelf = self._shelf()
         self._forgets(name, set())
         process.lost_disk = True
+        process.restored = process.restored or name in self._admits  # to how a closed group begins
 
     def _forgets(self, name: str, remembers: set[Place]) -> None:
         """A process remembers nothing but this: of its own operations, others may bring the rest late."""
@@ -586,6 +595,9 @@ class GroupWorld:
     def life(self, name: str) -> int:
         process = self.processes[name]
         return process.life if process.node is not None else -1
+
+    def paused(self, name: str) -> int:
+        return self.processes[name].paused
 
     def is_cut(self, one: str, other: str) -> bool:
         return (one, other) in self.cut

@@ -30,6 +30,10 @@ class Surroundings(Protocol):
         """Which life of a process this is; -1: it does not run."""
         ...
 
+    def paused(self, name: str) -> int:
+        """Until when a process does nothing, and whatever happens to it waits."""
+        ...
+
     def is_cut(self, one: str, other: str) -> bool: ...
 
     def told(self, name: str, other: str, up: bool) -> None:
@@ -84,7 +88,16 @@ class SimLinks:
             delay = int(self._random.random() * 20_000)
             self._world.at(self._world.now + delay, lambda name=name: self._tell(pair, link, name))  # type: ignore[misc]
 
+    def _waits(self, name: str, action: Callable[[], None]) -> bool:
+        """A process that is paused hears later, and is taken to send over the link that it knows."""
+        until = self._world.paused(name)
+        if until > self._world.now:
+            self._world.at(until, action)
+        return until > self._world.now
+
     def _tell(self, pair: tuple[str, str], link: SimLink, name: str) -> None:
+        if self._waits(name, lambda: self._tell(pair, link, name)):
+            return
         if link.whole and name not in link.told and self._world.life(name) == link.lives[name]:
             link.told.add(name)
             self._world.told(name, pair[pair[0] == name], True)
@@ -104,6 +117,8 @@ class SimLinks:
         del self._links[pair]
 
     def _notice(self, pair: tuple[str, str], link: SimLink, name: str) -> None:
+        if self._waits(name, lambda: self._notice(pair, link, name)):
+            return
         if self._world.life(name) == link.lives[name]:
             self._world.told(name, pair[pair[0] == name], False)
 
@@ -128,6 +143,8 @@ class SimLinks:
         packet: GroupPacket,
         data: bytes | None,
     ) -> None:
+        if self._waits(receiver, lambda: self._arrive(pair, link, sender, receiver, packet, data)):
+            return
         if not link.whole or self._world.life(receiver) != link.lives[receiver]:
             return
         self._tell(pair, link, receiver)

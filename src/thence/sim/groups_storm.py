@@ -52,6 +52,8 @@ class Weather:
     """Disks that are put back to an earlier state."""
     reads: bool = False
     """Programs have no state."""
+    closed: bool = False
+    """All processes are members from the start, and none joins, leaves or is evicted."""
 
 
 def draw_all(seed: int) -> Weather:
@@ -70,6 +72,22 @@ def draw_all(seed: int) -> Weather:
     reads = weather.reads and not restores  # what a restored program has seen is for it to know
     return replace(
         weather, settings=settings, disks=disks, sync=sync, lies_us=lies, restores=restores, reads=reads
+    )
+
+
+def draw_closed(seed: int) -> Weather:
+    """The same over a closed group, which live nodes have with session links only."""
+    weather = draw(seed)
+    drawn = draw_all(seed)
+    air = replace(weather.air, links=True)
+    restores = draw_restores(seed, weather.processes, weather.span_us) if seed % 2 else ()
+    return replace(
+        drawn,
+        closed=True,
+        air=air,
+        settings=replace(drawn.settings, silence_us=None),
+        restores=restores,
+        reads=weather.reads and not restores,
     )
 
 
@@ -136,10 +154,10 @@ class Storm:
         self.seed = seed
         drawn = self.weather = weather or draw(seed)
         names = [f"p{number}" for number in range(drawn.processes)]
-        guest, numbered = drawn.lies_us > 0, bool(drawn.restores)
+        guest, numbered = drawn.lies_us > 0, bool(drawn.restores) or drawn.closed
         self.world = GroupWorld(
             seed, names, drawn.air, drawn.settings, drawn.take_us, drawn.sync, guest, numbered,
-            starts=drawn.air.links,
+            starts=drawn.air.links, closed=drawn.closed,
         )  # fmt: skip
         if guest:
             Guest(self.world, Random(f"{seed}/guest"), drawn.span_us, drawn.lies_us)
@@ -150,12 +168,12 @@ class Storm:
 
     def _plan(self, names: list[str]) -> None:
         world, random, span = self.world, self._random, self.weather.span_us
-        for name in names:
-            world.boot(name)
-        world.call(names[0], lambda node: node.found(0))
-        for number, name in enumerate(names[1:], 1):
-            at = random.randrange(100_000) if number < self.weather.founders else random.randrange(span)
-            world.at(at, lambda name=name: world.join(name))  # type: ignore[misc]
+        if self.weather.closed:
+            for name in names:
+                at = random.choice((0, 0, random.randrange(span // 4)))
+                world.at(at, lambda name=name: world.boot(name))  # type: ignore[misc]
+        else:
+            self._plan_joins(names)
         for name in names:
             world.at(self._gap(), lambda name=name: self._send(name))  # type: ignore[misc]
         writing = Random(f"{self.seed}/checkpoints")
@@ -170,6 +188,11 @@ class Storm:
             troubles += [self._pause, self._pause]
         if self.weather.gentle:
             troubles = [self._leave, self._rejoin, self._rejoin, self._crash]
+        if self.weather.closed:
+            troubles = [
+                self._crash, self._crash, self._crash, self._lose_disk, self._lose_power, self._split,
+                self._isolate, self._part_two, self._pause,
+            ]  # fmt: skip
         for _ in range(self.weather.troubles):
             trouble, name = random.choice(troubles), random.choice(names)
             trouble(name, random.randrange(span // 8, span))
@@ -178,6 +201,15 @@ class Storm:
             self._spoil(names[fault.process % len(names)], fault, failing)
         for restore in self.weather.restores:
             self._put_back(names[restore.process % len(names)], restore)
+
+    def _plan_joins(self, names: list[str]) -> None:
+        world, random, span = self.world, self._random, self.weather.span_us
+        for name in names:
+            world.boot(name)
+        world.call(names[0], lambda node: node.found(0))
+        for number, name in enumerate(names[1:], 1):
+            at = random.randrange(100_000) if number < self.weather.founders else random.randrange(span)
+            world.at(at, lambda name=name: world.join(name))  # type: ignore[misc]
 
     def _put_back(self, name: str, restore: Restore) -> None:
         world = self.world
@@ -229,6 +261,11 @@ class Storm:
         self.world.at(at, lambda: self.world.crash(name, torn, power))
         again = at + self._random.randrange(1, 6 * SECOND)
         self.world.at(again, lambda: self.world.boot(name))
+
+    def _lose_power(self, name: str, at: int) -> None:  # noqa: ARG002
+        """All machines together."""
+        for each in self.world.names:
+            self._crash(each, at)
 
     def _pause(self, name: str, at: int) -> None:
         """Nothing is lost, but whoever waits for it waits."""
