@@ -258,7 +258,7 @@ HISTORY = [
        (f"{LEDGER}:Ledger.__init__", "self.tagger.resume(self.counts[self.mine], self.dots(state.context))",
         "self.tagger.resume(self.counts[self.mine], ())")),
     of("38: nothing is sent again after a return", 0,
-       (f"{BIRTHS}:returning", "state.orphans = _unknown(state, old, forgetful)", "state.orphans = []")),
+       (f"{BIRTHS}:returning", "_unknown(state, old, forgetful or forked)", "[]")),
     of("39: only own operations are sent again", 13,
        (f"{BIRTHS}:_unknown", "if not (known or place in",
         "if op.origin == old.me and not (known or place in")),
