@@ -258,7 +258,7 @@ HISTORY = [
        (f"{LEDGER}:Ledger.__init__", "self.tagger.resume(self.counts[self.mine], self.dots(state.context))",
         "self.tagger.resume(self.counts[self.mine], ())")),
     of("38: nothing is sent again after a return", 0,
-       (f"{BIRTHS}:returning", "state.orphans = _unknown(state, old, forgetful)", "state.orphans = []")),
+       (f"{BIRTHS}:returning", "_unknown(state, old, forgetful or forked)", "[]")),
     of("39: only own operations are sent again", 13,
        (f"{BIRTHS}:_unknown", "if not (known or place in",
         "if op.origin == old.me and not (known or place in")),
@@ -482,6 +482,19 @@ LIES = [
        (f"{GRAPH}:GraphOrderer.receive", "            missing.append(dot - STEP)", "            pass")),
     of("i6: a message need not follow from its sender's last", "traitor 90",
        (f"{GRAPH}:GraphTagger.took", "        context.discard(message.dot - STEP)\n", "")),
+    of("i7: a contact that lies about the program's state is asked first again", "asks_another",
+       (f"{ENTRY}:Entry.refused", "        self._passed.add(contact)\n", "")),
+    of("i8: a program that can install no state is not told", "gives_up",
+       (f"{ENTRY}:Entry.refused", "            raise error\n", "            pass\n")),
+    of("i9: a member stops that cannot install the state of one contact", "member_goes_on",
+       (f"{ENTRY}:Entry.refused", "self.attempt.outside or all(refused[other] for other in self._contacts)",
+        "True")),
+    of("i10: a program goes on from a state that it could not install", "member_goes_on",
+       (f"{NODE}:GroupNode._is_installed", "                self.application.install(before)\n",
+        "                pass\n")),
+    of("i11: what a program raises stops the joiner", "asks_another",
+       (f"{NODE}:GroupNode._is_installed", "            self._entry.refused(error, now)\n",
+        "            raise\n")),
 ]  # fmt: skip
 """Bugs that only peers that lie can find."""
 

@@ -18,7 +18,7 @@ state is durable; then it is replaced in one step.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from thence.core.errors import PeerError, ThenceError, UsageError
+from thence.core.errors import PeerError, ProgramError, ThenceError, UsageError
 from thence.core.group_codec import decode, encode
 from thence.core.group_sizes import payload_max
 from thence.core.groups import (
@@ -202,6 +202,7 @@ class GroupNode:
             raise UsageError(f"{self.name} was in no group that could be founded again")
         me, _ = self._lives.next(fresh=False)
         state = refounding(me, old, self.address, self._leaving.wanted, self.application.reads)
+        self.application.install(state.application)
         self._begin_anew(me, state, old, now)
 
     @property
@@ -617,15 +618,29 @@ class GroupNode:
             returning(state, old, self._leaving.wanted, self.member is None, self.application.reads)
             orphans = decided(state, old, self.application)
             told_exactly(state, old)
+        if not self._is_installed(state.application, now):
+            return
         self._begin_anew(attempt.joiner, state, old, now)
         for orphan in orphans:
             self.application.orphaned(orphan)
 
+    def _is_installed(self, state: bytes, now: int) -> bool:
+        """Rule 30: the program begins from the state of the contact. If it cannot, the contact has lied, or
+        the program is wrong: that one is given up. A member that works on does so from where it was."""
+        before = self.application.state() if self.member is not None else b""
+        try:
+            self.application.install(state)
+        except ProgramError as error:
+            if self.member is not None:
+                self.application.install(before)
+            self._entry.refused(error, now)
+            return False
+        return True
+
     def _begin_anew(self, me: str, state: GroupState, old: Member | None, now: int) -> None:
-        """From here on this process is the incarnation `me`."""
-        self._entry.attempt = None
+        """From here on this process is the incarnation `me`, and its program has begun from the state."""
+        self._entry.arrived()
         self._notices.begin_anew()
-        self.application.install(state.application)
         member = self.member = self._lives.install(me, state, now)
         self.former = self.rollback = None
         if old is not None:

@@ -90,6 +90,8 @@ class Lives:
 
     def install(self, me: str, state: GroupState, now: int) -> Member:
         """Begin a life; durable when it returns."""
+        if self._start:  # its timeline begins here, whenever it sends its first message
+            state.starts = state.starts | {me: ((0, self._start),)}
         log = self._shelf.open(number_of(me), now)
         index = {name: log.member(name) for name in (*state.table, me, *state.names())}
         unstable = [_indexed(named, index) for named in state.log]
