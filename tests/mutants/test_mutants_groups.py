@@ -13,10 +13,11 @@ from support.mutants_groups import MUTANTS, GroupMutant, planted
 from support.schedules_closing import CLOSING
 from support.schedules_forgetful import FORGETFUL
 from support.schedules_groups import SCHEDULES
+from support.schedules_leaving import LEAVING
 from support.schedules_load import LOAD
 from support.schedules_reading import READING
 
-BY_HAND = SCHEDULES | FORGETFUL | CLOSING | LOAD | READING
+BY_HAND = SCHEDULES | FORGETFUL | CLOSING | LEAVING | LOAD | READING
 
 STORMS = {"disks": trouble_with_disks, "guest": trouble_with_a_guest, "traitor": trouble_with_a_traitor}
 
@@ -56,4 +57,4 @@ def test_nothing_stays_planted() -> None:
 
 
 def test_no_two_bugs_are_the_same() -> None:
-    assert len({mutant.edits for mutant in MUTANTS}) == len({mutant.name for mutant in MUTANTS}) == 120
+    assert len({mutant.edits for mutant in MUTANTS}) == len({mutant.name for mutant in MUTANTS}) == 122
