@@ -4,9 +4,11 @@ import pytest
 from support.schedules_groups import Play, without
 
 from thence.core.errors import PeerError, UsageError
-from thence.core.groups import OPERATION, Data, Named, Piece, Receipt, Running
+from thence.core.groups import CARRY, OPERATION, Data, Named, Piece, Receipt, Running
+from thence.members.operations import Operation
 from thence.replica.group import GroupNode
 from thence.replica.group_settings import GroupSettings
+from thence.replica.group_state import Carried, carry_payload
 
 
 def node(play: Play, name: str) -> GroupNode:
@@ -284,3 +286,23 @@ def test_a_new_link_is_greeted_with_what_is_here() -> None:
     a.link_up("b", play.now)
     assert [(post.to, type(post.packet)) for post in a.posts] == [("b", Receipt)]
     a.link_down("b", play.now)
+
+
+def test_who_is_closed_before_anything_of_it_came_is_counted_whole_where_its_name_is_known() -> None:
+    """x was on a side that was given up. What it had sent was carried, by two members, and messages follow
+    from it; a has its name from the table of a peer."""
+    play = Play("ab").together("ab")
+    a, b = node(play, "a").member, node(play, "b").member
+    assert a is not None
+    assert b is not None
+    brought = carry_payload(Carried([Operation("x", 1, b"")]))
+    a.ledger.number("x")
+    play.call("b", lambda _: b.broadcast(CARRY, brought, play.now))
+    play.call("b", lambda _: b.bury((("x", 1, 1),), play.now))
+    play.passes(5)
+    assert "x" in a.view.past
+    play.call("b", lambda _: b.broadcast(CARRY, brought, play.now))
+    late = Named("b", b.ledger.sent + 1, (("x", 2),), bytes((OPERATION,)))
+    play.call("a", lambda node: node.receive("b", Data("b", "a", (late,)), play.now))
+    play.passes(1)
+    assert play.processes["a"].application.order == [("x", 1), ("b", late.seq)]

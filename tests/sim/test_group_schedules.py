@@ -5,10 +5,11 @@ from support.schedules_closing import CLOSING
 from support.schedules_forgetful import FORGETFUL
 from support.schedules_groups import SCHEDULES
 from support.schedules_installing import INSTALLING
+from support.schedules_leaving import LEAVING
 from support.schedules_reading import READING
 from support.schedules_rollback import ROLLBACK
 
-ALL = SCHEDULES | FORGETFUL | CLOSING | ROLLBACK | READING | INSTALLING
+ALL = SCHEDULES | FORGETFUL | CLOSING | ROLLBACK | READING | INSTALLING | LEAVING
 
 
 @pytest.mark.parametrize("schedule", ALL)

@@ -27,6 +27,7 @@ LEDGER = "thence.replica.group_ledger"
 PEERS = "thence.replica.group_peers"
 NODE = "thence.replica.group"
 NOTICES = "thence.replica.group_notices"
+LEAVING = "thence.replica.group_leaving"
 LIVES = "thence.replica.group_lives"
 LINKS = "thence.replica.group_links"
 BACKLOG = "thence.replica.group_backlog"
@@ -384,6 +385,12 @@ LEAVERS = [
         "        if True:\n")),
     of("l5: who came back without its disk is missed for ever", "all_leave_after_a_disk_was_lost",
        (f"{MEMBER}:Member._joins", "            self.view.abandon(process_of(joiner), since)\n", "")),
+    of("l6: those who came after suspects hear nothing", "suspects_have_moved_on",
+       (f"{NOTICES}:Notices._is_astray",
+        "or any(member.ledger.count(name) < receipt.counts.get(name, 0) < ALL for name in view.open)",
+        "or False")),
+    of("l7: who is to leave lets nobody in", "leaver_that_has_to_be_returned_to",
+       (f"{LEAVING}:Leaving.lets_in", "or member.carrying.busy or", "or")),
 ]  # fmt: skip
 """Bugs of how the last ones of a side leave."""
 

@@ -64,13 +64,9 @@ class Operations:
     def applied(self, operation: Operation, count: Count) -> bool:
         return operation.seq <= count(operation.origin) or (operation.origin, operation.seq) in self.carried
 
-    def forget(self, past: Spans) -> list[str]:
-        """Every operation of these incarnations is known to have taken effect. Returns of whom some had been
-        carried."""
-        found = sorted({origin for origin, _ in self.carried if origin in past})
-        if found:
-            self.carried = {place for place in self.carried if place[0] not in past}
-        return found
+    def forget(self, past: Spans) -> None:
+        """Every operation of these incarnations is known to have taken effect."""
+        self.carried = {place for place in self.carried if place[0] not in past}
 
     def ready(self, may_go: Callable[[Operation], bool], count: Count) -> list[Operation]:
         """The orphans that can be carried now; they are not orphans any more."""

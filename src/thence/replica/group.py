@@ -557,7 +557,7 @@ class GroupNode:
         """Rules 8, 9 and 22, from the contact's side."""
         if member.view.leaving or process_of(request.joiner) == self.name:
             return
-        if self._leaving.wanted and not is_alone(member):
+        if not self._leaving.lets_in(member):
             return
         if request.contact not in ("", member.me):
             return

@@ -42,6 +42,10 @@ class Leaving:
         self.until = now + self._timeout_us
         return True
 
+    def lets_in(self, member: Member) -> bool:
+        """May others join through it? One that is to leave and cannot say so yet may have told them to."""
+        return not self.wanted or member.carrying.busy or is_alone(member)
+
 
 def is_alone(member: Member) -> bool:
     """Nobody else stays on its side, and somebody may come back who lacks what this side had."""

@@ -101,16 +101,20 @@ class Ledger:
             self.orderer.admit(index)
             self.window.admit(index)
             if name in self.past:
-                # A message that follows from it comes late; whatever it was, it was delivered.
-                self.quiet.add(index)
-                self.orderer.sent(Message(pack(index, ALL), (), b""), 0)
+                self._silence(index)
         return index
+
+    def _silence(self, index: int) -> None:
+        """A message that follows from this one may come late: whatever it was, it was delivered."""
+        self.quiet.add(index)
+        self.orderer.sent(Message(pack(index, ALL), (), b""), 0)
 
     def forget(self, name: str) -> None:
         """Everything of this incarnation was delivered and is stable: it is not spoken of any more."""
-        if name in self._index:
-            self.timelines.ended(name, self.counts[self._index[name]])
-            self.quiet.add(self._index[name])
+        index = self._index.get(name)
+        if index is not None:
+            self.timelines.ended(name, self.counts[index])
+            self._silence(index)
 
     def reached(self) -> tuple[int, ...]:
         """Up to where messages were delivered, per index."""

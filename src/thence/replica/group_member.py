@@ -510,9 +510,14 @@ class Member:
             self._peers.gone(member)
         if view.past.version == before:
             return False
-        ledger.timelines.forget(view.past)
-        for member in self.operations.forget(view.past):
+        # Of one that was closed before anything of it came the name may be known, from the table of a peer.
+        unheard = [member for member in ledger.spoken() if member in view.past]
+        for member in unheard:
             ledger.forget(member)
+        if unheard and ledger.orderer.waiting:
+            self._drop_pending()  # perhaps for one of these
+        ledger.timelines.forget(view.past)
+        self.operations.forget(view.past)
         return True
 
     def recovered(

@@ -58,11 +58,14 @@ class Notices:
 
     def _is_astray(self, member: Member, receipt: Receipt, now: int) -> bool:
         """Rule 26: one who has been unknown for so long that no JOIN of it can be on its way any more. It has
-        heard a stranger, and was let in on the side of that one; or this side went on without its process,
-        and it is in a group in which this member has never said anything, perhaps one founded again."""
+        heard a stranger, and was let in on the side of that one; or it has more of a suspect than came here,
+        and was let in by that one, or by others whom that one let in; or this side went on without its
+        process, and it is in a group in which this member has never said anything, perhaps one founded
+        again."""
         view, source = member.view, receipt.source
         if view.knows(source) or not (
             any(receipt.counts.get(name, 0) for name in view.strangers)
+            or any(member.ledger.count(name) < receipt.counts.get(name, 0) < ALL for name in view.open)
             or (
                 member.ledger.sent > receipt.counts.get(member.me, 0) == 0
                 and any(process_of(name) == process_of(source) for name in view.evicted())

@@ -1,0 +1,81 @@
+"""Schedules over changing groups, written by hand: who is told to leave while others evict each other."""
+
+from collections.abc import Callable
+
+from support.schedules_groups import Play
+from thence.sim.groups import Air
+
+
+def _moved_on() -> Play:
+    """b has evicted the others but d, which is dead, while it was cut off from all of them. They have evicted
+    each other, and come back through each other, as incarnations that b has never heard of. They go on
+    without d, and take b for one of them."""
+    play = Play("abcd", air=Air(jitter_us=0, links=True)).together("abcd")
+    play.cuts("ba", "bc")
+    play.crash("d")
+    play.processes["d"].dead = True
+    for whom in "ac":
+        play.evicts("b", whom)
+    play.send("b")
+    for who, whom in ("ac", "ca"):
+        play.evicts(who, whom)
+        play.passes(4)
+    play.evicts("a", "d")
+    play.passes(1)
+    return play
+
+
+def suspects_have_moved_on() -> str:
+    """Nobody whom b suspects runs any more, and b does not settle that, for want of d: it must tell those who
+    have come after them, or each waits for the other."""
+    play = _moved_on()
+    if (play.me("a"), play.me("c")) != ("a~2", "c~2"):
+        return "not all have come back"
+    play.heals()
+    play.passes(15)
+    play.evicts("a", "d")
+    return play.ends_well()
+
+
+def leaver_whose_suspects_have_moved_on() -> str:
+    """The same when b is to leave."""
+    play = _moved_on()
+    play.leaves("b")
+    play.heals()
+    play.passes(30)
+    return play.not_out("b") or play.ends_well()
+
+
+def leaver_that_has_to_be_returned_to() -> str:
+    """a has come back to d, which dies before a can bring what it had. Others, which have evicted each other,
+    have to return to a: it is to leave, and must let them in, since it cannot leave before d is evicted."""
+    play = Play("abcd", air=Air(jitter_us=0, links=True)).together("abcd")
+    play.cuts("ab", "ac", "ad", "db", "dc")
+    play.send("a")
+    play.evicts("d", "a")
+    play.passes(0.5)
+    play.cut -= {("a", "d"), ("d", "a")}
+    play.passes(4)
+    play.crash("d")
+    play.processes["d"].dead = True
+    for who, whom in ("ab", "ac", "bc", "cb"):
+        play.evicts(who, whom)
+        play.passes(4)
+    play.evicts("b", "d")
+    play.passes(1)
+    play.leaves("a")
+    if play.processes["a"].node.status != "member":  # type: ignore[union-attr]
+        return "a has nothing to bring"
+    play.heals()
+    play.passes(15)
+    play.evicts("b", "d")
+    play.passes(15)
+    return play.not_out("a") or play.ends_well()
+
+
+LEAVING: dict[str, Callable[[], str]] = {
+    schedule.__name__: schedule
+    for schedule in (
+        suspects_have_moved_on, leaver_whose_suspects_have_moved_on, leaver_that_has_to_be_returned_to,
+    )
+}  # fmt: skip
