@@ -226,17 +226,17 @@ class GroupWorld:
             return self._make(name, process)
 
         process.steps = Steps(machine, make, process.trace, process.backlog, self.now)
-        self._started(name, process)
-        if joins:
-            self.join(name)
-
-    def _started(self, name: str, process: Process) -> None:
-        """The machine was made, from the disk."""
         self._step(name, lambda node: None)  # noqa: ARG005
+        self._enter(name, process, joins)
+
+    def _enter(self, name: str, process: Process, joins: bool) -> None:
+        """The machine was made, from the disk; whatever is no member goes in. A closed group begins."""
         node = process.node
-        if node is not None and node.former is not None:
+        if node is None:
+            return
+        if joins or node.former is not None:
             self.join(name)
-        elif node is not None and node.member is None and name in self._admits:
+        elif node.member is None and name in self._admits:
             others = {other: f"at {other}" for other in self.names if other != name}
             process.application.reader.begin_anew()
             self.call(name, lambda node: node.found(self.now, others))
@@ -458,10 +458,8 @@ class GroupWorld:
             process.torn = False
             steps.probe(self.now)
             self._carry_out(name, process, steps)
-            if process.node is not None:
-                if joins or process.node.former is not None:
-                    self.join(name)
-            elif process.steps is steps:
+            self._enter(name, process, joins)
+            if process.node is None and process.steps is steps:
                 self.troubles.full += 1
                 self.at(self.now + PROBE_US, probe)
 

@@ -154,7 +154,7 @@ class Storm:
         self.seed = seed
         drawn = self.weather = weather or draw(seed)
         names = [f"p{number}" for number in range(drawn.processes)]
-        guest, numbered = drawn.lies_us > 0, bool(drawn.restores) or drawn.closed
+        guest, numbered = drawn.lies_us > 0, bool(drawn.restores) or (drawn.closed and not drawn.reads)
         self.world = GroupWorld(
             seed, names, drawn.air, drawn.settings, drawn.take_us, drawn.sync, guest, numbered,
             starts=drawn.air.links, closed=drawn.closed,
@@ -189,9 +189,11 @@ class Storm:
         if self.weather.gentle:
             troubles = [self._leave, self._rejoin, self._rejoin, self._crash]
         if self.weather.closed:
+            # What a program had seen is for it to know, where it has no state and its disk is lost.
+            lost = self._crash if self.weather.reads else self._lose_disk
             troubles = [
-                self._crash, self._crash, self._crash, self._lose_disk, self._lose_power, self._split,
-                self._isolate, self._part_two, self._pause,
+                lost, self._crash, self._crash, self._crash, self._lose_power, self._split, self._isolate,
+                self._part_two, self._pause,
             ]  # fmt: skip
         for _ in range(self.weather.troubles):
             trouble, name = random.choice(troubles), random.choice(names)
@@ -270,7 +272,12 @@ class Storm:
     def _pause(self, name: str, at: int) -> None:
         """Nothing is lost, but whoever waits for it waits."""
         process, until = self.world.processes[name], at + self._random.randrange(1, 5 * SECOND)
-        self.world.at(at, lambda: setattr(process, "paused", until))
+
+        def pause() -> None:
+            if process.paused <= at:  # or what waits would not go on in order
+                process.paused = until
+
+        self.world.at(at, pause)
 
     def _die(self, name: str, at: int) -> None:
         def die() -> None:
