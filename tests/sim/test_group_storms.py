@@ -49,7 +49,8 @@ LONG = {7010368: "a relay looked for ever for messages that were stable and gone
 
 @pytest.mark.parametrize("seed", LONG)
 def test_a_long_storm_that_once_failed_harms_nobody(seed: int) -> None:
-    assert Storm(seed, draw_all(seed))() == ""
+    """As it was when it failed."""
+    assert Storm(seed, replace(draw_all(seed), partings=()))() == ""
 
 
 @pytest.mark.parametrize("seed", [*range(30), *GLASS])

@@ -8,6 +8,7 @@ from thence.oplog.policy import Policy
 from thence.sim.groups import GroupWorld
 from thence.sim.groups_disks import BadDisk, draw_disks
 from thence.sim.groups_lies import Traitor
+from thence.sim.groups_partings import draw_partings
 from thence.sim.groups_restores import draw_restores
 from thence.sim.groups_storm import SECOND, Storm, Weather, draw, events_of
 from thence.trace.schema import FORGIVEN, VERDICTS
@@ -111,3 +112,25 @@ def trouble_with_restores(seed: int) -> str:
     storm = with_restores(seed)
     why = storm()
     return why if storm.world.misled else judged(why, storm.world)
+
+
+def with_partings(seed: int) -> Storm:
+    """A short storm, mostly over session links, in which some are told to leave while others evict each
+    other."""
+    weather, random = glass(seed), Random(f"{seed}/parting glass")
+    processes = random.choice((4, 5, 5, 6))
+    return Storm(
+        seed,
+        replace(
+            weather,
+            processes=processes,
+            troubles=random.randint(0, 5),
+            air=replace(weather.air, links=random.random() < 0.8),
+            partings=draw_partings(f"{seed}/glass", processes, weather.span_us),
+        ),
+    )
+
+
+def trouble_with_partings(seed: int) -> str:
+    storm = with_partings(seed)
+    return judged(storm(), storm.world)

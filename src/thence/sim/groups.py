@@ -142,8 +142,10 @@ class GroupWorld:
         """Operations that their own process did not remember when it began anew."""
         self._members: set[str] = set()
         """Who has been a member."""
-        self._left: set[str] = set()
+        self.leavers: set[str] = set()
         """Who has left at some time."""
+        self.disorderly: list[str] = []
+        """Who has left at some time, and not in order."""
         self.problem = ""
         """What stopped the world."""
         self.filter: Filter = lambda sender, receiver, packet: packet  # noqa: ARG005
@@ -257,7 +259,10 @@ class GroupWorld:
             replayed, application.replays = application.replays, None
         if (member := node.member or node.former) is not None:
             had = Progress(member.reading.extent(member.ledger, member.operations))
-            exactly, places = member.ledger.timelines.exactly, application.places
+            # Only a disk that was put back makes two operations of one counter: else counters do, also those
+            # of a start that none but this process has heard of.
+            exactly = member.ledger.timelines.exactly if self._numbered else _as_it_is
+            places = application.places
             unread = {application.known_as(operation) for operation in member.reading.unread}
             twice = application.reader.restarted(
                 replayed, lambda place: had.covers(places.get(place, place), exactly), unread
@@ -477,7 +482,9 @@ class GroupWorld:
             process.restored = False
             self.rollbacks += 1
         if node.status == "outside" and process.trace.diaries:
-            self._left.add(name)
+            self.leavers.add(name)
+            if node.unclean and name not in self.disorderly:
+                self.disorderly.append(name)
         process.joins = node.status == "joining"
 
     def _plan(self, name: str, process: Process, steps: Steps[GroupNode, None]) -> None:
@@ -647,7 +654,7 @@ class GroupWorld:
         others who are away might have it."""
         vague = self._sync != "always" or any(one.application.declined for one in self.processes.values())
         vague = vague or any(one.backup is not None for one in self.processes.values())
-        whole = {name for name in inside - self._left if not self.processes[name].lost_disk}
+        whole = {name for name in inside - self.leavers if not self.processes[name].lost_disk}
         if vague and whole < set(self.names):
             return []
         view = member.view
@@ -704,3 +711,7 @@ class GroupWorld:
         nodes = [process.node for process in self.processes.values() if process.node is not None]
         running = {node.member.me for node in nodes if node.member is not None}
         close(self.diaries, running, self.now)
+
+
+def _as_it_is(place: Place) -> Place:
+    return place

@@ -114,6 +114,7 @@ def weather(given: Mapping[str, object], rough: bool = False) -> tuple[int, Weat
             changes[field] = max(field == "interval_us", round(numbers[key] * 1000))
     if "nodes" in numbers:
         changes["processes"] = int(numbers["nodes"])
+        drawn = replace(drawn, partings=())
         if numbers["nodes"] > LARGE:
             changes["gentle"] = True
             drawn = replace(drawn, disks=(), sync="always", restores=())

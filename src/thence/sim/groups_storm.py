@@ -16,11 +16,15 @@ from thence.replica.group_settings import GroupSettings
 from thence.sim.groups import Air, GroupWorld
 from thence.sim.groups_disks import BadDisk, draw_disks, worsen
 from thence.sim.groups_lies import Guest
+from thence.sim.groups_partings import Parting, draw_partings
 from thence.sim.groups_restores import Restore, draw_restores
 from thence.trace.recorder import KINDS
 from thence.trace.schema import Dot, Event
 
 SECOND = 1_000_000
+
+LEAVE_US = 60 * SECOND
+"""How long a leaver waits where all must leave in order: no trouble lasts as long."""
 
 PATIENCE_US = 180 * SECOND
 """Virtual time after the last fault: attempts to join take seconds each, and a few may fail."""
@@ -50,6 +54,9 @@ class Weather:
     """How often a guest that never joins says something untrue; 0: there is none."""
     restores: tuple[Restore, ...] = ()
     """Disks that are put back to an earlier state."""
+    partings: tuple[Parting, ...] = ()
+    """Members that are told to leave in the midst of other trouble. Then nobody else leaves or loses anything
+    for good, and all of them must leave in order."""
     reads: bool = False
     """Programs have no state."""
     closed: bool = False
@@ -70,24 +77,27 @@ def draw_all(seed: int) -> Weather:
     restores = draw_restores(seed, weather.processes, weather.span_us) if _puts_back(seed, weather) else ()
     lies = Random(f"{seed}/lies").choice((0, 0, 0, 0, 10_000, 100_000))
     reads = weather.reads and not restores  # what a restored program has seen is for it to know
+    partings: tuple[Parting, ...] = ()
+    if not (disks or restores) and Random(f"{seed}/parts").random() < 0.4:
+        partings = draw_partings(seed, weather.processes, weather.span_us)
     return replace(
-        weather, settings=settings, disks=disks, sync=sync, lies_us=lies, restores=restores, reads=reads
-    )
+        weather, settings=settings, disks=disks, sync=sync, lies_us=lies, restores=restores, reads=reads,
+        partings=partings,
+    )  # fmt: skip
 
 
 def draw_closed(seed: int) -> Weather:
     """The same over a closed group, which live nodes have with session links only."""
-    weather = draw(seed)
-    drawn = draw_all(seed)
-    air = replace(weather.air, links=True)
+    weather = draw_all(seed)
     restores = draw_restores(seed, weather.processes, weather.span_us) if seed % 2 else ()
     return replace(
-        drawn,
+        weather,
         closed=True,
-        air=air,
-        settings=replace(drawn.settings, silence_us=None),
+        air=replace(weather.air, links=True),
+        settings=replace(weather.settings, silence_us=None),
+        partings=(),
         restores=restores,
-        reads=weather.reads and not restores,
+        reads=draw(seed).reads and not restores,
     )
 
 
@@ -154,9 +164,12 @@ class Storm:
         self.seed = seed
         drawn = self.weather = weather or draw(seed)
         names = [f"p{number}" for number in range(drawn.processes)]
-        guest, numbered = drawn.lies_us > 0, bool(drawn.restores) or (drawn.closed and not drawn.reads)
+        guest, numbered, settings = drawn.lies_us > 0, bool(drawn.restores), drawn.settings
+        numbered = numbered or (drawn.closed and not drawn.reads)
+        if drawn.partings:
+            settings = replace(settings, leave_timeout_us=LEAVE_US)
         self.world = GroupWorld(
-            seed, names, drawn.air, drawn.settings, drawn.take_us, drawn.sync, guest, numbered,
+            seed, names, drawn.air, settings, drawn.take_us, drawn.sync, guest, numbered,
             starts=drawn.air.links, closed=drawn.closed,
         )  # fmt: skip
         if guest:
@@ -164,6 +177,8 @@ class Storm:
         for process in self.world.processes.values():
             process.application.reads = drawn.reads
         self._sending = Random(f"{seed}/sending")
+        self._told: dict[str, int] = {}
+        """Who was told to leave, and in which of its lives."""
         self._plan(names)
 
     def _plan(self, names: list[str]) -> None:
@@ -195,6 +210,9 @@ class Storm:
                 lost, self._crash, self._crash, self._crash, self._lose_power, self._split, self._isolate,
                 self._part_two, self._pause,
             ]  # fmt: skip
+        if self.weather.partings:
+            lasting = (self._leave, self._rejoin, self._die, self._lose_disk)
+            troubles = [trouble for trouble in troubles if trouble not in lasting]
         for _ in range(self.weather.troubles):
             trouble, name = random.choice(troubles), random.choice(names)
             trouble(name, random.randrange(span // 8, span))
@@ -203,6 +221,38 @@ class Storm:
             self._spoil(names[fault.process % len(names)], fault, failing)
         for restore in self.weather.restores:
             self._put_back(names[restore.process % len(names)], restore)
+        for parting in self.weather.partings:
+            self._part(parting)
+
+    def _part(self, parting: Parting) -> None:
+        world, names = self.world, self.world.names
+        leaver, away = names[parting.leaver], names[parting.away]
+        for when, by, who in parting.evictions:
+            self._evict_later(names[by], names[who], when)
+        world.at(parting.at_us, lambda: self._tell_to_leave(leaver))
+
+        def comes_back() -> None:
+            node = world.processes[leaver].node
+            if node is not None and node.status == "outside":
+                self._told.pop(leaver, None)
+                world.join(leaver)
+
+        world.at(parting.back_us, comes_back)
+
+        def goes_down() -> None:
+            world.crash(away, power=False)
+            world.processes[away].dead = parting.dies
+
+        world.at(parting.down_us, goes_down)
+        world.at(parting.up_us, lambda: world.boot(away))
+
+    def _tell_to_leave(self, name: str) -> None:
+        """Unless it is alone on its side, and would say so."""
+        world, process = self.world, self.world.processes[name]
+        node = process.node
+        if node is not None and node.member is not None and len(node.member.view.side) > 1:
+            self._told[name] = process.life
+            world.call(name, lambda node: node.leave(world.now))
 
     def _plan_joins(self, names: list[str]) -> None:
         world, random, span = self.world, self._random, self.weather.span_us
@@ -351,6 +401,8 @@ class Storm:
             return f"never came to rest: {world.unsettled()}"
         if world.packets["garbage"]:
             return f"{world.packets['garbage']} packets that made no sense to whoever got them"
+        if self.weather.partings and world.disorderly:
+            return f"did not leave in order: {world.disorderly}"
         if lost := world.lost_operations():
             return f"lost operations: {sorted(lost)[:5]}"
         if inverted := world.out_of_order():
@@ -386,6 +438,8 @@ class Storm:
             self._begin_again(waiting)
         for node in running:
             assert node.member is not None
+            if self._told.get(node.name) == world.processes[node.name].life:
+                continue  # a person asks those who stay
             for member in sorted(node.member.view.side):
                 other = nodes[process_of(member)]
                 if other is None or other.status == "outside":
