@@ -6,7 +6,7 @@
 Whatever is read may come from anybody: what no correct peer writes is a `PeerError`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final
 
@@ -213,6 +213,10 @@ class Parser:
     def places(self) -> tuple[Place, ...]:
         return tuple([(self.name(), self.seq()) for _ in range(self.count())])
 
+    def each_place(self) -> Iterator[Place]:
+        """The same, as they are asked for."""
+        return ((self.name(), self.seq()) for _ in range(self.count()))
+
     def message(self) -> Named:
         message = Named(self.name(), self.seq(), self.places(), self.data())
         if not is_known(message.payload):
@@ -220,6 +224,11 @@ class Parser:
         if any(name == message.origin and seq >= message.seq for name, seq in message.context):
             raise PeerError("a message that follows from itself")
         return message
+
+    @property
+    def left(self) -> int:
+        """Bytes that were not read yet."""
+        return self._reader.end - self._reader.at
 
     @property
     def done(self) -> bool:

@@ -4,7 +4,7 @@ A joiner believes its contact about what happened, not that it can count: a stat
 would break the joiner much later, so `check_state` refuses it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from thence.core.errors import PeerError
 from thence.core.groups import ALL, Extent, Named, Place
@@ -14,7 +14,7 @@ from thence.members.spans import Spans
 from thence.replica.group_ledger import Ledger
 from thence.replica.group_reading import Missed, Reading, handed_over
 from thence.replica.group_retained import stable_operations
-from thence.replica.group_state import GroupState, Read, Sources
+from thence.replica.group_state import GroupState, Read, Sources, drained
 
 
 def state_of(
@@ -88,6 +88,10 @@ def at_once(state: GroupState, sources: Sources) -> GroupState:
 
 
 def check_state(state: GroupState, joiner: str) -> None:
+    drained(checking(state, joiner))
+
+
+def checking(state: GroupState, joiner: str) -> Generator[int, None, None]:
     """`PeerError` unless this can be the state of a member that has let `joiner` in."""
     if joiner not in state.view:
         raise PeerError(f"a state for {joiner} in which it is no member")
@@ -98,6 +102,7 @@ def check_state(state: GroupState, joiner: str) -> None:
         if message.seq != before + 1:
             raise PeerError(f"a state with {message.origin}:{message.seq} after {before} of its messages")
         reached[message.origin] = message.seq
+        yield 0
     counts = {name: count for name, count in state.counts.items() if count}
     if counts != {name: count for name, count in reached.items() if count} or any(
         count >= ALL for count in counts.values()

@@ -115,9 +115,11 @@ class GroupWorld:
         guest: bool = False,
         numbered: bool = False,
         starts: bool = False,
+        turn_us: int = 0,
     ) -> None:
         """`guest`: there is one more process, linked to all, that is no seed. `starts`: each start of a
-        process has a number. `numbered`: so has each operation, so that disks may be put back."""
+        process has a number. `numbered`: so has each operation, so that disks may be put back. `turn_us`: how
+        long a process that has more to do than one step may waits before the next."""
         self.now = 0
         self._numbered = numbered
         self._starts = Random(f"{seed}/starts") if numbered or starts else None
@@ -150,6 +152,7 @@ class GroupWorld:
         self._random = Random(f"{seed}/air")
         self._take = Random(f"{seed}/take")
         self._take_us = take_us
+        self.turn_us = turn_us
         self._disks = Random(f"{seed}/disks")
         self._heap: list[tuple[int, int, Action]] = []
         self._planned = 0
@@ -482,8 +485,9 @@ class GroupWorld:
             return  # the step that it began with goes on from here
         if node.waiting:
             self._to_take(name, process)
-        if process.steps is steps and steps.state in RUNS and steps.wake_at < process.waking:
-            process.waking = steps.wake_at
+        wake_at = max(steps.wake_at, self.now + self.turn_us) if self.turn_us else steps.wake_at
+        if process.steps is steps and steps.state in RUNS and wake_at < process.waking:
+            process.waking = wake_at
             self.at(process.waking, lambda: self._wake(name, life))
 
     def _refounds(self, member: Member) -> bool:

@@ -52,6 +52,8 @@ class Weather:
     """Disks that are put back to an earlier state."""
     reads: bool = False
     """Programs have no state."""
+    turn_us: int = 0
+    """How long a process waits between two steps if it has more to do than one may."""
 
 
 def draw_all(seed: int) -> Weather:
@@ -139,7 +141,7 @@ class Storm:
         guest, numbered = drawn.lies_us > 0, bool(drawn.restores)
         self.world = GroupWorld(
             seed, names, drawn.air, drawn.settings, drawn.take_us, drawn.sync, guest, numbered,
-            starts=drawn.air.links,
+            starts=drawn.air.links, turn_us=drawn.turn_us,
         )  # fmt: skip
         if guest:
             Guest(self.world, Random(f"{seed}/guest"), drawn.span_us, drawn.lies_us)
