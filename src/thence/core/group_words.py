@@ -80,9 +80,12 @@ class Writer:
 
     def places(self, places: tuple[Place, ...] | list[Place]) -> None:
         put(self.body, len(places))
-        for name, seq in places:
-            self.name(name)
-            put(self.body, seq)
+        for place in places:
+            self.place(place)
+
+    def place(self, place: Place) -> None:
+        self.name(place[0])
+        put(self.body, place[1])
 
     def message(self, message: Named) -> None:
         self.name(message.origin)

@@ -5,6 +5,7 @@ would break the joiner much later, so `check_state` refuses it.
 """
 
 from collections.abc import Generator, Iterator
+from itertools import islice
 
 from thence.core.errors import PeerError
 from thence.core.groups import ALL, Extent, Named, Place
@@ -63,14 +64,16 @@ def state_of(
         rows=rows,
         retained=[] if joins else operations.inherited,
         floor={} if joins else floor,
-        carried=set(operations.carried),
+        carried={} if joins else dict.fromkeys(operations.listed),
         starts=dict(ledger.timelines.starts),
         branches=dict(ledger.timelines.branches),
         reach=told if joins and not operations.inherited else reading.reach,
         lost=lost,
         holders=tuple(sorted(view.side)) if lost else (),
     )
-    return state, Sources(unstable, retained, history)
+    listed = operations.listed
+    carried = ((place, 0) for place in islice(listed, len(listed) if joins else 0))
+    return state, Sources(unstable, retained, history, carried)
 
 
 def _unstable(ledger: Ledger, written: Iterator[tuple[int, bytes]]) -> Iterator[Read[Named]]:
@@ -84,6 +87,7 @@ def at_once(state: GroupState, sources: Sources) -> GroupState:
     state.log = [named for named, _ in sources.log if named]
     state.retained = [operation for operation, _ in sources.retained if operation]
     state.history = [operation for operation, _ in sources.history if operation]
+    state.carried = {place: None for place, _ in sources.carried if place}
     return state
 
 

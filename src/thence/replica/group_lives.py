@@ -128,7 +128,7 @@ class Lives:
         yield from ledger.resume(state, unstable)
         operations = Operations(state.retained)
         for place in state.carried:
-            operations.carried.add(ledger.timelines.exactly(place))
+            operations.remember(ledger.timelines.exactly(place))
             yield 0
         return Begun(log, ledger, operations)
 

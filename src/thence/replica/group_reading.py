@@ -213,7 +213,7 @@ def goes_on(state: GroupState, old: "Member") -> Generator[int, None, None]:
         for one in state.lost
     ]
     unknown = []
-    for each in sorted(state.carried):
+    for each in state.carried:
         place = timelines.exactly(each)
         if place not in known and not progress.covers(place, timelines.exactly):
             unknown.append(place)

@@ -5,7 +5,7 @@ group knows. A member's log begins with the state that it was installed with (a 
 it delivered since follows; both together are the member.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -72,7 +72,8 @@ class GroupState:
     leaves out those that are in its log."""
     floor: dict[str, int] = field(default_factory=dict)
     """Of the member itself: up to where its log need not be kept for that."""
-    carried: set[Place] = field(default_factory=set)
+    carried: dict[Place, None] = field(default_factory=dict)
+    """In the order in which they came."""
     orphans: list[Operation] = field(default_factory=list)
     """Of the member itself: what its former incarnation had applied and this state lacks."""
     leaves: bool = False
@@ -134,6 +135,7 @@ class Sources(NamedTuple):
     log: Iterator[Read[Named]]
     retained: Iterator[Read[Operation]]
     history: Iterator[Read[Operation]]
+    carried: Iterator[Read[Place]]
 
 
 def encode_state(state: GroupState) -> bytes:
@@ -170,7 +172,9 @@ def encoding(state: GroupState, sources: Sources | None = None) -> Generator[int
         writer.counts(counts)
     writer.places(state.context)
     writer.names(state.table)
-    log, retained, history = sources or (_listed(state.log), _listed(state.retained), _listed(state.history))
+    log, retained, history, carried = sources or Sources(
+        _listed(state.log), _listed(state.retained), _listed(state.history), _listed(state.carried)
+    )
     yield from _long(writer, parts, log, writer.message)
     for names in (state.view, state.suspects):
         writer.names(sorted(names))
@@ -196,7 +200,7 @@ def encoding(state: GroupState, sources: Sources | None = None) -> Generator[int
         writer.counts(row)
     yield from _long(writer, parts, retained, partial(_put_operation, writer))
     writer.counts(state.floor)
-    writer.places(sorted(state.carried))
+    yield from _long(writer, parts, carried, writer.place)
     put_operations(writer, state.orphans)
     tells_programs = state.tells_programs or sources is not None
     writer.number(
@@ -239,7 +243,7 @@ class _Parts(Writer):
         return self.counted(super().cut())
 
 
-def _listed(items: Sequence[T]) -> Iterator[Read[T]]:
+def _listed(items: Iterable[T]) -> Iterator[Read[T]]:
     return ((item, 0) for item in items)
 
 
@@ -317,7 +321,7 @@ def decoding(data: bytes) -> Generator[int, None, GroupState]:
     yield from _taking(parser, state.retained, _take_operation)
     state.floor = parser.counts()
     for place in parser.each_place():
-        state.carried.add(place)
+        state.carried[place] = None
         yield 0
     yield from _taking(parser, state.orphans, _take_operation)
     flags = parser.number()
