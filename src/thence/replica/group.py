@@ -12,7 +12,7 @@ long as `floor` grows with time, across the loss of the disk. The old incarnatio
 state is durable; then it is replaced in one step.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 
 from thence.core.errors import PeerError, ThenceError, UsageError
 from thence.core.group_codec import decode, encode
@@ -90,12 +90,14 @@ class GroupNode:
         forgetful: bool = False,
         start: int = 0,
         sessions: bool = False,
+        recovers: bool = True,
     ) -> None:
         """`attics`: where tags of unstable messages go when there are many; one for each incarnation.
         `forgetful`: the log on the shelf may lack its end, so that whoever wrote it must not speak again.
         `start`: a number that no other start of this process has; without one, others cannot tell messages
         apart that were sent before and after the data folder was put back to an earlier state. `sessions`:
-        all links are, so nothing is sent as datagrams before the first one comes up."""
+        all links are, so nothing is sent as datagrams before the first one comes up. `recovers`: it is what
+        its disk knows; else it is nothing before `recovering` was run."""
         self.name = name
         self.address = address
         """Where others reach this process; opaque here."""
@@ -131,7 +133,12 @@ class GroupNode:
         self._notices = Notices(settings)
         self._leaving = Leaving(settings.leave_timeout_us)
         self._probe_at = now
-        recovered = drained(self._lives.recover(now, forgetful))
+        if recovers:
+            drained(self.recovering(now, forgetful))
+
+    def recovering(self, now: int, forgetful: bool) -> Generator[int, None, None]:
+        """Become what the disk knows, before anything else. Yields what each message has cost, in bytes."""
+        recovered = yield from self._lives.recover(now, forgetful)
         if recovered is not None and forgetful:
             self.former, state = recovered
             self._leaving.wanted = state.leaves or self.former.view.leaving > 0
@@ -139,15 +146,15 @@ class GroupNode:
         elif recovered is not None:
             self.member, state = recovered
             self._leaving.wanted = state.leaves and not self.member.view.leaving
-            if address:
-                self.member.view.addresses[self.member.me] = address
+            if self.address:
+                self.member.view.addresses[self.member.me] = self.address
             if self.member.view.leaving:
                 self._leaving.goes_on(now)
             if self.member.ledger.sent or not state.counts:
                 self.member.flush(now)
             else:
                 self.member.arrived(now)
-            application.view_changed(tuple(sorted(self.member.view.view)), self.member.me)
+            self.application.view_changed(tuple(sorted(self.member.view.view)), self.member.me)
 
     encode = staticmethod(encode)
     decode = staticmethod(decode)

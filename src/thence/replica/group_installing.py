@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from thence.core.errors import PeerError
 from thence.members.attempt import Attempt
-from thence.replica.group_backlog import KILOBYTE_BITS, Allowance
+from thence.replica.group_backlog import Allowance
 from thence.replica.group_births import is_outdated, returning, told_exactly
 from thence.replica.group_handover import checking
 from thence.replica.group_lives import Begun, Lives, writing
@@ -62,13 +62,8 @@ class Installing:
     def go_on(self, allowance: Allowance) -> Ready | None:
         """As far as is allowed; the incarnation, if that was all. `PeerError`: no correct peer makes such a
         state."""
-        try:
-            while allowance.left > 0:
-                allowance.left -= 1 + (next(self._rest) >> KILOBYTE_BITS)
-        except StopIteration as end:
-            ready: Ready = end.value
-            return ready
-        return None
+        done = allowance.spend_on(self._rest)
+        return done[0] if done is not None else None
 
     def _steps(
         self, lives: Lives, application: Application, before: Callable[[], Before], now: int
