@@ -398,7 +398,7 @@ LEAVERS = [
 
 DISKS = [
     of("d1: who has forgotten its end goes on as whom it was", "disks 9",
-       (f"{NODE}:GroupNode.__init__", "if recovered is not None and forgetful:", "if False:")),
+       (f"{NODE}:GroupNode.recovering", "if recovered is not None and forgetful:", "if False:")),
     of("d2: who has forgotten something says at once that this was all", "disks 52",
        (f"{BIRTHS}:returning", "state.vague = forgetful or (carrying.owes and carrying.vague)",
         "state.vague = False")),
