@@ -38,6 +38,9 @@ def test_an_orphan_that_came_after_all_is_none() -> None:
 
 
 def test_what_was_carried_of_one_who_is_past_is_forgotten() -> None:
-    operations = Operations(carried=[("x", 1), ("b", 2), ("b", 3), ("b~2", 1)])
+    operations = Operations()
+    for place in [("x", 1), ("b", 2), ("b", 3), ("b~2", 1)]:
+        operations.remember(place)
     operations.forget(Spans([("b", 1, 1)]))
     assert operations.carried == {("x", 1), ("b~2", 1)}
+    assert operations.listed == [("x", 1), ("b~2", 1)]

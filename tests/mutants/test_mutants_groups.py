@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from support.groups import (
     trouble_in_a_glass,
+    trouble_in_turns,
     trouble_with_a_guest,
     trouble_with_a_traitor,
     trouble_with_disks,
@@ -20,7 +21,12 @@ from support.schedules_reading import READING
 
 BY_HAND = SCHEDULES | FORGETFUL | CLOSING | LOAD | READING | INSTALLING | LEAVING
 
-STORMS = {"disks": trouble_with_disks, "guest": trouble_with_a_guest, "traitor": trouble_with_a_traitor}
+STORMS = {
+    "disks": trouble_with_disks,
+    "guest": trouble_with_a_guest,
+    "traitor": trouble_with_a_traitor,
+    "turns": trouble_in_turns,
+}
 
 MORE_SEEDS = 40
 """A change of the code may change what happens in a storm: then another one has to find the bug."""
@@ -58,4 +64,4 @@ def test_nothing_stays_planted() -> None:
 
 
 def test_no_two_bugs_are_the_same() -> None:
-    assert len({mutant.edits for mutant in MUTANTS}) == len({mutant.name for mutant in MUTANTS}) == 127
+    assert len({mutant.edits for mutant in MUTANTS}) == len({mutant.name for mutant in MUTANTS}) == 130

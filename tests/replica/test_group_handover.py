@@ -8,6 +8,7 @@ from support.schedules_groups import Play
 
 from thence.core.errors import PeerError
 from thence.core.groups import ALL, OPERATION, Named
+from thence.members.spans import Spans
 from thence.replica.group_backlog import Allowance
 from thence.replica.group_handover import check_state
 from thence.replica.group_making import Making
@@ -96,6 +97,26 @@ def test_a_state_says_what_was_so_when_it_was_begun_however_long_it_is_in_the_ma
     state = decode_state(made[0].read(0, 1 << 30))
     check_state(state, "b")
     assert len(state.retained if evicted else state.log) > 60
+
+
+def test_what_was_carried_is_part_of_a_state_as_it_was_when_that_was_begun() -> None:
+    play = Play("abc").together("ab")
+    node = play.processes["a"].node
+    assert node is not None
+    assert node.member is not None
+    member, places = node.member, [("z", seq) for seq in range(1, 41)]
+    for place in reversed(places):
+        member.operations.remember(place)
+    made, steps = Making(encoding(*member._state(joins=True))), 0
+    while not made.whole:
+        made.go_on(Allowance(7))
+        steps += 1
+        member.operations.remember(("z", 100 + steps))
+        if steps == 3:
+            member.operations.forget(Spans([("z", 1, 1)]))
+    assert steps > len(places) // 7, "however many there are, a step writes so many"
+    state = decode_state(made.read(0, 1 << 30))
+    assert list(state.carried) == places[::-1], "in the order in which they came, and none that came later"
 
 
 def test_a_state_is_read_in_pieces_of_any_size() -> None:

@@ -1,6 +1,7 @@
 """Much to do at once: a step does a bounded part of it, counted in messages and bytes, never in time."""
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -20,6 +21,8 @@ from thence.core.groups import (
     Piece,
     Running,
 )
+from thence.replica.group import GroupNode
+from thence.replica.group_backlog import Allowance
 from thence.replica.group_settings import GroupSettings
 from thence.sim.groups import Air
 
@@ -114,6 +117,33 @@ def test_a_joiner_whose_name_would_not_fit_is_not_let_in() -> None:
     play.passes(20)
     assert play.me("c") == ""
     assert play.problem == ""
+
+
+def test_a_restart_reads_a_bounded_part_of_the_log_in_each_step() -> None:
+    play = Play("ab", air=Air(jitter_us=0, links=True, wire=False)).together("ab")
+    for _ in range(100):
+        play.send("a")
+        play.passes(0.001)
+    process = play.processes["a"]
+    assert process.node is not None
+    assert process.node.member is not None
+    before = process.node.member.ledger.vector()
+    play.crash("a")
+    process.application.order.clear()
+    process.application.applied.clear()
+    process.application.replays = set()
+    node = GroupNode(
+        "a", process.shelf, process.application, play.diary, ("a", "b"), play.settings, play.now,
+        recovers=False,
+    )  # fmt: skip
+    work, told, steps = node.recovering(play.now, forgetful=False), [0], 0
+    while Allowance(16).spend_on(work) is None:
+        told.append(len(process.application.applied))
+        steps += 1
+    assert max(after - before for before, after in pairwise(told)) == 16
+    assert steps >= 100 // 16
+    assert node.member is not None
+    assert node.member.ledger.vector() == before
 
 
 def asked(play: Play, joiner: str, have: int = 0, transfer: int = 0) -> list[Piece]:

@@ -57,6 +57,31 @@ def test_a_joiner_begins_from_the_state_and_a_restart_from_its_own(group: Changi
     run(story)
 
 
+def test_one_that_reads_much_from_its_disk_leaves_turns_to_others_and_says_that_it_is_starting(
+    group: Changing,
+) -> None:
+    async def story() -> None:
+        sent = 2000
+        async with group.open("a") as a:
+            for _ in range(sent // 50):
+                await asyncio.gather(*[a.broadcast(b"x") for _ in range(50)])
+        said: list[str] = []
+        again = group.open("a")
+
+        async def ask() -> None:
+            while True:
+                said.append(again.status().state)
+                await asyncio.sleep(0)
+
+        asking = asyncio.ensure_future(ask())
+        async with again:
+            asking.cancel()
+            assert said.count("starting") >= sent // 256
+            assert again.status().state == "running"
+
+    run(story)
+
+
 def test_a_program_that_names_its_position_sees_each_message_once(group: Changing) -> None:
     async def story() -> None:
         async with group.open("a") as a:

@@ -12,6 +12,7 @@ from support.groups import (
     judged,
     trouble,
     trouble_in_a_glass,
+    trouble_in_turns,
     trouble_with_declining,
     with_bad_disks,
 )
@@ -56,6 +57,11 @@ def test_a_long_storm_that_once_failed_harms_nobody(seed: int) -> None:
 @pytest.mark.parametrize("seed", [*range(30), *GLASS])
 def test_a_short_storm_harms_nobody_and_all_comes_to_rest(seed: int) -> None:
     assert trouble_in_a_glass(seed) == ""
+
+
+@pytest.mark.parametrize("seed", range(18))
+def test_a_short_storm_in_which_much_takes_many_steps_harms_nobody(seed: int) -> None:
+    assert trouble_in_turns(seed) == ""
 
 
 @pytest.mark.parametrize("seed", [*range(20), 511])

@@ -2,25 +2,20 @@
 it sent while the others went on without it is lost."""
 
 import sys
-from collections.abc import Iterable
 
 from thence.cli.chaos import tally
-from thence.core.groups import Place
-from thence.members.operations import Operation, Operations
+from thence.replica.group_lives import Begun, Lives
+from thence.replica.group_member import Member
+from thence.replica.group_state import GroupState
 
-real = Operations.__init__
+real = Lives._begin
 
 
-def forgetful(
-    self: Operations,
-    inherited: Iterable[Operation] = (),
-    carried: Iterable[Place] = (),
-    orphans: Iterable[Operation] = (),
-) -> None:
-    real(self, inherited, carried)
-    del orphans
+def forgetful(self: Lives, begun: Begun, state: GroupState, now: int) -> Member:
+    state.orphans = []
+    return real(self, begun, state, now)
 
 
 if __name__ == "__main__":
-    Operations.__init__ = forgetful  # type: ignore[method-assign]
+    Lives._begin = forgetful  # type: ignore[method-assign]
     sys.exit(tally.run(sys.argv[1:]))

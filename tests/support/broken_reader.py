@@ -2,6 +2,7 @@
 program is told nothing of what it has missed."""
 
 import sys
+from collections.abc import Iterator
 
 from thence.cli.chaos import tally
 from thence.replica import group_births
@@ -10,8 +11,8 @@ from thence.replica.group_reading import goes_on
 from thence.replica.group_state import GroupState
 
 
-def silent(state: GroupState, old: Member) -> None:
-    goes_on(state, old)
+def silent(state: GroupState, old: Member) -> Iterator[int]:
+    yield from goes_on(state, old)
     state.unread = []
 
 

@@ -97,6 +97,20 @@ def trouble_with_a_traitor(seed: int) -> str:
     return "" if world.problem.startswith("no end") else world.problem
 
 
+def in_turns(storm: Storm) -> Storm:
+    """The same, and much takes many steps, between which time passes and anything may happen."""
+    seed, weather, random = storm.seed, storm.weather, Random(f"{storm.seed}/turns")
+    settings = replace(weather.settings, step_max=random.choice((2, 9)))
+    return Storm(seed, replace(weather, settings=settings, turn_us=random.choice((1_000, 8_000))))
+
+
+def trouble_in_turns(seed: int) -> str:
+    """In turn a plain storm, one with bad disks and one with disks that are put back."""
+    storm = in_turns((lambda seed: Storm(seed, glass(seed)), with_bad_disks, with_restores)[seed % 3](seed))
+    why = storm()
+    return why if storm.world.misled else judged(why, storm.world)
+
+
 def with_restores(seed: int) -> Storm:
     """The same over session links, with disks that are put back to an earlier state."""
     weather, random = glass(seed), Random(f"{seed}/restored glass")

@@ -34,6 +34,7 @@ BACKLOG = "thence.replica.group_backlog"
 GATE = "thence.replica.group_gate"
 WATCH = "thence.replica.group_watch"
 ENTRY = "thence.replica.group_entry"
+INSTALLING = "thence.replica.group_installing"
 HANDOVER = "thence.replica.group_handover"
 CARRYING = "thence.replica.group_carrying"
 ORPHANS_ = "thence.replica.group_orphans"
@@ -219,7 +220,7 @@ PROGRESS = [
        (f"{LINKS}:Links._consider", "Outgoing(receipt.stream, receipt.source, has,",
         "Outgoing(receipt.stream, receipt.source, self._ledger.sent,")),
     of("27: a joiner gets no messages that are not stable", 4,
-       (f"{LIVES}:Lives.install", "            log.append(message.dot, CODEC.encode(message))\n",
+       (f"{LIVES}:Lives.beginning", "            log.append(message.dot, CODEC.encode(message))\n",
         "            pass\n")),
     of("28: a restart loses what others may lack", 28,
        (f"{LEDGER}:Ledger", "class Ledger:\n", "class Ledger:\n    lost: dict = {}\n"),
@@ -259,7 +260,8 @@ HISTORY = [
        (f"{LEDGER}:Ledger.__init__", "self.tagger.resume(self.counts[self.mine], self.dots(state.context))",
         "self.tagger.resume(self.counts[self.mine], ())")),
     of("38: nothing is sent again after a return", 0,
-       (f"{BIRTHS}:returning", "_unknown(state, old, forgetful or forked)", "[]")),
+       (f"{BIRTHS}:returning",
+        "    state.orphans = yield from _unknown(state, old, forgetful or forked)\n", "")),
     of("39: only own operations are sent again", 13,
        (f"{BIRTHS}:_unknown", "if not (known or place in",
         "if op.origin == old.me and not (known or place in")),
@@ -365,6 +367,14 @@ LOADED = [
     of("l9: a state is made in one step", "state_of_much",
        (f"{GATE}:Gate._go_on", "handed.state.go_on(self._allowance)",
         "handed.state.go_on(Allowance(1 << 40))")),
+    of("l10: a state is installed in one step", "state_of_much",
+       (f"{NODE}:GroupNode._install", "installing.go_on(Allowance(most))",
+        "installing.go_on(Allowance(1 << 40))")),
+    of("l11: what comes for one that is silent is taken", "spoken_to_in_silence",
+       (f"{NODE}:GroupNode.receive", "        if self._silent:\n            return\n", ""),
+       (f"{NODE}:GroupNode.waiting", "member is None or self._silent else", "member is None else")),
+    of("l12: one that is silent sends", "asked_in_silence",
+       (f"{NODE}:GroupNode.in_debt", "        if self._silent:\n            return True\n", "")),
 ]  # fmt: skip
 """Bugs of doing much at once."""
 
@@ -396,15 +406,14 @@ LEAVERS = [
 
 DISKS = [
     of("d1: who has forgotten its end goes on as whom it was", "disks 9",
-       (f"{NODE}:GroupNode.__init__", "if recovered is not None and forgetful:", "if False:")),
+       (f"{NODE}:GroupNode.recovering", "if recovered is not None and forgetful:", "if False:")),
     of("d2: who has forgotten something says at once that this was all", "disks 52",
        (f"{BIRTHS}:returning", "state.vague = forgetful or (carrying.owes and carrying.vague)",
         "state.vague = False")),
     of("d3: a log that was never finished counts", "disks 12",
        (f"{LIVES}:Lives.recover", "if snapshot is None or found is not None:", "if found is not None:")),
     of("d4: what one remembers who has forgotten the rest is dropped", "disks 19",
-       (f"{NODE}:GroupNode._replace", "old, orphans = self.member or self.former,",
-        "old, orphans = self.member,")),
+       (f"{NODE}:GroupNode._before", "Before(self.member or self.former,", "Before(self.member,")),
     of("d5: who has forgotten something does not wait for those who may be asked", "disks 713",
        (f"{CARRYING}:Carrying.closable", "if not len(view.spent) or view.open or self.busy:",
         "if not len(view.spent) or self.busy:")),
@@ -458,11 +467,11 @@ DISKS = [
 
 ORPHANS = [
     of("o1: what follows from something that was declined is sent again", "a_declined_operation",
-       (f"{ORPHANS_}:decided", "        declined = _with_followers(old, declined)\n", "")),
+       (f"{ORPHANS_}:decided", "        declined = yield from _with_followers(old, declined)\n", "")),
     of("o2: who has declined something says at once that this was all", "declined_and_brought",
        (f"{ORPHANS_}:decided", "        state.vague = True\n", "        pass\n")),
     of("o3: nobody is asked", "a_declined_operation",
-       (f"{ORPHANS_}:decided", "if not application.sends_again(orphan)}", "if False}")),
+       (f"{ORPHANS_}:decided", "if not application.sends_again(orphan):", "if False:")),
     of("o4: new broadcasts go before what is sent again", "own_order",
        (f"{NODE}:GroupNode.in_debt", "bool(member.operations.orphans)", "False")),
     of("o5: what is sent again goes out backwards", "own_order",

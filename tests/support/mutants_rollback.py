@@ -1,6 +1,6 @@
 """Bugs planted into what members do when a process was put back to an earlier state."""
 
-from support.mutants_groups import BIRTHS, CARRYING, LIVES, MEMBER, NODE, NOTICES, GroupMutant, of
+from support.mutants_groups import BIRTHS, CARRYING, INSTALLING, LIVES, MEMBER, NODE, NOTICES, GroupMutant, of
 
 LINEAGE = "thence.replica.group_lineage"
 TIMELINES = "thence.members.timelines"
@@ -24,8 +24,8 @@ MUTANTS: list[GroupMutant] = [
     of("carried operations do not name their start", SAME_COUNTERS,
        (f"{BIRTHS}:told_exactly", "op._replace(origin=exactly((op.origin, op.seq))[0])", "op")),
     of("a start is forgotten by a restart", "after a checkpoint",
-       (f"{LIVES}:Lives.recover", "            state = decode_state(snapshot.data)\n",
-        "            state = decode_state(snapshot.data)\n            state.starts = {}\n")),
+       (f"{LIVES}:Lives.recover", "            state = yield from decoding(snapshot.data)\n",
+        "            state = yield from decoding(snapshot.data)\n            state.starts = {}\n")),
     of("who has listened to it is not told", "one who lags behind is misled",
        (f"{LINEAGE}:Lineages._judge", "elif found is not None and found.behind and name != said.source:",
         "elif False:")),
@@ -44,7 +44,7 @@ MUTANTS: list[GroupMutant] = [
        (f"{LINEAGE}:Lineages._judge", "            if not self._is_proven(said):\n",
         "            if True:\n")),
     of("a state of one that was put back is taken", "it hears of it late",
-       (f"{NODE}:GroupNode._replace", "if old is not None and is_outdated(state, attempt.bound, old):",
+       (f"{INSTALLING}:Installing._steps", "if old is not None and is_outdated(state, attempt.bound, old):",
         "if False:")),
     of("a state in which one that was put back is gone is refused", "a group that knows less",
        (f"{BIRTHS}:is_outdated", "name in past or name in state.gone or", "name in past or")),

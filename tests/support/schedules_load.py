@@ -12,15 +12,19 @@ from unittest.mock import patch
 from support.schedules_groups import Play
 from thence.core.group_codec import encode
 from thence.core.group_sizes import payload_max
-from thence.core.group_words import MAX_NAME
+from thence.core.group_words import MAX_NAME, Parser
 from thence.core.groups import Flow, GroupPacket, Place
+from thence.core.message import Message
 from thence.core.tag import Tag
+from thence.oplog.log import OpLog
 from thence.oplog.record import Stored
 from thence.oplog.view import View
+from thence.order.roster import Roster
 from thence.replica.group import GroupNode
 from thence.replica.group_settings import GroupSettings
 from thence.sim.attic import MemoryAttic
 from thence.sim.groups import Air
+from thence.sim.groups_storm import SECOND
 
 Told = Callable[[Iterable[tuple[Place, Tag]], str], None]
 
@@ -28,12 +32,17 @@ STEP = 32
 LIMITS = {"stable": STEP, "sent": STEP, "log": STEP, "attic": 5 * STEP}
 """What a step of a or b may do at most. From the attic: to announce and to forget, and to look up rows."""
 
+INSTALLS = {"decoded": STEP + 16, "written": STEP, "ordered": STEP}
+"""What a step of one that installs a state may do. Decoded are addresses, too."""
+
 
 class Metered(Play):
-    """a and b work while c is away; the most that one of their steps did is in `most`."""
+    """a and b work while c is away; the most that one of their steps did is in `most`, and the most that one
+    of the others' did in `joiners`."""
 
     def __init__(self, window: int, names: str = "abc") -> None:
         self.most: Counter[str] = Counter()
+        self.joiners: Counter[str] = Counter()
         self._done: Counter[str] = Counter()
         settings = GroupSettings(step_max=STEP, tags_max=2 * STEP, window=window)
         super().__init__(names, settings, 0, Air(jitter_us=0, links=True, wire=False))
@@ -49,6 +58,19 @@ class Metered(Play):
     def _meters(self) -> Iterator[tuple[Any, str, Any]]:
         run, of, near, commit = MemoryAttic.run, MemoryAttic.of, View.near, GroupNode.commit
         missing = View.missing
+        data, append, see = Parser.data, OpLog.append, Roster.see
+
+        def data_counted(parser: Parser) -> bytes:
+            self._done["decoded"] += 1
+            return data(parser)
+
+        def append_counted(log: OpLog, dot: int, record: bytes) -> int:
+            self._done["written"] += 1
+            return append(log, dot, record)
+
+        def see_counted(window: Roster, message: Message) -> Any:
+            self._done["ordered"] += 1
+            return see(window, message)
 
         def run_counted(attic: MemoryAttic, first: int, count: int) -> Any:
             self._done["attic"] += count
@@ -79,6 +101,8 @@ class Metered(Play):
             self._done["sent"] += sum([len(flow.bodies) for flow in flows])
             if node.name in "ab":
                 self.most |= self._done
+            else:
+                self.joiners |= self._done
             self._done.clear()
             return effects
 
@@ -87,6 +111,9 @@ class Metered(Play):
         yield View, "near", near_counted
         yield View, "missing", missing_counted
         yield GroupNode, "commit", committed
+        yield Parser, "data", data_counted
+        yield OpLog, "append", append_counted
+        yield Roster, "see", see_counted
         for name in "ab":
             application = self.processes[name].application
             yield application, "stable", self._stable(application.stable)
@@ -101,8 +128,12 @@ class Metered(Play):
 
     def too_much(self) -> str:
         """Who does nothing does not count either."""
-        wrong = {what: self.most[what] for what, most in LIMITS.items() if not 0 < self.most[what] <= most}
-        return f"in one step: {wrong}" if wrong else ""
+        return _beyond(self.most, LIMITS)
+
+
+def _beyond(done: Counter[str], limits: dict[str, int]) -> str:
+    wrong = {what: done[what] for what, most in limits.items() if not 0 < done[what] <= most}
+    return f"in one step: {wrong}" if wrong else ""
 
 
 def long_away() -> str:
@@ -141,7 +172,7 @@ def few_among_many() -> str:
 
 
 def _joins_after_much(play: Metered) -> str:
-    """a and b say much, d joins, and they go on meanwhile."""
+    """a and b say much, d joins, and they go on meanwhile. Neither they nor d do much in one step."""
     for _ in range(400):
         play.send("a")
         play.send("b")
@@ -154,7 +185,7 @@ def _joins_after_much(play: Metered) -> str:
     play.boot("c")
     if wrong := play.ends_well() or ("" if play.me("d") == "d" else "d had to try again"):
         return wrong
-    return "" if 0 < play.most["state"] <= STEP else f"read in one step for a state: {play.most['state']}"
+    return _beyond(play.most, {"state": STEP}) or _beyond(play.joiners, INSTALLS)
 
 
 def state_of_much() -> str:
@@ -297,6 +328,83 @@ def later_joiner() -> str:
     return play.ends_well() or (f"at another attempt: {tried}" if tried else "")
 
 
+def _about_to_begin() -> Play:
+    """c and d were cut off and evicted while all of them said much. c hears a again, has its state, and is
+    silent: the orphans of its old incarnation are being counted."""
+    play = Play("abcd", GroupSettings(step_max=4), 0, Air(jitter_us=0, links=True, wire=False)).together(
+        "abcd"
+    )
+    play.turn_us = 2_000
+    play.cuts("ac", "ad", "bc", "bd")
+    for other in "cd":
+        play.evicts("a", other)
+    for _ in range(30):
+        play.send("a")
+        play.send("c")
+        play.send("d")
+        play.passes(0.01)
+    play.passes(1)
+    play.cut -= {("a", "c"), ("c", "a")}
+
+    def silent() -> bool:
+        node = play.processes["c"].node
+        return node is not None and node._silent
+
+    assert play.run(play.now + 30 * SECOND, silent, 1_000)
+    return play
+
+
+def spoken_to_in_silence() -> str:
+    """d, which is still with c's old incarnation, says something to it and dies."""
+    play = _about_to_begin()
+    for _ in range(3):
+        play.send("d")
+        play.passes(0.02)
+    play.crash("d")
+    play.processes["d"].dead = True
+    play.heals()
+    play.passes(2)
+    play.evicts("a", "d")
+    return play.ends_well()
+
+
+def asked_in_silence() -> str:
+    """c's program sends, and a person asks it to go on without d and to leave: all of that is for its new
+    incarnation."""
+    play = _about_to_begin()
+    for _ in range(3):
+        play.send("c")
+    if play.me("c") != "c" or play.packets["refused"]:
+        return f"{play.me('c')} was to begin, or has refused to send"
+    before = len(play.processes["b"].application.applied)
+    play.passes(5)
+    if len(play.processes["b"].application.applied) < before + 3:
+        return "what was sent in silence never came"
+    play.leaves("c")
+    return play.ends_well() or play.not_out("c")
+
+
+def evicts_in_silence() -> str:
+    """c is asked to go on without d: it begins at once, as one that can."""
+    play = _about_to_begin()
+    play.evicts("c", "b")
+    if play.me("c") != "c~2":
+        return f"{play.me('c')} cannot evict anybody"
+    return play.ends_well()
+
+
+def crashes_in_silence() -> str:
+    """c crashes when everything is ready but the last step, comes back as whom it was, and returns."""
+    play = _about_to_begin()
+    play.crash("c")
+    play.boot("c")
+    if play.me("c") != "c":
+        return f"it came back as {play.me('c')}"
+    if play.processes["c"].shelf.kept() != [1]:
+        return f"what was not finished is still there: {play.processes['c'].shelf.kept()}"
+    return play.ends_well()
+
+
 LOAD: dict[str, Callable[[], str]] = {
     schedule.__name__: schedule
     for schedule in (
@@ -308,5 +416,9 @@ LOAD: dict[str, Callable[[], str]] = {
         large_orphans,
         many_joiners,
         later_joiner,
+        spoken_to_in_silence,
+        asked_in_silence,
+        evicts_in_silence,
+        crashes_in_silence,
     )
 }

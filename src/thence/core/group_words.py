@@ -6,7 +6,7 @@
 Whatever is read may come from anybody: what no correct peer writes is a `PeerError`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final
 
@@ -80,9 +80,12 @@ class Writer:
 
     def places(self, places: tuple[Place, ...] | list[Place]) -> None:
         put(self.body, len(places))
-        for name, seq in places:
-            self.name(name)
-            put(self.body, seq)
+        for place in places:
+            self.place(place)
+
+    def place(self, place: Place) -> None:
+        self.name(place[0])
+        put(self.body, place[1])
 
     def message(self, message: Named) -> None:
         self.name(message.origin)
@@ -214,6 +217,10 @@ class Parser:
     def places(self) -> tuple[Place, ...]:
         return tuple([(self.name(), self.seq()) for _ in range(self.count())])
 
+    def each_place(self) -> Iterator[Place]:
+        """The same, as they are asked for."""
+        return ((self.name(), self.seq()) for _ in range(self.count()))
+
     def message(self) -> Named:
         message = Named(self.name(), self.seq(), self.places(), self.data())
         if not is_known(message.payload):
@@ -221,6 +228,11 @@ class Parser:
         if any(name == message.origin and seq >= message.seq for name, seq in message.context):
             raise PeerError("a message that follows from itself")
         return message
+
+    @property
+    def left(self) -> int:
+        """Bytes that were not read yet."""
+        return self._reader.end - self._reader.at
 
     @property
     def done(self) -> bool:

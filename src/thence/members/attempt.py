@@ -7,7 +7,7 @@ long, the attempt is over, and the next one is another incarnation: what became 
 to find out.
 
 Invariant: pieces of two states are never mixed; a piece of another state than the one begun counts only if it
-is a first one.
+is a first one. Of a state that is whole nothing counts any more.
 """
 
 from thence.core.groups import Extent, JoinRequest, Offer, Piece, Rank, Running, process_of
@@ -78,7 +78,7 @@ class Attempt:
 
     def came(self, piece: Piece) -> bool:
         """A piece came: is there news in it?"""
-        if piece.joiner != self.joiner or piece.contact != self.bound:
+        if piece.joiner != self.joiner or piece.contact != self.bound or self.complete:
             return False
         if piece.transfer != self._transfer:
             if piece.offset:

@@ -7,8 +7,8 @@ good: it is applied once, whether it comes as itself or is carried, by one membe
 
 `inherited`: operations that took effect before this incarnation began, and that somebody who may come back,
 or whose side this member may have to join, could lack; those that it applied itself are in its log.
-`carried`: what came inside a CARRY. `orphans`: what this incarnation must carry, in the order in which the
-old one had applied it.
+`carried`: what came inside a CARRY; `listed`: the same, in the order in which it came. `orphans`: what this
+incarnation must carry, in the order in which the old one had applied it.
 
 Invariant: orphans go out from the front only. One that is not ready holds back those behind it, which may
 follow from it.
@@ -37,16 +37,14 @@ class Operation(NamedTuple):
 
 
 class Operations:
-    __slots__ = ("carried", "inherited", "orphans")
+    __slots__ = ("carried", "inherited", "listed", "orphans")
 
-    def __init__(
-        self,
-        inherited: Iterable[Operation] = (),
-        carried: Iterable[Place] = (),
-        orphans: Iterable[Operation] = (),
-    ) -> None:
+    def __init__(self, inherited: Iterable[Operation] = (), orphans: Iterable[Operation] = ()) -> None:
         self.inherited = list(inherited)
-        self.carried: set[Place] = set(carried)
+        self.carried: set[Place] = set()
+        self.listed: list[Place] = []
+        """Only added to: a reader that was given its length finds what there was then. To forget is to begin
+        another list."""
         self.orphans: deque[Operation] = deque(orphans)
 
     def came(self, operation: Operation, exactly: Callable[[Place], Place] = lambda place: place) -> bool:
@@ -58,15 +56,23 @@ class Operations:
         """An operation comes inside a CARRY: is it to be applied?"""
         if self.applied(operation, count):
             return False
-        self.carried.add((operation.origin, operation.seq))
+        self.remember((operation.origin, operation.seq))
         return True
+
+    def remember(self, place: Place) -> None:
+        """This operation was carried."""
+        if place not in self.carried:
+            self.carried.add(place)
+            self.listed.append(place)
 
     def applied(self, operation: Operation, count: Count) -> bool:
         return operation.seq <= count(operation.origin) or (operation.origin, operation.seq) in self.carried
 
     def forget(self, past: Spans) -> None:
         """Every operation of these incarnations is known to have taken effect."""
-        self.carried = {place for place in self.carried if place[0] not in past}
+        if any(origin in past for origin in {origin for origin, _ in self.carried}):
+            self.listed = [place for place in self.listed if place[0] not in past]
+            self.carried = set(self.listed)
 
     def ready(self, may_go: Callable[[Operation], bool], count: Count) -> list[Operation]:
         """The orphans that can be carried now; they are not orphans any more."""

@@ -171,13 +171,14 @@ class Window:
         for origin, seq in enumerate(counters):
             announced = min(self._seen[origin], seq << ORIGIN_BITS | origin)
             self._stable[origin] = max(self._stable[origin], announced)
-        self._collect(
-            [
-                self._place_of(seq << ORIGIN_BITS | origin)
-                for origin, newest in enumerate(self._stable)
-                for seq in range((self._tags.gone[origin] >> ORIGIN_BITS) + 1, (newest >> ORIGIN_BITS) + 1)
-            ]
-        )
+        self._collect([])
+        left = [  # because an older one stays
+            self._place_of(seq << ORIGIN_BITS | origin)
+            for origin, newest in enumerate(self._stable)
+            for seq in range((self._tags.gone[origin] >> ORIGIN_BITS) + 1, (newest >> ORIGIN_BITS) + 1)
+        ]
+        if left:
+            self._done |= as_bits(left, self._tags.base)
 
     def tag_of(self, dot: int) -> GraphTag | None:
         """The tag of a message that was seen and is not stable."""

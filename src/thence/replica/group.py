@@ -15,7 +15,7 @@ long as `floor` grows with time, across the loss of the disk. The old incarnatio
 state is durable; then it is replaced in one step.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Final
 
 from thence.core.errors import PeerError, ProgramError, ThenceError, UsageError
@@ -46,30 +46,29 @@ from thence.core.groups import (
     span_of,
 )
 from thence.core.machine import NEVER, Wake
-from thence.members.attempt import Attempt
 from thence.members.sides import Course
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
 from thence.order.tags import Attic
 from thence.replica.contract import Output, must_fit
 from thence.replica.events import Delivered, Gap
-from thence.replica.group_births import founding, is_outdated, refounding, returning, told_exactly
+from thence.replica.group_backlog import Allowance
+from thence.replica.group_births import founding, refounding
 from thence.replica.group_checkpoints import Checkpoints
 from thence.replica.group_entry import Entry
-from thence.replica.group_handover import check_state
+from thence.replica.group_installing import Before, Installing, OutdatedError
 from thence.replica.group_leaving import Leaving, is_alone
 from thence.replica.group_lineage import Rollback
 from thence.replica.group_links import Wires
-from thence.replica.group_lives import Lives
+from thence.replica.group_lives import Begun, Lives, writing
 from thence.replica.group_member import Member
 from thence.replica.group_notices import Notices
-from thence.replica.group_orphans import decided
-from thence.replica.group_parts import Application, Diary, Orphan, Shelf
+from thence.replica.group_parts import Application, Diary, Shelf
 from thence.replica.group_replay import since
 from thence.replica.group_sending import why_not
 from thence.replica.group_settings import GroupSettings
 from thence.replica.group_speaking import check_speaker
-from thence.replica.group_state import GroupState, concerns_programs, decode_state
+from thence.replica.group_state import GroupState, concerns_programs, drained
 from thence.replica.life_tag import LifeTag
 from thence.replica.positions import place_of
 
@@ -80,8 +79,8 @@ CLOSED: Final = (
 
 class GroupNode:
     __slots__ = (
-        "_checkpoints", "_contacts", "_entry", "_leaving", "_linked", "_links", "_lives", "_notices",
-        "_probe_at", "_settings", "_shelf", "_wires",
+        "_checkpoints", "_contacts", "_entry", "_installing", "_leaving", "_linked", "_links", "_lives",
+        "_notices", "_probe_at", "_settings", "_shelf", "_wires",
         "address", "admits", "application", "former", "member", "name", "posts", "rollback", "unclean",
     )  # fmt: skip
 
@@ -101,13 +100,15 @@ class GroupNode:
         start: int = 0,
         sessions: bool = False,
         admits: frozenset[str] = frozenset(),
+        recovers: bool = True,
     ) -> None:
         """`attics`: where tags of unstable messages go when there are many; one for each incarnation.
         `forgetful`: the log on the shelf may lack its end, so that whoever wrote it must not speak again.
         `start`: a number that no other start of this process has; without one, others cannot tell messages
         apart that were sent before and after the data folder was put back to an earlier state. `sessions`:
         all links are, so nothing is sent as datagrams before the first one comes up. `admits`: the processes
-        of a closed group, which lets no others in."""
+        of a closed group, which lets no others in. `recovers`: it is what its disk knows; else it is nothing
+        before `recovering` was run."""
         self.name = name
         self.admits = admits
         self.address = address
@@ -139,11 +140,17 @@ class GroupNode:
         self._entry = Entry(
             address, others, self._lives.next, about, self._extent, settings, self.posts, self._wires
         )  # fmt: skip
+        self._installing: Installing | None = None
         self._settings = settings
         self._notices = Notices(settings)
         self._leaving = Leaving(settings.leave_timeout_us)
         self._probe_at = now
-        recovered = self._lives.recover(now, forgetful)
+        if recovers:
+            drained(self.recovering(now, forgetful))
+
+    def recovering(self, now: int, forgetful: bool) -> Generator[int, None, None]:
+        """Become what the disk knows, before anything else. Yields what each message has cost, in bytes."""
+        recovered = yield from self._lives.recover(now, forgetful)
         if recovered is not None and forgetful:
             self.former, state = recovered
             self._leaving.wanted = state.leaves or self.former.view.leaving > 0
@@ -151,8 +158,8 @@ class GroupNode:
         elif recovered is not None:
             self.member, state = recovered
             self._leaving.wanted = state.leaves and not self.member.view.leaving
-            if address:
-                self.member.view.addresses[self.member.me] = address
+            if self.address:
+                self.member.view.addresses[self.member.me] = self.address
             if self.member.view.leaving:
                 self._leaving.goes_on(now)
             if self.member.ledger.sent or not state.counts:
@@ -184,7 +191,8 @@ class GroupNode:
         self._must_be_outside()
         me, since = self._lives.first() if self.admits else self._lives.next(fresh=True)
         state = founding(me, self.application.state(), self.address, since, others or {})
-        self.member = self._lives.install(me, state, now)
+        begun = drained(self._lives.beginning(me, state, now))
+        self.member = self._lives.begin(begun, state, drained(writing(state)), now)
         self._tell_view(self.member)
 
     def _tell_view(self, member: Member) -> None:
@@ -203,7 +211,8 @@ class GroupNode:
         me, _ = self._lives.next(fresh=False)
         state = refounding(me, old, self.address, self._leaving.wanted, self.application.reads)
         self.application.install(state.application)
-        self._begin_anew(me, state, old, now)
+        begun = drained(self._lives.beginning(me, state, now))
+        self._begin_anew(begun, state, drained(writing(state)), old, now)
 
     @property
     def addresses(self) -> dict[str, str]:
@@ -228,7 +237,8 @@ class GroupNode:
         self._wires.up.add(peer)
         if self.member is not None:
             self.member.up(peer, now)
-            self.member.tick(self._running(), now)
+            if not self._silent:
+                self.member.tick(self._running(), now)
         elif self.former is not None:
             self._warn(self.former, peer)
         self._entry.up(peer, now)
@@ -270,6 +280,8 @@ class GroupNode:
     def in_debt(self) -> bool:
         """Rule 32: operations from before the return are still to be sent again, and go before new ones."""
         member = self.member
+        if self._silent:
+            return True
         return member is not None and not member.view.leaving and bool(member.operations.orphans)
 
     @property
@@ -283,7 +295,7 @@ class GroupNode:
     @property
     def waiting(self) -> int:
         member = self.member
-        return 0 if member is None else len(member.inbox) + member.reading.pending
+        return 0 if member is None or self._silent else len(member.inbox) + member.reading.pending
 
     def take(self, limit: int, now: int) -> int:
         """What a program without a state had missed comes before messages. Joins, leaves and the like do not
@@ -331,6 +343,7 @@ class GroupNode:
 
     def evict(self, who: str, now: int) -> str:
         """Go on without a member: a process or an incarnation. Returns the incarnation."""
+        self._speak(now)
         member = self.member
         if self.admits:
             raise UsageError(CLOSED)
@@ -347,6 +360,7 @@ class GroupNode:
     def bury(self, process: str, now: int) -> None:
         """Somebody promises that this process, which was evicted, will never come back with what it had: then
         its name, and operations that it may lack, need not be kept any longer."""
+        self._speak(now)
         member = self.member
         if self.admits:
             raise UsageError(CLOSED)
@@ -366,7 +380,7 @@ class GroupNode:
     def checkpoint(self, now: int) -> bool:
         """Between two steps: shorten the way back after a restart. Returns whether it was a good moment."""
         member = self.member
-        if member is None or member.view.leaving or member.expects_joiners:
+        if member is None or member.view.leaving or member.expects_joiners or self._silent:
             return False
         if member.reading.pending or member.reading.replays:
             return False
@@ -466,7 +480,8 @@ class GroupNode:
             )
         return False
 
-    def replay(self, after: int, now: int) -> Iterator[Delivered | Gap | None]:  # noqa: ARG002
+    def replay(self, after: int, now: int) -> Iterator[Delivered | Gap | None]:
+        self._speak(now)
         if not self.application.reads:
             raise UsageError("a program that is a state goes on from its state: it needs no position")
         if after > self.position:
@@ -481,6 +496,8 @@ class GroupNode:
     def receive(self, peer: str, packet: GroupPacket, now: int) -> None:
         """A packet came over the link to the process `peer`. `PeerError` if no correct peer sends it."""
         check_speaker(peer, packet)
+        if self._silent:
+            return
         member = self.member
         if isinstance(packet, Data):
             if member:
@@ -505,7 +522,8 @@ class GroupNode:
             self._entry.offered(packet, now)
         elif isinstance(packet, Piece):
             if attempt := self._entry.came(packet, now):
-                self._replace(attempt, now)
+                self._installing = Installing(attempt, self._lives, self.application, self._before, now)
+                self._install(now, self._settings.step_max)
         elif member and packet.target == member.me:
             if isinstance(packet, Notice):
                 self._notice(member, packet, now)
@@ -596,35 +614,51 @@ class GroupNode:
         if self._entry.attempt is None:
             self._entry.towards(process_of(source), now)
 
-    def _replace(self, attempt: Attempt, now: int) -> None:
-        """Rules 10, 22 and 23: the state is whole; from here on this process is the new incarnation."""
-        try:
-            state = decode_state(bytes(attempt.buffer))
-            check_state(state, attempt.joiner)
-        except PeerError:
-            self._entry.give_up(now)
-            return
-        if self.member is not None:
-            self.commit(now)  # what it has done so far belongs into its own log
-        old, orphans = self.member or self.former, list[Orphan]()
-        if old is not None and is_outdated(state, attempt.bound, old):
-            contact = process_of(attempt.bound)
-            self.posts.append(Post(contact, old.lineages.about(contact)))
-            self._entry.give_up(now)
-            return
-        if old is None:
-            state.since = attempt.since
-        else:
-            returning(state, old, self._leaving.wanted, self.member is None, self.application.reads)
-            orphans = decided(state, old, self.application)
-            told_exactly(state, old)
-        if not self._is_installed(state.application, now):
-            return
-        self._begin_anew(attempt.joiner, state, old, now)
-        for orphan in orphans:
-            self.application.orphaned(orphan)
+    def _before(self) -> Before:
+        return Before(self.member or self.former, self._leaving.wanted, self.member is None)
 
-    def _is_installed(self, state: bytes, now: int) -> bool:
+    @property
+    def _silent(self) -> bool:
+        """The next incarnation is about to begin with what this one had."""
+        return self._installing is not None and self._installing.silent
+
+    def _install(self, now: int, most: int) -> None:
+        """Rules 10, 22 and 23: the state is whole. Go on with it, as far as one step may."""
+        installing, entry = self._installing, self._entry
+        if installing is None:
+            return
+        attempt = installing.attempt
+        if entry.attempt is not attempt:
+            self._installing = None
+            self._lives.given_up(attempt.joiner)
+            return
+        attempt.until = now + self._settings.join_timeout_us
+        try:
+            ready = installing.go_on(Allowance(most))
+        except PeerError as error:
+            self._installing = None
+            self._lives.given_up(attempt.joiner)
+            if isinstance(error, OutdatedError) and (old := self.member or self.former):
+                contact = process_of(attempt.bound)
+                self.posts.append(Post(contact, old.lineages.about(contact)))
+            entry.give_up(now)
+            return
+        if ready is not None:
+            self._installing = None
+            if self.member is not None:
+                self.commit(now)  # what it has done so far belongs into its own log
+            if not self._is_installed(ready.state.application, attempt.joiner, now):
+                return
+            self._begin_anew(ready.begun, ready.state, ready.written, ready.old, now)
+            for orphan in ready.orphans:
+                self.application.orphaned(orphan)
+
+    def _speak(self, now: int) -> None:
+        """Somebody asks for what a silent incarnation cannot do: let the next one begin."""
+        while self._silent:
+            self._install(now, NEVER)
+
+    def _is_installed(self, state: bytes, joiner: str, now: int) -> bool:
         """Rule 30: the program begins from the state of the contact. If it cannot, the contact has lied, or
         the program is wrong: that one is given up. A member that works on does so from where it was."""
         before = self.application.state() if self.member is not None else b""
@@ -633,19 +667,22 @@ class GroupNode:
         except ProgramError as error:
             if self.member is not None:
                 self.application.install(before)
+            self._lives.given_up(joiner)
             self._entry.refused(error, now)
             return False
         return True
 
-    def _begin_anew(self, me: str, state: GroupState, old: Member | None, now: int) -> None:
-        """From here on this process is the incarnation `me`, and its program has begun from the state."""
+    def _begin_anew(
+        self, begun: Begun, state: GroupState, written: bytes, old: Member | None, now: int
+    ) -> None:
+        """From here on this process is another incarnation, and its program has begun from the state."""
         self._entry.arrived()
         self._notices.begin_anew()
-        member = self.member = self._lives.install(me, state, now)
+        member = self.member = self._lives.begin(begun, state, written, now)
         self.former = self.rollback = None
         if old is not None:
             self._lives.end(old, now, down=True, replaced=True)
-        self._leaving.begin_anew(state.leaves)
+        self._leaving.begin_anew(state.leaves or self._leaving.wanted)
         self._tell_view(member)
         member.arrived(now)
         member.news(now)
@@ -695,13 +732,18 @@ class GroupNode:
     @property
     def wake_at(self) -> int:
         """When `wake` is due."""
+        if self._installing is not None:
+            return 0
         times = [NEVER]
         if self.member:
             times += [self.member.wake_at, self._probe_at, self._leaving.until]
         return min(*times, self._entry.wake_at or NEVER)
 
     def wake(self, now: int) -> None:
+        self._install(now, self._settings.step_max)
         self._entry.wake(now)
+        if self._silent:
+            return
         member = self.member
         if member is not None:
             member.tick(self._running(), now)

@@ -7,13 +7,16 @@ until the next step, and everything that one step reads, for all members, comes 
 """
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from typing import TypeVar
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
 from thence.oplog.reading import OutOfReachError
 from thence.oplog.record import Stored
 from thence.replica.group_ledger import Ledger
 from thence.replica.group_settings import GroupSettings
+
+T = TypeVar("T")
 
 KILOBYTE_BITS = 10
 
@@ -28,6 +31,16 @@ class Allowance:
 
     def spend(self, data: bytes) -> None:
         self.left -= 1 + (len(data) >> KILOBYTE_BITS)
+
+    def spend_on(self, work: Generator[int, None, T]) -> tuple[T] | None:
+        """Go on with something that yields what each of its items has cost, in bytes; what becomes of it, if
+        that was all."""
+        try:
+            while self.left > 0:
+                self.left -= 1 + (next(work) >> KILOBYTE_BITS)
+        except StopIteration as end:
+            return (end.value,)
+        return None
 
 
 class Backlog:

@@ -1,8 +1,8 @@
 """The state that an incarnation begins with: a founder's, a returner's, and that of one who founds again."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 
-from thence.core.groups import ALL, Span, number_of, process_of, span_of, told_apart
+from thence.core.groups import ALL, Place, Span, number_of, process_of, span_of, told_apart
 from thence.members.group import Final
 from thence.members.operations import Operation
 from thence.members.spans import Spans
@@ -10,7 +10,7 @@ from thence.members.timelines import Fork, Timelines, fork
 from thence.replica.group_member import Member
 from thence.replica.group_reading import goes_on
 from thence.replica.group_retained import all_operations
-from thence.replica.group_state import GroupState
+from thence.replica.group_state import GroupState, drained
 
 
 def founding(me: str, application: bytes, address: str, since: int, others: Mapping[str, str]) -> GroupState:
@@ -22,11 +22,14 @@ def founding(me: str, application: bytes, address: str, since: int, others: Mapp
     return state
 
 
-def returning(state: GroupState, old: Member, leaves: bool, forgetful: bool, reads: bool) -> None:
+def returning(
+    state: GroupState, old: Member, leaves: bool, forgetful: bool, reads: bool
+) -> Generator[int, None, None]:
     """Rule 23: what `old` had and this state lacks goes on in the next incarnation. `forgetful`: it may have
-    said more than it remembers. `reads`: its program has no state (33)."""
+    said more than it remembers. `reads`: its program has no state (33). Yields what each operation has cost,
+    in bytes; `old` does nothing meanwhile."""
     forked = any(found for *_, found in _compared(state, old))  # what was stable here need not be there
-    state.orphans = _unknown(state, old, forgetful or forked)
+    state.orphans = yield from _unknown(state, old, forgetful or forked)
     carrying = old.carrying
     state.since, state.owes = carrying.since, True
     state.vague = forgetful or (carrying.owes and carrying.vague)
@@ -35,7 +38,7 @@ def returning(state: GroupState, old: Member, leaves: bool, forgetful: bool, rea
     state.strangers = _companions(old, forgetful)
     state.leaves = leaves or old.view.leaving > 0
     if reads:
-        goes_on(state, old)
+        yield from goes_on(state, old)
 
 
 def is_outdated(state: GroupState, contact: str, old: Member) -> bool:
@@ -63,11 +66,11 @@ def _compared(state: GroupState, old: Member) -> Iterator[tuple[str, int, int, F
             yield name, count, theirs, fork(mine.starts[name], count, starts, theirs)
 
 
-def _unknown(state: GroupState, old: Member, astray: bool) -> list[Operation]:
+def _unknown(state: GroupState, old: Member, astray: bool) -> Generator[int, None, list[Operation]]:
     """What `old` had and the state lacks. Counters that were given twice stand for two operations. `astray`:
     those for whom something was stable here need not be all."""
     past, theirs, mine = Spans(state.past), Timelines(state.starts, state.branches), old.ledger.timelines
-    found = {}
+    found: dict[Place, Operation] = {}
     for op in all_operations(old.ledger, old.operations, astray):
         place = mine.exactly((op.origin, op.seq))
         member, start = told_apart(place[0])
@@ -75,14 +78,17 @@ def _unknown(state: GroupState, old: Member, astray: bool) -> list[Operation]:
         count = ALL if member in past else state.counts.get(member, 0)
         known = op.seq <= (theirs.reach(member, start, count) if told else count)
         if not (known or place in state.carried):
-            found[place] = op
+            found.setdefault(place, op)
+        yield len(op.payload)
     return list(found.values())
 
 
-def told_exactly(state: GroupState, old: Member) -> None:
+def told_exactly(state: GroupState, old: Member) -> Generator[int, None, None]:
     """Orphans wait for a while; only then may it be known which timeline of their origin the group has."""
     exactly = old.ledger.timelines.exactly
-    state.orphans = [op._replace(origin=exactly((op.origin, op.seq))[0]) for op in state.orphans]
+    for at, op in enumerate(state.orphans):
+        state.orphans[at] = op._replace(origin=exactly((op.origin, op.seq))[0])
+        yield 0
 
 
 def refounding(me: str, old: Member, address: str, leaves: bool, reads: bool) -> GroupState:
@@ -102,7 +108,7 @@ def refounding(me: str, old: Member, address: str, leaves: bool, reads: bool) ->
     state.ended = old.carrying.ended
     state.strangers = _companions(old, forgetful=True)
     if reads:
-        goes_on(state, old)
+        drained(goes_on(state, old))
     return state
 
 

@@ -4,7 +4,8 @@ A joiner believes its contact about what happened, not that it can count: a stat
 would break the joiner much later, so `check_state` refuses it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from itertools import islice
 
 from thence.core.errors import PeerError
 from thence.core.groups import ALL, Extent, Named, Place
@@ -14,7 +15,7 @@ from thence.members.spans import Spans
 from thence.replica.group_ledger import Ledger
 from thence.replica.group_reading import Missed, Reading, handed_over
 from thence.replica.group_retained import stable_operations
-from thence.replica.group_state import GroupState, Read, Sources
+from thence.replica.group_state import GroupState, Read, Sources, drained
 
 
 def state_of(
@@ -63,14 +64,16 @@ def state_of(
         rows=rows,
         retained=[] if joins else operations.inherited,
         floor={} if joins else floor,
-        carried=set(operations.carried),
+        carried={} if joins else dict.fromkeys(operations.listed),
         starts=dict(ledger.timelines.starts),
         branches=dict(ledger.timelines.branches),
         reach=told if joins and not operations.inherited else reading.reach,
         lost=lost,
         holders=tuple(sorted(view.side)) if lost else (),
     )
-    return state, Sources(unstable, retained, history)
+    listed = operations.listed
+    carried = ((place, 0) for place in islice(listed, len(listed) if joins else 0))
+    return state, Sources(unstable, retained, history, carried)
 
 
 def _unstable(ledger: Ledger, written: Iterator[tuple[int, bytes]]) -> Iterator[Read[Named]]:
@@ -84,10 +87,15 @@ def at_once(state: GroupState, sources: Sources) -> GroupState:
     state.log = [named for named, _ in sources.log if named]
     state.retained = [operation for operation, _ in sources.retained if operation]
     state.history = [operation for operation, _ in sources.history if operation]
+    state.carried = {place: None for place, _ in sources.carried if place}
     return state
 
 
 def check_state(state: GroupState, joiner: str) -> None:
+    drained(checking(state, joiner))
+
+
+def checking(state: GroupState, joiner: str) -> Generator[int, None, None]:
     """`PeerError` unless this can be the state of a member that has let `joiner` in."""
     if joiner not in state.view:
         raise PeerError(f"a state for {joiner} in which it is no member")
@@ -98,6 +106,7 @@ def check_state(state: GroupState, joiner: str) -> None:
         if message.seq != before + 1:
             raise PeerError(f"a state with {message.origin}:{message.seq} after {before} of its messages")
         reached[message.origin] = message.seq
+        yield 0
     counts = {name: count for name, count in state.counts.items() if count}
     if counts != {name: count for name, count in reached.items() if count} or any(
         count >= ALL for count in counts.values()

@@ -10,7 +10,7 @@ incarnation or came with the state that it began with; so nothing but its tag is
 what the log was given and has not written yet.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from thence.core.codec import Codec
@@ -48,11 +48,11 @@ class Ledger:
         me: str,
         log: OpLog,
         state: GroupState,
-        unstable: list[Message],
         past: Spans,
         attic: Attic | None = None,
         tags_max: int = TAGS_MAX,
     ) -> None:
+        """As it is before `resume`."""
         self.log = log
         self.me = me
         self.names = list(log.names)
@@ -82,11 +82,16 @@ class Ledger:
         if attic is not None:
             self.window.stow_in(attic, tags_max)
         self.window.resume(tuple(stable))
+
+    def resume(self, state: GroupState, unstable: Iterable[Message]) -> Iterator[int]:
+        """Once, before anything else: these are the messages of the state that are not stable. Yields for
+        each of them, since there may be many."""
         for message in unstable:
             self.window.see(message)
-        for index in range(size):
+            yield 0
+        for index in range(len(self.names)):
             self.window.drop(index)
-        for member in sorted(state.view - {me}):
+        for member in sorted(state.view - {self.me}):
             self.window.enter(self.number(member))
             self.known(member, state.rows.get(member, {}))
 

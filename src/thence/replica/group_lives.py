@@ -6,12 +6,14 @@ nothing; so the step from one incarnation to the next is the moment when the new
 Later snapshots of the member's own state take its place.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 from thence.core.dots import pack
 from thence.core.groups import Named, Post, incarnation, number_of
 from thence.core.message import Message
+from thence.members.operations import Operations
 from thence.members.spans import Spans
 from thence.oplog.log import OpLog
 from thence.order.tags import Attic
@@ -20,12 +22,23 @@ from thence.replica.group_links import Wires
 from thence.replica.group_member import Member
 from thence.replica.group_parts import Application, Diary, Shelf
 from thence.replica.group_settings import GroupSettings
-from thence.replica.group_state import GroupState, decode_state, encode_state
+from thence.replica.group_state import GroupState, decoding, drained, encoding
 from thence.replica.history import understood
 from thence.trace.recorder import CRASH, EVICT, INSTALL, RESTART, START
 
+COMMIT_EVERY = 256
+"""Messages of a state that are written to a new log at a time."""
+
 SKIP = 1024
 """Numbers among which one goes on that has forgotten some of its own: to meet those again is unlikely."""
+
+
+class Begun(NamedTuple):
+    """A life that is about to begin."""
+
+    log: OpLog
+    ledger: Ledger
+    operations: Operations
 
 
 class Lives:
@@ -88,23 +101,50 @@ class Lives:
         if number > self._shelf.highest:
             self._shelf.reserve(number)
 
-    def install(self, me: str, state: GroupState, now: int) -> Member:
-        """Begin a life; durable when it returns."""
+    def beginning(self, me: str, state: GroupState, now: int) -> Generator[int, None, Begun]:
+        """The log of a life that is to begin with this state, and what it counts and keeps by then. Yields
+        what each message or operation has cost, in bytes. Until the life begins (`begin`) it is nothing, and
+        a restart drops it."""
         if self._start:  # its timeline begins here, whenever it sends its first message
             state.starts = state.starts | {me: ((0, self._start),)}
         log = self._shelf.open(number_of(me), now)
-        index = {name: log.member(name) for name in (*state.table, me, *state.names())}
-        unstable = [_indexed(named, index) for named in state.log]
-        for message in unstable:  # others may lack it: it must be where it can be read again
+        known = (*state.table, me, *state.names())
+        index, unstable = {name: log.member(name) for name in known}, list[Message]()
+        for named in state.log:  # others may lack it: it must be where it can be read again
+            message = _indexed(named, index, log)
+            unstable.append(message)
             log.append(message.dot, CODEC.encode(message))
+            if len(unstable) % COMMIT_EVERY == 0:
+                log.commit_only()
+            yield len(named.payload)
         log.commit_only()  # durable with what refers to the state: without that there is no such incarnation
-        self._write_down(log, state, now)
-        return self._begin(me, log, state, unstable, now)
+        return (yield from self._resuming(me, log, state, unstable))
 
-    def _write_down(self, log: OpLog, state: GroupState, now: int) -> None:
+    def given_up(self, me: str) -> None:
+        """A life that was to begin does not."""
+        self._shelf.drop(number_of(me))
+
+    def begin(self, begun: Begun, state: GroupState, written: bytes, now: int) -> Member:
+        """From here on it is this life; durable when it returns. `written`: the state."""
+        self._write_down(begun.log, state, written, now)
+        return self._begin(begun, state, now)
+
+    def _resuming(
+        self, me: str, log: OpLog, state: GroupState, unstable: Iterable[Message]
+    ) -> Generator[int, None, Begun]:
+        attic = self._attics() if self._attics else None
+        ledger = Ledger(me, log, state, Spans(state.past), attic, self._settings.tags_max)
+        yield from ledger.resume(state, unstable)
+        operations = Operations(state.retained)
+        for place in state.carried:
+            operations.remember(ledger.timelines.exactly(place))
+            yield 0
+        return Begun(log, ledger, operations)
+
+    def _write_down(self, log: OpLog, state: GroupState, written: bytes, now: int) -> None:
         named = zip(log.names, log.vector, strict=True)
-        clock = [max(state.counts.get(name, 0), written) for name, written in named]  # some are past
-        log.snapshot(log.tail, clock, encode_state(replace(state, log=[], table=[])), now)
+        clock = [max(state.counts.get(name, 0), count) for name, count in named]  # some are past
+        log.snapshot(log.tail, clock, written, now)
 
     def checkpoint(self, member: Member, leaves: bool, now: int) -> None:
         """Write down what the member is, so that a restart need not go back further, and the log may forget
@@ -119,14 +159,15 @@ class Lives:
         if self._application.reads:
             state.extent, state.former = member.reading.before, (*member.reading.former, member.reading.begun)
         self.log.sync(now)
-        self._write_down(self.log, state, now)
+        self._write_down(self.log, state, drained(writing(state)), now)
         oldest = next(self.log.missing(member.ledger.floor), None)  # operations that may have to be carried
         self.log.collect(now, oldest.position - 1 if oldest else None, self._settings.history_bytes)
         member.committed()
         member.reading.written_down()
 
-    def recover(self, now: int, forgetful: bool) -> tuple[Member, GroupState] | None:
-        """Restart: the newest incarnation whose state had come in whole, and that state."""
+    def recover(self, now: int, forgetful: bool) -> Generator[int, None, tuple[Member, GroupState] | None]:
+        """Restart: the newest incarnation whose state had come in whole, and that state. Yields what each
+        message or operation has cost, in bytes."""
         found = None
         for number in reversed(self._shelf.kept()):
             log = self._shelf.open(number, now)
@@ -134,14 +175,17 @@ class Lives:
             if snapshot is None or found is not None:
                 self._shelf.drop(number)  # came to nothing, or was replaced
                 continue
-            state = decode_state(snapshot.data)
+            state = yield from decoding(snapshot.data)
             self._application.install(state.application)
             unstable = _before(snapshot.covers, log, state)
-            member = self._begin(incarnation(self._process, number), log, state, unstable, now)
-            seen = [message.dot for message in unstable]
+            seen: list[int] = []
+            me = incarnation(self._process, number)
+            begun = yield from self._resuming(me, log, state, _noted(unstable, seen))
+            member = self._begin(begun, state, now)
             for stored in log.since(snapshot.covers):
                 member.replay(understood(CODEC, stored), now)
                 seen.append(stored.dot)
+                yield len(stored.data)
             member.recovered(seen, log.stable, log.notes, now)
             diary = self._diaries(member.me)
             if not forgetful and diary.is_ahead(member.ledger.count):
@@ -159,14 +203,14 @@ class Lives:
         in_vain = not replaced and number < self._shelf.highest  # it had tried to return
         self._shelf.ended(number, number + 1 if in_vain else 0)
 
-    def _begin(self, me: str, log: OpLog, state: GroupState, unstable: list[Message], now: int) -> Member:
-        diary = self._diaries(me)
+    def _begin(self, begun: Begun, state: GroupState, now: int) -> Member:
+        log, ledger, operations = begun
+        diary = self._diaries(ledger.me)
         self.log = log
-        attic = self._attics() if self._attics else None
-        ledger = Ledger(me, log, state, unstable, Spans(state.past), attic, self._settings.tags_max)
+        operations.orphans.extend(state.orphans)
         member = Member(
-            me, log, state, ledger, self._application, diary, self._settings, self._posts, self._wires, now,
-            self._start,
+            ledger.me, log, state, ledger, operations, self._application, diary, self._settings, self._posts,
+            self._wires, now, self._start,
         )  # fmt: skip
         if state.goes_on:
             return member
@@ -180,13 +224,28 @@ class Lives:
         return member
 
 
-def _indexed(named: Named, index: dict[str, int]) -> Message:
+def writing(state: GroupState) -> Generator[int, None, bytes]:
+    """A state as it stands at the beginning of a log, which has its messages. Yields what each operation has
+    cost, in bytes."""
+    return b"".join((yield from encoding(replace(state, log=[], table=[]))).parts)
+
+
+def _indexed(named: Named, index: dict[str, int], log: OpLog) -> Message:
+    for name, _ in named.context:
+        if name not in index:
+            index[name] = log.member(name)
     context = tuple(sorted([pack(index[name], seq) for name, seq in named.context]))
     return Message(pack(index[named.origin], named.seq), context, named.payload)
 
 
-def _before(position: int, log: OpLog, state: GroupState) -> list[Message]:
+def _before(position: int, log: OpLog, state: GroupState) -> Iterator[Message]:
     """What was delivered up to a position, and was not stable in the state that was written down there."""
     past, named = Spans(state.past), zip(log.names, log.vector, strict=True)
     stable = [written if name in past else state.stable.get(name, 0) for name, written in named]
-    return [understood(CODEC, stored) for stored in log.missing(stable) if stored.position <= position]
+    return (understood(CODEC, stored) for stored in log.missing(stable) if stored.position <= position)
+
+
+def _noted(messages: Iterable[Message], seen: list[int]) -> Iterator[Message]:
+    for message in messages:
+        seen.append(message.dot)
+        yield message

@@ -105,6 +105,7 @@ class Member:
         log: OpLog,
         state: GroupState,
         ledger: Ledger,
+        operations: Operations,
         application: Application,
         diary: Diary,
         settings: GroupSettings,
@@ -134,8 +135,7 @@ class Member:
             set(state.unknown),
             set(state.abandoned),
         )
-        carried = map(ledger.timelines.exactly, state.carried)
-        self.operations = Operations(state.retained, carried, state.orphans)
+        self.operations = operations
         self.carrying = Carrying(ledger, self.view, self.operations, state, settings.frame_bytes)
         self.reading = Reading(log, state, sum(ledger.counts))
         self.abandoned_by: set[str] = set()

@@ -6,6 +6,8 @@ sees an effect without its cause. Others may have what was declined, and bring i
 the former incarnation is not closed (`vague`), as if it had forgotten it.
 """
 
+from collections.abc import Generator
+
 from thence.core.dots import pack
 from thence.core.groups import Place
 from thence.core.tag import Tag
@@ -17,15 +19,22 @@ from thence.replica.group_retained import operations_in
 from thence.replica.group_state import GroupState
 
 
-def decided(state: GroupState, old: Member, application: Application) -> list[Orphan]:
-    """All orphans of `old`, and whether they are sent again; `state` keeps those that are."""
-    orphans = [Orphan(operation, _tag(old.ledger, operation), old.me) for operation in state.orphans]
-    declined = {_place(orphan.operation) for orphan in orphans if not application.sends_again(orphan)}
+def decided(state: GroupState, old: Member, application: Application) -> Generator[int, None, list[Orphan]]:
+    """All orphans of `old`, and whether they are sent again; `state` keeps those that are. Yields what each
+    has cost, in bytes; `old` does nothing meanwhile."""
+    orphans, declined = [], set()
+    for operation in state.orphans:
+        orphan = Orphan(operation, _tag(old.ledger, operation), old.me)
+        orphans.append(orphan)
+        if not application.sends_again(orphan):
+            declined.add(_place(operation))
+        yield len(operation.payload)
     if declined:
-        declined = _with_followers(old, declined)
+        declined = yield from _with_followers(old, declined)
         state.orphans = [operation for operation in state.orphans if _place(operation) not in declined]
         state.vague = True
-    return [orphan._replace(again=_place(orphan.operation) not in declined) for orphan in orphans]
+        orphans = [orphan._replace(again=_place(orphan.operation) not in declined) for orphan in orphans]
+    return orphans
 
 
 def _place(operation: Operation) -> Place:
@@ -38,7 +47,7 @@ def _tag(ledger: Ledger, operation: Operation) -> Tag | None:
     return ledger.window.tag_of(pack(ledger.number(operation.origin), operation.seq))
 
 
-def _with_followers(old: Member, declined: set[Place]) -> set[Place]:
+def _with_followers(old: Member, declined: set[Place]) -> Generator[int, None, set[Place]]:
     """Causes first: what a state had brought, then messages, then what was still to be carried. What is in no
     message of this log follows from everything before it, for all that is known."""
     found, operations, ledger = set(declined), old.operations, old.ledger
@@ -55,6 +64,7 @@ def _with_followers(old: Member, declined: set[Place]) -> set[Place]:
             _decline_after(inside, found)
         if follows or any(_place(operation) in found for operation in inside):
             touched.add(dot)
+        yield len(data)
     if touched or everything:
         found.update(map(_place, operations.orphans))
     _decline_after(list(operations.orphans), found)

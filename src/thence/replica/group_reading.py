@@ -10,7 +10,8 @@ Invariant: of all operations that took effect where this incarnation is a member
 some incarnation, or it is in `unread`, or named in `lost`, or it is still to be delivered here.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
@@ -22,7 +23,7 @@ from thence.members.spans import Spans
 from thence.members.timelines import Timelines
 from thence.oplog.log import OpLog
 from thence.replica.group_ledger import Ledger
-from thence.replica.group_retained import each_once, operations_in
+from thence.replica.group_retained import operations_in
 from thence.replica.group_state import GroupState, Read
 
 if TYPE_CHECKING:
@@ -191,29 +192,37 @@ def _had(ledger: Ledger, progress: Progress) -> list[int]:
     return found
 
 
-def goes_on(state: GroupState, old: "Member") -> None:
-    """From here on `state` says what the program of `old` has missed."""
+def goes_on(state: GroupState, old: "Member") -> Generator[int, None, None]:
+    """From here on `state` says what the program of `old` has missed. Yields what each operation has cost, in
+    bytes; `old` does nothing meanwhile."""
     reading, ledger = old.reading, old.ledger
     state.extent = reading.extent(ledger, old.operations)
     progress, timelines = Progress(state.extent), Timelines(state.starts, state.branches)
-    came = [operation for named in state.log for operation in operations_in(named[:2], named.payload)]
-    there = each_once([*state.history, *state.retained, *came], timelines)
-    known = {timelines.exactly((operation.origin, operation.seq)): operation for operation in there}
-    missed = [
-        operation for place, operation in known.items() if not progress.covers(place, timelines.exactly)
-    ]
+    came = (operation for named in state.log for operation in operations_in(named[:2], named.payload))
+    known: set[Place] = set()
+    """One that was carried may have come as itself, too."""
+    missed = []
+    for operation in chain(state.history, state.retained, came):
+        place = timelines.exactly((operation.origin, operation.seq))
+        if place not in known and not progress.covers(place, timelines.exactly):
+            missed.append(operation)
+        known.add(place)
+        yield len(operation.payload)
     lost = [
         one._replace(first=max(one.first, progress.count(one.origin, state.starts.get(one.origin, ())) + 1))
         for one in state.lost
     ]
-    carried = {timelines.exactly(place) for place in state.carried}
-    unknown = [
-        place for place in sorted(carried - known.keys()) if not progress.covers(place, timelines.exactly)
-    ]
+    unknown = []
+    for each in state.carried:
+        place = timelines.exactly(each)
+        if place not in known and not progress.covers(place, timelines.exactly):
+            unknown.append(place)
+        known.add(place)
+        yield 0
     state.lost = (
         *reading.untold,
         *[one for one in lost if one.first <= one.last],
-        *[Lost(told_apart(origin)[0], seq, seq) for origin, seq in unknown],
+        *[Lost(told_apart(origin)[0], seq, seq) for origin, seq in sorted(unknown)],
     )
     state.holders = tuple(sorted({*reading.holders, *state.holders} if reading.untold else state.holders))
     state.unread = [*reading.unread, *missed]

@@ -5,21 +5,20 @@ everybody had by then, are kept by themselves (`members.operations`). The ledger
 they count: it follows what is stable for as long as nobody is missed, and stands still from then on.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from itertools import chain
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
 from thence.core.groups import CARRY, OPERATION, Place, plain
 from thence.members.operations import Operation, Operations
-from thence.members.timelines import Timelines
 from thence.replica.group_ledger import Ledger
 from thence.replica.group_state import Read, payload_operations
 
 
-def _came_in(ledger: Ledger, above: list[int]) -> Iterator[tuple[int, Operation]]:
-    """Operations that took effect here, with the dots of the messages that they came in."""
+def _came_in(ledger: Ledger, above: list[int]) -> Iterator[Operation]:
+    """Operations that took effect here."""
     for dot, data in ledger.written(above):
-        for operation in operations_in(ledger.place(dot), ledger.read(dot, data).payload):
-            yield dot, operation
+        yield from operations_in(ledger.place(dot), ledger.read(dot, data).payload)
 
 
 def operations_in(place: Place, payload: bytes) -> list[Operation]:
@@ -30,21 +29,14 @@ def operations_in(place: Place, payload: bytes) -> list[Operation]:
     return payload_operations(payload) if payload[0] == CARRY else []
 
 
-def each_once(operations: Iterable[Operation], timelines: Timelines) -> list[Operation]:
-    """One that was carried may have come as itself, too."""
-    found: dict[Place, Operation] = {}
-    for operation in operations:
-        found.setdefault(timelines.exactly((operation.origin, operation.seq)), operation)
-    return list(found.values())
-
-
-def all_operations(ledger: Ledger, operations: Operations, astray: bool = False) -> list[Operation]:
+def all_operations(ledger: Ledger, operations: Operations, astray: bool = False) -> Iterator[Operation]:
     """Everything that a next incarnation may have to carry, causes first: an orphan may follow from what was
     applied here, but nothing that was applied here follows from an orphan; and nothing that everybody has
-    follows from what one of them lacks. `astray`: those for whom it was stable here need not be all, so that
-    everything counts that the log still holds."""
-    applied = [operation for _, operation in _came_in(ledger, ledger.held() if astray else ledger.floor)]
-    return each_once([*operations.inherited, *applied, *operations.orphans], ledger.timelines)
+    follows from what one of them lacks. One that was carried may be there as itself, too. `astray`: those for
+    whom it was stable here need not be all, so that everything counts that the log still holds. The member
+    does nothing until all were read."""
+    applied = _came_in(ledger, ledger.held() if astray else ledger.floor)
+    return chain(operations.inherited, applied, operations.orphans)
 
 
 def stable_operations(ledger: Ledger, operations: Operations) -> Iterator[Read[Operation]]:

@@ -5,7 +5,7 @@ group knows. A member's log begins with the state that it was installed with (a 
 it delivered since follows; both together are the member.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -72,7 +72,8 @@ class GroupState:
     leaves out those that are in its log."""
     floor: dict[str, int] = field(default_factory=dict)
     """Of the member itself: up to where its log need not be kept for that."""
-    carried: set[Place] = field(default_factory=set)
+    carried: dict[Place, None] = field(default_factory=dict)
+    """In the order in which they came."""
     orphans: list[Operation] = field(default_factory=list)
     """Of the member itself: what its former incarnation had applied and this state lacks."""
     leaves: bool = False
@@ -116,10 +117,9 @@ class GroupState:
         return bool(self.reach or self.history or self.lost or self.unread or self.extent or any(self.former))
 
     def names(self) -> list[str]:
-        """Every incarnation that is spoken of, in an order of its own."""
+        """Every incarnation that is spoken of, in an order of its own; but for those that are past and that
+        messages follow from."""
         spoken = set(self.counts) | self.view | self.suspects | set(self.gone) | set(self.departing)
-        spoken.update(name for message in self.log for name, _ in message.context)
-        spoken.update(message.origin for message in self.log)
         spoken.update(name for name, _ in self.context)
         spoken.update(name for row in self.rows.values() for name in row)
         return sorted(spoken)
@@ -135,6 +135,7 @@ class Sources(NamedTuple):
     log: Iterator[Read[Named]]
     retained: Iterator[Read[Operation]]
     history: Iterator[Read[Operation]]
+    carried: Iterator[Read[Place]]
 
 
 def encode_state(state: GroupState) -> bytes:
@@ -171,7 +172,9 @@ def encoding(state: GroupState, sources: Sources | None = None) -> Generator[int
         writer.counts(counts)
     writer.places(state.context)
     writer.names(state.table)
-    log, retained, history = sources or (_listed(state.log), _listed(state.retained), _listed(state.history))
+    log, retained, history, carried = sources or Sources(
+        _listed(state.log), _listed(state.retained), _listed(state.history), _listed(state.carried)
+    )
     yield from _long(writer, parts, log, writer.message)
     for names in (state.view, state.suspects):
         writer.names(sorted(names))
@@ -197,7 +200,7 @@ def encoding(state: GroupState, sources: Sources | None = None) -> Generator[int
         writer.counts(row)
     yield from _long(writer, parts, retained, partial(_put_operation, writer))
     writer.counts(state.floor)
-    writer.places(sorted(state.carried))
+    yield from _long(writer, parts, carried, writer.place)
     put_operations(writer, state.orphans)
     tells_programs = state.tells_programs or sources is not None
     writer.number(
@@ -240,7 +243,7 @@ class _Parts(Writer):
         return self.counted(super().cut())
 
 
-def _listed(items: Sequence[T]) -> Iterator[Read[T]]:
+def _listed(items: Iterable[T]) -> Iterator[Read[T]]:
     return ((item, 0) for item in items)
 
 
@@ -277,16 +280,24 @@ def _put_reading(writer: Writer, state: GroupState) -> None:
         put_extent(writer, state.extent)
 
 
-def _take_reading(parser: Parser, state: GroupState) -> None:
-    state.reach, state.history = parser.counts(), take_operations(parser)
+def _take_reading(parser: Parser, state: GroupState) -> Iterator[int]:
+    state.reach = parser.counts()
+    yield from _taking(parser, state.history, _take_operation)
     state.lost = tuple([Lost(parser.name(), parser.seq(), parser.number()) for _ in range(parser.count())])
-    state.holders, state.unread = parser.names(), take_operations(parser)
+    state.holders = parser.names()
+    yield from _taking(parser, state.unread, _take_operation)
     state.former = parser.number(), parser.number(), parser.number()
     if parser.number():
         state.extent = take_extent(parser)
 
 
 def decode_state(data: bytes) -> GroupState:
+    return drained(decoding(data))
+
+
+def decoding(data: bytes) -> Generator[int, None, GroupState]:
+    """The state that these bytes are. Yields what each item of its long lists has cost, in bytes.
+    `PeerError`: they are none."""
     parser = Parser(data, 0, len(data))
     if parser.number() != VERSION:
         raise PeerError("a state of another version")
@@ -294,7 +305,7 @@ def decode_state(data: bytes) -> GroupState:
     state.departing = parser.counts()
     state.context = parser.places()
     state.table = list(parser.names())
-    state.log = [parser.message() for _ in range(parser.count())]
+    yield from _taking(parser, state.log, Parser.message)
     state.view, state.suspects = set(parser.names()), set(parser.names())
     for _ in range(parser.count()):
         name, final = parser.name(), parser.number()
@@ -307,10 +318,12 @@ def decode_state(data: bytes) -> GroupState:
     state.closed, state.past = parser.spans(), parser.spans()
     state.unknown = set(parser.names())
     state.rows = {parser.name(): parser.counts() for _ in range(parser.count())}
-    state.retained = take_operations(parser)
+    yield from _taking(parser, state.retained, _take_operation)
     state.floor = parser.counts()
-    state.carried = set(parser.places())
-    state.orphans = take_operations(parser)
+    for place in parser.each_place():
+        state.carried[place] = None
+        yield 0
+    yield from _taking(parser, state.orphans, _take_operation)
     flags = parser.number()
     state.leaves, state.goes_on = bool(flags & 1), bool(flags & 2)
     state.owes, state.vague = bool(flags & 4), bool(flags & 8)
@@ -322,9 +335,17 @@ def decode_state(data: bytes) -> GroupState:
     if flags & 128:
         state.starts, state.branches = parser.starts(), parser.counts()
     if flags & 256:
-        _take_reading(parser, state)
+        yield from _take_reading(parser, state)
     parser.end()
     return state
+
+
+def _taking(parser: Parser, found: list[T], take: Callable[[Parser], T]) -> Iterator[int]:
+    """All items of a long list."""
+    for _ in range(parser.count()):
+        before = parser.left
+        found.append(take(parser))
+        yield before - parser.left
 
 
 def put_operations(writer: Writer, operations: list[Operation]) -> None:
@@ -340,7 +361,11 @@ def _put_operation(writer: Writer, operation: Operation) -> None:
 
 
 def take_operations(parser: Parser) -> list[Operation]:
-    return [Operation(parser.name(), parser.seq(), parser.data()) for _ in range(parser.count())]
+    return [_take_operation(parser) for _ in range(parser.count())]
+
+
+def _take_operation(parser: Parser) -> Operation:
+    return Operation(parser.name(), parser.seq(), parser.data())
 
 
 def flush_payload(names: list[str], past: Iterable[Span]) -> bytes:

@@ -4,7 +4,8 @@ It ends the process when it has left. The way into a group is in `way_in`, links
 """
 
 import os
-from contextlib import suppress
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from thence.core.errors import StorageError, UsageError
@@ -12,6 +13,7 @@ from thence.core.groups import Named, process_of
 from thence.replica.group import CLOSED, GroupNode
 from thence.replica.group_lineage import Rollback
 from thence.replica.group_member import Member
+from thence.replica.group_state import drained
 from thence.replica.steps import Trace
 from thence.runtime.attic import Attics
 from thence.runtime.diaries import Diaries, next_boot
@@ -24,6 +26,7 @@ from thence.runtime.introductions import Identity
 from thence.runtime.open_links import OpenLinks
 from thence.runtime.report import Facts
 from thence.runtime.shelf import DiskShelf
+from thence.runtime.turns import in_turns
 from thence.runtime.upgrade import upgrade
 from thence.runtime.way_in import WayIn
 
@@ -83,7 +86,7 @@ class Changing:
         node, shelf = self._node, self._shelf
         assert shelf
         assert self._diaries
-        machine = self._way.recalled(shelf, self._make)
+        machine = await self._way.recalled(shelf, self._recover)
         resumes = machine.member is not None
         join = self._way.asks(shelf)
         if not resumes and join and not self._begins(machine):
@@ -128,22 +131,41 @@ class Changing:
         return self._make(now)
 
     def _make(self, now: int) -> GroupNode:
-        """The process, from what is on its disk."""
-        node, settings = self._node, self._node.settings
-        assert self._shelf
-        assert self._diaries
-        node.application.recovering(True)
-        try:
-            machine = GroupNode(
-                settings.name, self._shelf, node.application, self._diaries,
-                tuple(self._way.contacts), machine_settings(settings, bool(self._members)), now,
-                address=self._address, attics=self._attics, forgetful=self._shelf.forgetful,
-                start=self._start, sessions=True, admits=frozenset(self._members),
-            )  # fmt: skip
-        finally:
-            node.application.recovering(False)
+        """The process, from what is on its disk, at once."""
+        machine, recovering = self._machine(now)
+        with self._told():
+            drained(recovering)
         self._way.again(machine, now)
         return machine
+
+    async def _recover(self, now: int) -> GroupNode:
+        """The same with turns for others in between: much may be on its disk."""
+        machine, recovering = self._machine(now)
+        with self._told():
+            await in_turns(recovering, machine.settings.step_max)
+        return machine
+
+    def _machine(self, now: int) -> tuple[GroupNode, Generator[int, None, None]]:
+        """The process, and how it comes to what is on its disk."""
+        node, settings, shelf = self._node, self._node.settings, self._shelf
+        assert shelf
+        assert self._diaries
+        machine = GroupNode(
+            settings.name, shelf, node.application, self._diaries, tuple(self._way.contacts),
+            machine_settings(settings, bool(self._members)), now, address=self._address,
+            attics=self._attics, start=self._start, sessions=True, admits=frozenset(self._members),
+            recovers=False,
+        )  # fmt: skip
+        return machine, machine.recovering(now, shelf.forgetful)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """What the application is told meanwhile it has been told before."""
+        self._node.application.recovering(True)
+        try:
+            yield
+        finally:
+            self._node.application.recovering(False)
 
     @property
     def links(self) -> OpenLinks | None:

@@ -7,7 +7,7 @@ was, unless nobody else was ever told of it.
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from random import Random
 from typing import Final
@@ -44,7 +44,7 @@ class WayIn:
         """Of one that is no member: what it waits for, for people."""
         return sorted(f"{name} at {address}" for name, address in self.contacts.items()) or self._obstacles
 
-    def recalled(self, shelf: DiskShelf, make: Callable[[int], GroupNode]) -> GroupNode:
+    async def recalled(self, shelf: DiskShelf, make: Callable[[int], Awaitable[GroupNode]]) -> GroupNode:
         """The process as its disk knows it. One that nobody else was ever told of may go on as whom it was,
         whatever it has forgotten."""
         if shelf.forgetful and not shelf.contacts:
@@ -55,7 +55,7 @@ class WayIn:
                     "the end of the log may be missing: this node comes back as a new incarnation"
                 )
             try:
-                return make(self._clock())
+                return await make(self._clock())
             except DamageError as damage:
                 if not shelf.contacts:
                     raise UsageError(f"{damage}. `thence repair {shelf.path}` cuts it off there") from damage

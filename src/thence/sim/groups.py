@@ -116,10 +116,12 @@ class GroupWorld:
         numbered: bool = False,
         starts: bool = False,
         closed: bool = False,
+        turn_us: int = 0,
     ) -> None:
-        """`closed`: all processes are members from the start, and none joins or leaves. `guest`: there is one
-        more process, linked to all, that is no seed. `starts`: each start of a
-        process has a number. `numbered`: so has each operation, so that disks may be put back."""
+        """`guest`: there is one more process, linked to all, that is no seed. `starts`: each start of a
+        process has a number. `numbered`: so has each operation, so that disks may be put back. `closed`: all
+        processes are members from the start, and none joins or leaves. `turn_us`: how long a process that
+        has more to do than one step may waits before the next."""
         self.now = 0
         self._admits = frozenset(names if closed else ())
         self._numbered = numbered
@@ -155,6 +157,7 @@ class GroupWorld:
         self._random = Random(f"{seed}/air")
         self._take = Random(f"{seed}/take")
         self._take_us = take_us
+        self.turn_us = turn_us
         self._disks = Random(f"{seed}/disks")
         self._heap: list[tuple[int, int, Action]] = []
         self._planned = 0
@@ -496,8 +499,9 @@ class GroupWorld:
             return  # the step that it began with goes on from here
         if node.waiting:
             self._to_take(name, process)
-        if process.steps is steps and steps.state in RUNS and steps.wake_at < process.waking:
-            process.waking = steps.wake_at
+        wake_at = max(steps.wake_at, self.now + self.turn_us) if self.turn_us else steps.wake_at
+        if process.steps is steps and steps.state in RUNS and wake_at < process.waking:
+            process.waking = wake_at
             self.at(process.waking, lambda: self._wake(name, life))
 
     def _refounds(self, member: Member) -> bool:

@@ -61,6 +61,8 @@ class Weather:
     """Programs have no state."""
     closed: bool = False
     """All processes are members from the start, and none joins, leaves or is evicted."""
+    turn_us: int = 0
+    """How long a process waits between two steps if it has more to do than one may."""
 
 
 def draw_all(seed: int) -> Weather:
@@ -170,7 +172,7 @@ class Storm:
             settings = replace(settings, leave_timeout_us=LEAVE_US)
         self.world = GroupWorld(
             seed, names, drawn.air, settings, drawn.take_us, drawn.sync, guest, numbered,
-            starts=drawn.air.links, closed=drawn.closed,
+            starts=drawn.air.links, closed=drawn.closed, turn_us=drawn.turn_us,
         )  # fmt: skip
         if guest:
             Guest(self.world, Random(f"{seed}/guest"), drawn.span_us, drawn.lies_us)
