@@ -441,9 +441,9 @@ def test_settings_that_make_no_sense_are_refused_before_anything_happens(
     assert not (tmp_path / "a").exists()
 
 
-def test_what_a_log_no_longer_holds_is_refused_not_skipped(pair: Group) -> None:
+def test_what_a_log_no_longer_holds_is_named_not_skipped(pair: Group) -> None:
     """A position so old that what followed it was collected: a program must hear of that."""
-    small: dict[str, Any] = {"settings": {"log.segment_bytes": 4096}}
+    small: dict[str, Any] = {"settings": {"log.segment_bytes": 4096, "group.history_bytes": 1}}
 
     async def test() -> None:
         async with pair.open("a") as a, pair.open("b", **small) as b:
@@ -454,12 +454,18 @@ def test_what_a_log_no_longer_holds_is_refused_not_skipped(pair: Group) -> None:
             await a.until_stable(tag)
             await stable(events, "a", 30)
             events.close()
-            replica, log = b._host.running.machine.replica, b._host.running.machine.log
-            await until(lambda: replica.collect(0) and log.head > 0)
-            with pytest.raises(UsageError, match="log begins after position"):
-                b.events(after=0)
+            driver = b._host.running
+            await until(
+                lambda: driver.call(lambda machine, now: machine.checkpoint(now) and machine.log.head)
+            )
+            again = b.events(after=0)
+            gap = await anext(again)
+            assert isinstance(gap, thence.Gap)
+            assert gap.first == {"a": 1}
+            left = await delivered(again, 30 - gap.last["a"])
+            assert [event.seq for event in left] == list(range(gap.last["a"] + 1, 31))
             await a.broadcast(b"goes on")
-            assert [event.payload for event in await delivered(b.events(), 1)] == [b"goes on"]
+            assert [event.payload for event in await delivered(again, 1)] == [b"goes on"]
 
     run(test)
 

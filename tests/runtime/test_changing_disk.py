@@ -299,7 +299,7 @@ def test_a_folder_of_another_process_or_cluster_is_refused(tmp_path: Path) -> No
     run(story)
 
 
-def test_a_fixed_group_and_a_changing_one_do_not_take_each_others_folders(tmp_path: Path) -> None:
+def test_a_closed_group_and_a_changing_one_do_not_take_each_others_folders(tmp_path: Path) -> None:
     group = Changing(tmp_path, "ab")
 
     async def story() -> None:
@@ -308,10 +308,12 @@ def test_a_fixed_group_and_a_changing_one_do_not_take_each_others_folders(tmp_pa
         with pytest.raises(UsageError, match="is of a group whose members change"):
             async with thence.open("a", data=tmp_path / "a", members={"a": group.at["a"]}):
                 raise AssertionError("it was let in")
-        async with thence.open("b", data=tmp_path / "b", members={"b": group.at["b"]}) as fixed:
-            with pytest.raises(UsageError, match="the group is fixed"):
-                await fixed.leave()
-            with pytest.raises(UsageError, match="the group is fixed, nobody can join it"):
+        async with thence.open("b", data=tmp_path / "b", members={"b": group.at["b"]}) as closed:
+            with pytest.raises(UsageError, match="the group is closed"):
+                await closed.leave()
+            with pytest.raises(UsageError, match="the group is closed"):
+                closed.evict("a")
+            with pytest.raises(UsageError, match="the group is closed, no other node can join it"):
                 async with group.open("a", join="b", data=tmp_path / "c"):
                     raise AssertionError("it was let in")
 

@@ -1,25 +1,28 @@
-"""Nodes that forgot: a damaged log that was repaired, and a machine that went down before it had synced.
+"""Nodes of a closed group that forgot: a damaged log, and a machine that went down before it had synced.
 
-What they lack comes back from the others, their own messages included; until then they do not send.
+They return as new incarnations; what they lack comes from the others, their own messages included.
 """
 
 import asyncio
 import shutil
 from collections.abc import Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
-from support.open_nodes import Group, delivered, run, until
+from support.changing import Journal, agree
+from support.open_nodes import Group, run
 
-from thence.core.errors import StorageError, UsageError
+from thence.core.errors import UsageError
+from thence.core.groups import process_of
 from thence.oplog.settings import Settings
 from thence.runtime import folder as folders
 from thence.runtime.application import OpenNode
 from thence.runtime.folder import OPLOG
 from thence.runtime.repair import repair
+from thence.runtime.shelf import repair_shelf
 
 SMALL = {"log.segment_bytes": 4096, "drain_us": 500_000}
 """Several files, so that damage is anywhere in the log."""
@@ -28,56 +31,55 @@ EACH = 25
 """Messages that every member sends."""
 
 
-def held(node: OpenNode) -> dict[int, bytes]:
-    """The messages in a node's log."""
-    return {stored.dot: stored.data for stored in node._host.running.machine.log.since(0)}
+class Nodes:
+    """Members that keep journals, in which everything is found in the end."""
 
+    def __init__(self, folder: Path, names: list[str], **options: Any) -> None:
+        self.group = Group(folder, names)
+        self.journals: dict[str, Journal] = {}
+        self._options = options
+        self.expected: list[str] = []
 
-async def talk(nodes: list[OpenNode], rng: Random) -> None:
-    """Everyone says something and hears everyone else."""
-    readers = [node.events() for node in nodes]
-    for i in range(EACH):
-        for node in nodes:
-            await node.broadcast(b"%d" % i + bytes(rng.randrange(200)))
-    for reader in readers:
-        await delivered(reader, EACH * (len(nodes) - 1))
+    def open(self, name: str) -> OpenNode:
+        self.journals[name] = Journal()
+        return self.group.open(name, application=self.journals[name], settings=SMALL, **self._options)
 
+    async def open_all(self, stack: AsyncExitStack) -> list[OpenNode]:
+        return [await stack.enter_async_context(self.open(name)) for name in self.group.members]
 
-async def everything_comes_back(group: Group, names: list[str], forgetful: str, **options: Any) -> None:
-    """The forgetful one starts last; in the end all hold the same, and it counts on where it had been."""
-    async with AsyncExitStack() as stack:
-        others = [await stack.enter_async_context(group.open(name, settings=SMALL)) for name in names]
-        there = held(others[0])
-        back = await stack.enter_async_context(group.open(forgetful, settings=SMALL, **options))
-        taking = asyncio.ensure_future(take_all(back))
-        await until(lambda: held(back) == there)
-        tag = await sent(back)
-        assert back.name_of(tag) == (forgetful, EACH + 1), "a dot was used twice, or skipped"
-        for node in others:
-            await until(lambda: held(node) == held(back))  # noqa: B023
-        taking.cancel()
-        await asyncio.wait([taking])
-    async with group.open(forgetful, settings=SMALL) as again:
-        assert again.name_of(await again.broadcast(b"and again")) == (forgetful, EACH + 2), (
-            "still recovering?"
-        )
+    async def send(self, node: OpenNode, line: str) -> None:
+        self.expected.append(line)
+        await node.broadcast(line.encode())
 
+    async def talk(self, nodes: list[OpenNode], rng: Random) -> None:
+        """Every member says something and hears all others."""
+        for i in range(EACH):
+            for node in nodes:
+                await self.send(node, f"{node.me} {i} {rng.randrange(200) * '.'}")
+        await agree(*nodes)
 
-async def take_all(node: OpenNode) -> None:
-    async for _ in node.events():
-        pass
-
-
-async def sent(node: OpenNode):  # type: ignore[no-untyped-def]  # a tag
-    """Refused as long as the node is recovering."""
-    while True:
-        with suppress(StorageError):
-            return await node.broadcast(b"back again")
-        await asyncio.sleep(0.002)
+    async def everything_comes_back(self, forgetful: str) -> None:
+        """The forgetful one starts last. In the end all have applied the same, each once; it counts on as
+        another incarnation, and does so after the next start."""
+        async with AsyncExitStack() as stack:
+            others = [
+                await stack.enter_async_context(self.open(name))
+                for name in self.group.members
+                if name != forgetful
+            ]
+            back = await stack.enter_async_context(self.open(forgetful))
+            assert back.me not in self.group.members
+            await self.send(back, "back again")
+            await agree(back, *others)
+            for journal in self.journals.values():
+                assert sorted(journal.lines) == sorted(self.expected)
+            was = back.me
+        async with self.open(forgetful) as again:
+            assert again.me == was
 
 
 def flip(folder: Path, rng: Random) -> Path:
-    *_, newest = files = sorted((folder / OPLOG).glob("*.log"))
+    *_, newest = files = sorted((folder / OPLOG / "1").glob("*.log"))
     file = rng.choice(files)
     data = bytearray(file.read_bytes())
     upto = len(data) // 2 if file == newest else len(data)  # the last write may have been torn by a crash
@@ -88,32 +90,25 @@ def flip(folder: Path, rng: Random) -> Path:
 
 def cut(folder: Path, rng: Random) -> Path:
     """The newest part of the log never got to the disk."""
-    file = sorted((folder / OPLOG).glob("*.log"))[-1]
+    file = sorted((folder / OPLOG / "1").glob("*.log"))[-1]
     data = file.read_bytes()
     file.write_bytes(data[: rng.randrange(len(data) // 4, len(data))])
     return file
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_damaged_log_is_repaired_and_what_it_lacks_comes_back(tmp_path: Path, seed: int) -> None:
+def test_a_damaged_log_is_mended_and_what_it_lacks_comes_back(tmp_path: Path, seed: int) -> None:
     rng = Random(seed)
-    group = Group(tmp_path, ["a", "b", "c"])
+    nodes = Nodes(tmp_path, ["a", "b", "c"])
 
     async def test() -> None:
         async with AsyncExitStack() as stack:
-            await talk(await group.open_all(stack, settings=SMALL), rng)
-        before = {file.name: file.read_bytes() for file in (tmp_path / "a" / OPLOG).iterdir()}
-        file = flip(tmp_path / "a", rng)
-        flipped = file.read_bytes()
-        with pytest.raises(UsageError, match="thence repair"):
-            await group.open("a", settings=SMALL).__aenter__()
-        done = repair(tmp_path / "a", Settings(), 0, forgetful=False)
-        assert len(done.damages) >= 1
-        assert file.name in done.damages[0]
-        assert done.aside is not None
-        aside = {kept.name: kept.read_bytes() for kept in done.aside.iterdir()}
-        assert aside == {**before, file.name: flipped}, "the log as it was found"
-        await everything_comes_back(group, ["b", "c"], "a")
+            await nodes.talk(await nodes.open_all(stack), rng)
+        flip(tmp_path / "a", rng)
+        found = {file.name: file.read_bytes() for file in (tmp_path / "a" / OPLOG / "1").iterdir()}
+        await nodes.everything_comes_back("a")
+        [aside] = (tmp_path / "a").glob("damaged-*")
+        assert {kept.name: kept.read_bytes() for kept in aside.iterdir()} == found, "the log as it was found"
 
     run(test)
 
@@ -125,7 +120,7 @@ def test_a_log_without_damage_is_left_alone(tmp_path: Path) -> None:
         async with group.open("a") as a:
             await a.broadcast(b"x")
         before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
-        done = repair(tmp_path / "a", Settings(), 0, forgetful=False)
+        done = repair_shelf(tmp_path / "a", Settings(), 0, forgetful=False)
         assert done.damages == []
         assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
         async with group.open("a") as a:
@@ -140,7 +135,7 @@ def test_a_folder_that_is_in_use_is_not_repaired(tmp_path: Path) -> None:
     async def test() -> None:
         async with group.open("a"):
             with pytest.raises(UsageError, match="in use"):
-                repair(tmp_path / "a", Settings(), 0, forgetful=False)
+                repair_shelf(tmp_path / "a", Settings(), 0, forgetful=False)
 
     run(test)
     with pytest.raises(UsageError, match="no data folder"):
@@ -148,33 +143,22 @@ def test_a_folder_that_is_in_use_is_not_repaired(tmp_path: Path) -> None:
 
 
 def test_an_old_copy_is_made_fit_by_saying_that_it_is_one(tmp_path: Path) -> None:
-    """Without that its peers take it for what it is, and it does not get in."""
-    group = Group(tmp_path, ["a", "b"])
+    nodes = Nodes(tmp_path, ["a", "b"])
 
     async def test() -> None:
         async with AsyncExitStack() as stack:
-            a, b = await group.open_all(stack, settings=SMALL)
-            await a.broadcast(b"before")
-            await delivered(b.events(), 1)
+            a, b = await nodes.open_all(stack)
+            await nodes.send(a, "before")
+            await agree(a, b)
         shutil.copytree(tmp_path / "a", tmp_path / "backup")
-        for _ in range(2):
-            async with AsyncExitStack() as stack:
-                nodes = await group.open_all(stack, settings=SMALL)
-                await nodes[0].broadcast(b"after")
-                await delivered(nodes[1].events(), 1)
-        boots = (tmp_path / "a" / "boots").read_text()
+        async with AsyncExitStack() as stack:
+            a, b = await nodes.open_all(stack)
+            await nodes.send(a, "after")
+            await agree(a, b)
         shutil.rmtree(tmp_path / "a")
         shutil.copytree(tmp_path / "backup", tmp_path / "a")
-        (tmp_path / "a" / "boots").write_text(boots)
-        repair(tmp_path / "a", Settings(), 0, forgetful=True)
-        async with group.open("b", settings=SMALL) as b, group.open("a", settings=SMALL) as a:
-            with pytest.raises(StorageError, match="recovering"):
-                await a.broadcast(b"too early")
-            taking = asyncio.ensure_future(take_all(a))
-            assert a.name_of(await sent(a)) == ("a", 4)
-            await until(lambda: held(a) == held(b))
-            taking.cancel()
-            await asyncio.wait([taking])
+        repair_shelf(tmp_path / "a", Settings(), 0, forgetful=True)
+        await nodes.everything_comes_back("a")
 
     run(test)
 
@@ -195,19 +179,47 @@ def test_what_a_power_cut_forgot_comes_back(
     tmp_path: Path, seed: int, sync: str, reboot: Callable[[], None]
 ) -> None:
     rng = Random(seed)
-    group = Group(tmp_path, ["a", "b", "c"])
+    nodes = Nodes(tmp_path, ["a", "b", "c"], sync=sync)
 
     async def test() -> None:
         async with AsyncExitStack() as stack:
-            nodes = await group.open_all(stack, settings=SMALL, sync=sync)
-            await talk(nodes, rng)
-            await until(lambda: all(len(held(node)) == 3 * EACH for node in nodes))
+            await nodes.talk(await nodes.open_all(stack), rng)
             shutil.copytree(tmp_path / "a", tmp_path / "image")
         shutil.rmtree(tmp_path / "a")
         (tmp_path / "image").rename(tmp_path / "a")
         cut(tmp_path / "a", rng)
         reboot()
-        await everything_comes_back(group, ["b", "c"], "a", sync=sync)
+        await nodes.everything_comes_back("a")
+
+    run(test)
+
+
+def test_a_group_that_lost_its_power_goes_on_with_what_is_left(
+    tmp_path: Path, reboot: Callable[[], None]
+) -> None:
+    """All machines together: all of them are other incarnations then, and agree."""
+    nodes = Nodes(tmp_path, ["a", "b", "c"], sync="no")
+
+    async def test() -> None:
+        async with AsyncExitStack() as stack:
+            await nodes.talk(await nodes.open_all(stack), Random(1))
+            for name in "abc":
+                shutil.copytree(tmp_path / name, tmp_path / f"image of {name}")
+        for name in "abc":
+            shutil.rmtree(tmp_path / name)
+            (tmp_path / f"image of {name}").rename(tmp_path / name)
+        cut(tmp_path / "b", Random(2))
+        reboot()
+        again = [nodes.open(name) for name in "abc"]
+        await asyncio.gather(*[node.__aenter__() for node in again])
+        await nodes.send(again[0], "all are back")
+        await agree(*again)
+        assert {process_of(name) for name in again[0].members} == {"a", "b", "c"}
+        assert not {"a", "b", "c"} & {*again[0].members}
+        for journal in nodes.journals.values():
+            assert sorted(journal.lines) == sorted(nodes.expected)
+        for node in again:
+            await node.__aexit__(None, None, None)
 
     run(test)
 
@@ -241,30 +253,5 @@ def test_a_node_that_was_closed_in_order_forgets_nothing_either(
         reboot()
         async with group.open("a", settings={"drain_us": 0}, sync="no") as a:
             assert a.name_of(await a.broadcast(b"two")) == ("a", 2), "b need not be there"
-
-    run(test)
-
-
-def test_a_recovering_node_says_whom_it_waits_for_and_remembers_it(
-    tmp_path: Path, reboot: Callable[[], None]
-) -> None:
-    group = Group(tmp_path, ["a", "b", "c"])
-
-    async def test() -> None:
-        async with AsyncExitStack() as stack:
-            nodes = await group.open_all(stack, settings=SMALL)
-            await talk(nodes, Random(1))
-            shutil.copytree(tmp_path / "a", tmp_path / "image")
-        shutil.rmtree(tmp_path / "a")
-        (tmp_path / "image").rename(tmp_path / "a")
-        reboot()
-        for _ in range(2):  # and after another start, though the machine stayed up
-            async with group.open("a", settings={"drain_us": 0}) as a, group.open("b", settings=SMALL):
-                await until(lambda: waits_for(a, "c"))
-        await everything_comes_back(group, ["b", "c"], "a")
-
-    def waits_for(a: OpenNode, names: str) -> bool:
-        future = a._host.running.publish([b"refused"])
-        return f"waits for {names}" in str(future.exception() or "")
 
     run(test)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from support.changing import Changing, Journal, agree, judged
-from support.open_nodes import Group, delivered, run, until
+from support.open_nodes import Group, run, until
 
-from thence import StorageError, UsageError
+from thence import UsageError
 from thence.runtime.application import OpenNode
 
 MESSAGES = 30
@@ -87,38 +87,36 @@ async def attempt(node: OpenNode, payload: str) -> str:
     return ""
 
 
-def test_a_node_of_a_fixed_group_that_was_put_back_refuses_and_says_why(tmp_path: Path) -> None:
-    """It has sent others, and as many, before it meets anybody; and those were started anew, too."""
+def test_a_node_of_a_closed_group_that_was_put_back_returns_as_a_new_incarnation(tmp_path: Path) -> None:
+    """It has sent others, and as many, before it meets any other; and those were started anew, too."""
     group = Group(tmp_path, ["a", "c"])
-    backup = tmp_path / "backup"
+    backup, journals = tmp_path / "backup", {name: Journal() for name in "ac"}
+
+    def opened(name: str) -> OpenNode:
+        journals[name] = Journal()
+        return group.open(name, application=journals[name])
 
     async def before() -> None:
-        async with group.open("a") as a:
-            events = a.events()
-            async with group.open("c") as c:
+        async with opened("a"):
+            async with opened("c") as c:
                 await c.broadcast(b"before")
-                await delivered(events, 1)
+                await until(lambda: journals["a"].lines == ["before"])
             shutil.copytree(tmp_path / "c", backup)
-            async with group.open("c") as c:
-                for name in names("lost"):
-                    await c.broadcast(name.encode())
-                await delivered(events, MESSAGES)
+            async with opened("c") as c:
+                await send(c, "lost")
+                await until(lambda: len(journals["a"].lines) == 1 + MESSAGES)
 
     async def after() -> None:
-        async with group.open("c") as c:
-            for name in names("since", 2 * MESSAGES):
-                await c.broadcast(name.encode())
-            async with group.open("a"):
-                await refuses(c)
+        async with opened("c") as c:
+            await send(c, "since", 2 * MESSAGES)
+            async with opened("a") as a:
+                await until(lambda: (now := c.status().group) is not None and now.incarnation[:2] == "c~")
+                await send(c, "later", 3)
+                await agree(a, c)
 
     run(before)
     shutil.rmtree(tmp_path / "c")
     shutil.copytree(backup, tmp_path / "c")
-    with pytest.raises(StorageError, match="put back to an earlier state"):
-        run(after)
-
-
-async def refuses(node: OpenNode) -> None:
-    while True:
-        await node.broadcast(b"more")
-        await asyncio.sleep(0.01)
+    run(after)
+    expected = sorted(["before", *names("lost"), *names("since", 2 * MESSAGES), *names("later", 3)])
+    assert sorted(journals["a"].lines) == sorted(journals["c"].lines) == expected

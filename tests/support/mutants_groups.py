@@ -114,7 +114,7 @@ STABILITY = [
         "        for member in self.view.view - {self.me}:\n"
         "            ledger.known(member, ledger.vector())\n")),
     of("8: a leaver's row is dropped when its leave is received", 3,
-       (f"{MEMBER}:Member._accept", "        ledger.orderer.check(message)\n",
+       (f"{MEMBER}:Member.accept", "        ledger.orderer.check(message)\n",
         "        ledger.orderer.check(message)\n"
         "        if message.payload[0] == LEAVE:\n"
         "            ledger.window.drop(origin)\n")),
@@ -140,7 +140,7 @@ CUT = [
         "        waiting = {x for x in waiting if all(x in self.flushed.get(q, set()) for q in others)}\n"
         "        if not waiting:\n")),
     of("12: a flush counts when it is received", 5,
-       (f"{MEMBER}:Member._accept", "        ledger.orderer.check(message)\n",
+       (f"{MEMBER}:Member.accept", "        ledger.orderer.check(message)\n",
         "        ledger.orderer.check(message)\n"
         "        if message.payload[0] == FLUSH:\n"
         "            names = payload_flush(message.payload)[0]\n"
@@ -191,10 +191,10 @@ PROGRESS = [
         "lacking = [n for n, count in names if count > receipt.counts.get(n, 0) and n == me]"),
        (f"{LINKS}:Links._pass_on", "        for origin in receipt.wants:\n", "        for origin in ():\n")),
     of("20: messages are taken from their origin only", 1,
-       (f"{MEMBER}:Member.data", "            self._accept(self.ledger.message(named), now)\n",
+       (f"{MEMBER}:Member.data", "            self.accept(self.ledger.message(named), now)\n",
         "            if named.origin == packet.source:\n"
-        "                self._accept(self.ledger.message(named), now)\n"),
-       (f"{MEMBER}:Member.flow", "            self._accept(incoming.read(body), now)\n",
+        "                self.accept(self.ledger.message(named), now)\n"),
+       (f"{MEMBER}:Member.flow", "            self.accept(incoming.read(body), now)\n",
         "            message = incoming.read(body)\n"
         "            if self.ledger.place(message.dot)[0] == incoming.source:\n"
         "                self._accept(message, now)\n")),

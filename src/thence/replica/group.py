@@ -72,9 +72,7 @@ from thence.replica.group_state import GroupState, concerns_programs, drained
 from thence.replica.life_tag import LifeTag
 from thence.replica.positions import place_of
 
-CLOSED: Final = (
-    "the group is closed: its members were named at its start, and none joins, leaves or is evicted"
-)
+CLOSED: Final = "the group is closed: its members were named at its start, and none joins or leaves"
 
 
 class GroupNode:

@@ -16,7 +16,10 @@ from thence.replica.group_state import GroupState, drained
 def founding(me: str, application: bytes, address: str, since: int, others: Mapping[str, str]) -> GroupState:
     """A group of one, or of all that were named. `since`: the first number with which the process had tried
     to join before. `others`: first incarnations, and where they are."""
-    state = GroupState(application, view={me, *others}, addresses={**others, me: address}, since=since)
+    view = {me, *others}
+    addresses = {**others, me: address}
+    table = sorted(view)  # all have the same indices for the same names
+    state = GroupState(application, table=table, view=view, addresses=addresses, since=since)
     if since < number_of(me):
         state.closed = ((process_of(me), since, number_of(me) - 1),)
     return state

@@ -199,7 +199,7 @@ class Survey:
         for answer in self._answers.values():
             if isinstance(answer, Founded):
                 names = ", ".join([f"{name} at {address}" for name, address in answer.members])
-                raise UsageError(f"the group is fixed, nobody can join it: it is {names}")
+                raise UsageError(f"the group is closed, no other node can join it: it is {names}")
         opened = [answer for answer in self._answers.values() if isinstance(answer, Open)]
         if opened:
             return self._join(opened)
