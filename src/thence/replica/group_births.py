@@ -64,8 +64,8 @@ def _compared(state: GroupState, old: Member) -> Iterator[tuple[str, int, int, F
     for name, starts in state.starts.items():
         if name in mine.starts:
             count = old.ledger.count(name)
-            count = mine.branches.get(name, 0) if count == ALL else count
-            theirs = (state.branches if name in past else state.counts).get(name, 0)
+            count = mine.branches[name] if count == ALL else count
+            theirs = state.branches[name] if name in past else state.counts.get(name, 0)
             yield name, count, theirs, fork(mine.starts[name], count, starts, theirs)
 
 
