@@ -77,10 +77,10 @@ class Operations:
             self.carried = set(self.listed)
         return sorted(found)
 
-    def ready(self, may_go: Callable[[Operation], bool], count: Count) -> list[Operation]:
-        """The orphans that can be carried now; they are not orphans any more."""
-        found = []
-        while self.orphans:
+    def ready(self, may_go: Callable[[Operation], bool], count: Count, most: int) -> list[Operation]:
+        """The orphans that can be carried now, among the first `most`; they are not orphans any more."""
+        found, left = [], max(0, len(self.orphans) - most)
+        while len(self.orphans) > left:
             first = self.orphans[0]
             if not self.applied(first, count):
                 if not may_go(first):
