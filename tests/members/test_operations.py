@@ -25,16 +25,17 @@ def test_an_operation_that_came_as_itself_is_not_carried() -> None:
 
 def test_orphans_wait_for_the_first_that_is_not_ready() -> None:
     operations = Operations(orphans=[ONE, TWO, THREE])
-    assert operations.ready(lambda operation: operation.origin == "b", nothing) == []
-    assert operations.ready(lambda _: True, nothing) == [ONE, TWO, THREE]
+    assert operations.ready(lambda operation: operation.origin == "b", nothing, 9) == []
+    assert operations.ready(lambda _: True, nothing, 2) == [ONE, TWO]
+    assert operations.ready(lambda _: True, nothing, 0) == []
+    assert operations.ready(lambda _: True, nothing, 2) == [THREE]
     assert not operations.orphans
 
 
 def test_an_orphan_that_came_after_all_is_none() -> None:
     operations = Operations(orphans=[ONE, TWO])
-    assert operations.ready(lambda operation: operation.origin == "b", lambda member: int(member == "x")) == [
-        TWO
-    ]
+    came = {"x": 1}.get
+    assert operations.ready(lambda one: one.origin == "b", lambda name: came(name, 0), 9) == [TWO]
 
 
 def test_what_was_carried_of_one_who_is_past_is_forgotten() -> None:

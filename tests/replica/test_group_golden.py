@@ -53,7 +53,7 @@ PACKETS: dict[str, GroupPacket] = {
     "notice": Notice("b", "x", ("a~2", "b"), 12),
     "farewell": Farewell("b", "x", 12),
 }
-CARRIED = Carried([Operation("x", 4, b"op")], (("x", 1, 2),), ("s",))
+CARRIED = Carried((Operation("x", 4, b"op"),), (("x", 1, 2),), ("s",))
 STATE = GroupState(
     application=b"application",
     counts={"a": 3, "b": 2},

@@ -13,7 +13,7 @@ from support.schedules_groups import Play
 from thence.core.group_codec import encode
 from thence.core.group_sizes import payload_max
 from thence.core.group_words import MAX_NAME, Parser
-from thence.core.groups import Flow, GroupPacket, Place
+from thence.core.groups import Flow, GroupPacket, Piece, Place
 from thence.core.message import Message
 from thence.core.tag import Tag
 from thence.oplog.log import OpLog
@@ -21,7 +21,9 @@ from thence.oplog.record import Stored
 from thence.oplog.view import View
 from thence.order.roster import Roster
 from thence.replica.group import GroupNode
+from thence.replica.group_carrying import Carrying
 from thence.replica.group_settings import GroupSettings
+from thence.replica.group_state import Carried
 from thence.sim.attic import MemoryAttic
 from thence.sim.groups import Air
 from thence.sim.groups_storm import SECOND
@@ -57,7 +59,7 @@ class Metered(Play):
 
     def _meters(self) -> Iterator[tuple[Any, str, Any]]:
         run, of, near, commit = MemoryAttic.run, MemoryAttic.of, View.near, GroupNode.commit
-        missing = View.missing
+        missing, due = View.missing, Carrying.due
         data, append, see = Parser.data, OpLog.append, Roster.see
 
         def data_counted(parser: Parser) -> bytes:
@@ -99,6 +101,8 @@ class Metered(Play):
             effects = commit(node, now)
             flows = [post.packet for post in node.posts if isinstance(post.packet, Flow) and post.to == "c"]
             self._done["sent"] += sum([len(flow.bodies) for flow in flows])
+            pieces = [post.packet for post in node.posts if isinstance(post.packet, Piece)]
+            self._done["pieces"] += sum([len(piece.data) for piece in pieces])
             if node.name in "ab":
                 self.most |= self._done
             else:
@@ -110,6 +114,13 @@ class Metered(Play):
         yield MemoryAttic, "of", of_counted
         yield View, "near", near_counted
         yield View, "missing", missing_counted
+
+        def due_counted(carrying: Carrying) -> list[Carried]:
+            found = due(carrying)
+            self._done["carried"] += sum([len(each.operations) for each in found])
+            return found
+
+        yield Carrying, "due", due_counted
         yield GroupNode, "commit", committed
         yield Parser, "data", data_counted
         yield OpLog, "append", append_counted
@@ -205,6 +216,29 @@ def state_of_much_that_one_may_lack() -> str:
         play.evicts("a", "c")
         play.passes(1)
         return _joins_after_much(play)
+
+
+def large_state() -> str:
+    """d is let in to a group whose state is large: a sends a little of it in each step."""
+    play = Metered(window=100, names="abcd")
+    for process in play.processes.values():
+        process.application.padding = bytes(3 << 20)
+    with play.metering():
+        play.join("d")
+        return play.ends_well() or _beyond(play.most, {"pieces": 1 << 18})
+
+
+def much_to_carry() -> str:
+    """c is cut off and says much, so that the others go on without it: it carries a little in each step."""
+    play = Metered(window=100)
+    with play.metering():
+        play.cuts("ac", "bc")
+        play.evicts("a", "c")
+        for _ in range(700):
+            play.send("c")
+            play.passes(0.001)
+        play.passes(1)
+        return play.ends_well() or _beyond(play.joiners, {"carried": 256})
 
 
 class Framed(Play):
@@ -412,6 +446,8 @@ LOAD: dict[str, Callable[[], str]] = {
         few_among_many,
         state_of_much,
         state_of_much_that_one_may_lack,
+        large_state,
+        much_to_carry,
         long_names,
         large_orphans,
         many_joiners,

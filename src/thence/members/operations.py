@@ -74,10 +74,10 @@ class Operations:
             self.listed = [place for place in self.listed if place[0] not in past]
             self.carried = set(self.listed)
 
-    def ready(self, may_go: Callable[[Operation], bool], count: Count) -> list[Operation]:
-        """The orphans that can be carried now; they are not orphans any more."""
-        found = []
-        while self.orphans:
+    def ready(self, may_go: Callable[[Operation], bool], count: Count, most: int) -> list[Operation]:
+        """The orphans that can be carried now, among the first `most`; they are not orphans any more."""
+        found, left = [], max(0, len(self.orphans) - most)
+        while len(self.orphans) > left:
             first = self.orphans[0]
             if not self.applied(first, count):
                 if not may_go(first):

@@ -1,7 +1,7 @@
 """What a returner still has to carry, and what everybody concludes from it: rules 23 to 26 of
 docs/protocols/membership.md."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from thence.core.groups import (
     ALL,
@@ -25,7 +25,7 @@ PART_BYTES = 1 << 18
 nowhere."""
 
 PART_COUNT = 256
-"""The same in operations: to apply a message is one step of everybody that gets it."""
+"""The same in operations, and of one step: to apply a message is one step of everybody that gets it."""
 
 BESIDE_BYTES = 32
 """Of an operation, beside its payload and the name of its origin."""
@@ -34,6 +34,7 @@ BESIDE_BYTES = 32
 class Carrying:
     __slots__ = (
         "_ledger",
+        "_left",
         "_operations",
         "_part_bytes",
         "_view",
@@ -42,6 +43,7 @@ class Carrying:
         "owes",
         "since",
         "strangers",
+        "unfinished",
         "vague",
     )
 
@@ -53,6 +55,10 @@ class Carrying:
         state: GroupState,
         frame_bytes: int,
     ) -> None:
+        self._left = PART_COUNT
+        """Orphans that this step may still carry."""
+        self.unfinished = False
+        """It would have carried more."""
         self._part_bytes = min(PART_BYTES, frame_bytes // 4)
         self._ledger = ledger
         self._view = view
@@ -95,16 +101,19 @@ class Carrying:
         """What can be carried now, as far as it is certain that it would never come otherwise: a message
         each."""
         ledger = self._ledger
-        ready = self._operations.ready(self._may_go, ledger.count)
+        before = len(self._operations.orphans)
+        ready = self._operations.ready(self._may_go, ledger.count, self._left)
+        self._left -= before - len(self._operations.orphans)
+        self.unfinished = not self._left and bool(self._operations.orphans)
         found = [Carried(part) for part in _parts(ready, self._part_bytes)]
         if not self.owes or self._operations.orphans:
             return found
         former = self._former
         others = tuple(sorted([name for name in self.strangers if process_of(name) != former[0]]))
-        last = found.pop().operations if found else []
+        last: Sequence[Operation] = found.pop().operations if found else ()
         if sum(map(_size, last)) > self._part_bytes:  # one that is large travels alone
             found.append(Carried(last))
-            last = []
+            last = ()
         spent = self._view.spent  # also on the side that was given up, of which everything was carried
         if not self.vague:
             found.append(Carried(last, (former,), others, spent.all))
@@ -114,6 +123,9 @@ class Carrying:
         elif last:
             found.append(Carried(last))
         return found
+
+    def step_over(self) -> None:
+        self._left = PART_COUNT
 
     def came(self, place: Place, carried: Carried) -> None:
         """A CARRY was delivered, and its operations have taken effect."""

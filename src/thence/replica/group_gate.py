@@ -14,7 +14,8 @@ A joiner that dies on the way would hold stability back for ever. Its contact, w
 arrived, suspects it after a while; to be wrong about that costs the joiner another attempt.
 """
 
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 
 from thence.core.groups import JoinRequest, Piece, process_of
 from thence.oplog.log import OpLog
@@ -25,6 +26,9 @@ from thence.replica.group_state import read_watched, watched_note
 
 WATCHED = 1
 """Key of the log's note about joiners that were not heard of yet."""
+
+STEP_BYTES = 1 << 18
+"""Of states that leave in one step, or one piece: they are encoded and summed up then."""
 
 
 class Handed:
@@ -42,13 +46,17 @@ class Handed:
 
 
 class Gate:
-    __slots__ = ("_allowance", "_log", "_settings", "_states", "_waiting", "_watched")
+    __slots__ = ("_allowance", "_cut", "_left", "_log", "_settings", "_states", "_waiting", "_watched")
 
     def __init__(self, log: OpLog, settings: GroupSettings) -> None:
         self._log = log
         self._settings = settings
         self._allowance = Allowance(settings.step_max)
         """Of this step, for states in the making."""
+        self._left = STEP_BYTES
+        """Bytes of pieces that may leave in this step; one piece in any case."""
+        self._cut: deque[Piece] = deque()
+        """Pieces that are on their way."""
         self._states: list[Handed] = []
         self._waiting: dict[str, tuple[JoinRequest, int]] = {}
         """By process: who wants to be let in, and when it last said so."""
@@ -96,7 +104,7 @@ class Gate:
     def room(self) -> int:
         """How many may be let in."""
         largest = max([handed.state.size for handed in self._states], default=0)
-        if self.unfinished:
+        if self.making:
             return 0  # nobody knows yet how large it will be
         if largest and self.held_bytes + largest > self._settings.states_bytes:
             return 0
@@ -112,6 +120,7 @@ class Gate:
 
     def relinked(self, process: str) -> None:
         """What was under way to a process may be lost."""
+        self._cut = deque([piece for piece in self._cut if process_of(piece.joiner) != process])
         for handed in self._states:
             for joiner in handed.joiners:
                 if process_of(joiner) == process:
@@ -125,10 +134,10 @@ class Gate:
         own: int,
         sure: bool,
         now: int,
-    ) -> list[Piece] | None:
-        """The next pieces of the state for a joiner, None while that is in the making; `own`: how many
-        messages this member has sent; `sure`: links lose nothing while they last, so that a joiner which is
-        slow is not sent the same again."""
+    ) -> bool:
+        """The next pieces of the state for a joiner are due (`due`); not while that is in the making. `own`:
+        how many messages this member has sent; `sure`: links lose nothing while they last, so that a joiner
+        which is slow is not sent the same again."""
         joiner, size = request.joiner, self._settings.piece_bytes
         seq = self._watched[joiner][0]
         self.opened(joiner, seq, now)
@@ -138,35 +147,45 @@ class Gate:
             self._go_on()
             handed.joiners[joiner] = 0
         if not handed.state.whole:
-            return None
+            return False
         have, total = request.have if request.transfer == handed.state.transfer else 0, handed.state.size
         first, end = have, min(total, have + size * self._settings.pieces)
         if sure and handed.joiners[joiner] > have:
             first = handed.joiners[joiner]
         handed.joiners[joiner] = max(first, end)
-        return self._cut(contact, joiner, handed, first, end)
+        self._cut_off(contact, joiner, handed, first, end)
+        return True
 
-    def _cut(self, contact: str, joiner: str, handed: Handed, first: int, end: int) -> list[Piece]:
+    def _cut_off(self, contact: str, joiner: str, handed: Handed, first: int, end: int) -> None:
         size, state = self._settings.piece_bytes, handed.state
-        return [
-            Piece(contact, joiner, state.transfer, at, state.size, state.read(at, size))
-            for at in range(first, end, size)
-        ]
+        for at in range(first, end, size):
+            self._cut.append(Piece(contact, joiner, state.transfer, at, state.size, state.read(at, size)))
+
+    def due(self) -> Iterator[Piece]:
+        """Pieces that leave in this step."""
+        while self._cut and self._left > 0:
+            piece = self._cut.popleft()
+            self._left -= len(piece.data)
+            yield piece
 
     @property
-    def unfinished(self) -> bool:
+    def making(self) -> bool:
         """A state is in the making."""
         return not all(handed.state.whole for handed in self._states)
 
-    def made(self, contact: str) -> list[Piece]:
-        """Go on with it; the first pieces for those who wait for it, if it is whole now."""
-        found, most = list[Piece](), self._settings.piece_bytes * self._settings.pieces
+    @property
+    def unfinished(self) -> bool:
+        """There is more to do than one step may."""
+        return bool(self._cut) or self.making
+
+    def go_on(self, contact: str) -> None:
+        """With what is in the making. If it is whole now, those who wait for it get the first pieces."""
+        most = self._settings.piece_bytes * self._settings.pieces
         for handed in self._go_on():
             end = min(handed.state.size, most)
             for joiner in handed.joiners:
                 handed.joiners[joiner] = end
-                found += self._cut(contact, joiner, handed, 0, end)
-        return found
+                self._cut_off(contact, joiner, handed, 0, end)
 
     def _go_on(self) -> list[Handed]:
         """As far as this step may: those that it has made whole. One after the other."""
@@ -180,6 +199,7 @@ class Gate:
 
     def step_over(self) -> None:
         self._allowance.left = self._settings.step_max
+        self._left = STEP_BYTES
 
     def _made(
         self, request: JoinRequest, state: Callable[[JoinRequest], Making], own: int, seq: int
@@ -194,6 +214,7 @@ class Gate:
 
     def _forget(self, joiner: str) -> None:
         del self._watched[joiner]
+        self._cut = deque([piece for piece in self._cut if piece.joiner != joiner])
         for handed in self._states:
             handed.joiners.pop(joiner, None)
         self._states = [handed for handed in self._states if handed.joiners]

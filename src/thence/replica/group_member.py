@@ -260,7 +260,7 @@ class Member:
             carried = payload_carry(payload)
             for part, named in enumerate(carried.operations, 1):
                 place = ledger.timelines.exactly((named.origin, named.seq))
-                operation = named._replace(origin=place[0])
+                operation = Operation(*place, named.payload)
                 if self.operations.was_carried(operation, ledger.count):
                     ledger.timelines.carried(place)
                     self._apply(operation, False, tag, part)
@@ -578,11 +578,13 @@ class Member:
         elif joiner not in self.view.side or not self._gate.waits_for(joiner):
             return
         for each in served:
-            pieces = self._gate.pieces(self.me, each, self._handed, self.ledger.sent, self.links.used, now)
-            if pieces is None:  # it is in the making
-                self._post(each.joiner, Offer(self.me, each.joiner))
-            for piece in pieces or ():
-                self._post(each.joiner, piece)
+            if not self._gate.pieces(self.me, each, self._handed, self.ledger.sent, self.links.used, now):
+                self._post(each.joiner, Offer(self.me, each.joiner))  # it is in the making
+        self._post_pieces()
+
+    def _post_pieces(self) -> None:
+        for piece in self._gate.due():
+            self._post(piece.joiner, piece)
 
     def _handed(self, request: JoinRequest) -> Making:
         state, sources = self._state(True, request.extent, not request.running.member)
@@ -628,13 +630,15 @@ class Member:
     def wake_at(self) -> int:
         if self.ledger.window.unfinished or self.links.unfinished or self._gate.unfinished:
             return 0
+        if self.carrying.unfinished and not self.view.leaving:
+            return 0
         return min(self._watch.at, self._watch.hasty_at)
 
     def tick(self, running: Running, now: int) -> None:
         """Rules 4 and 16: tell what was delivered; notice who is silent."""
         self.sweep(now, 1)
-        for piece in self._gate.made(self.me):
-            self._post(piece.joiner, piece)
+        self._gate.go_on(self.me)
+        self._post_pieces()
         self._close(running, now)
         if now < self._watch.at:
             if now >= self._watch.hasty_at:
@@ -667,6 +671,7 @@ class Member:
         """The log was written: nothing has to be remembered for it."""
         self.ledger.fresh.clear()
         self._gate.step_over()
+        self.carrying.step_over()
 
     def _post(self, member: str, packet: Data | Receipt | Offer | Piece | Farewell) -> None:
         self._posts.append(Post(process_of(member), packet))

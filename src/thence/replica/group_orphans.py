@@ -6,7 +6,7 @@ sees an effect without its cause. Others may have what was declined, and bring i
 the former incarnation is not closed (`vague`), as if it had forgotten it.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 
 from thence.core.dots import pack
 from thence.core.groups import Place
@@ -71,7 +71,7 @@ def _with_followers(old: Member, declined: set[Place]) -> Generator[int, None, s
     return found
 
 
-def _decline_after(operations: list[Operation], found: set[Place]) -> None:
+def _decline_after(operations: Sequence[Operation], found: set[Place]) -> None:
     """Of those that come together, all from the first that was declined."""
     at = next((at for at, operation in enumerate(operations) if _place(operation) in found), len(operations))
     found.update(map(_place, operations[at:]))

@@ -10,7 +10,7 @@ Invariant: of all operations that took effect where this incarnation is a member
 some incarnation, or it is in `unread`, or named in `lost`, or it is still to be delivered here.
 """
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -164,7 +164,7 @@ def _history(
     ledger: Ledger, progress: Progress, floor: list[int], written: Iterator[tuple[int, bytes]]
 ) -> Iterator[Read[Operation]]:
     for dot, data in written:
-        there = []
+        there: Sequence[Operation] = ()
         if dot >> ORIGIN_BITS <= floor[dot & ORIGIN_MASK]:
             there = operations_in(ledger.place(dot), ledger.read(dot, data).payload)
         for operation in there:

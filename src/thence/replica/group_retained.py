@@ -5,7 +5,7 @@ everybody had by then, are kept by themselves (`members.operations`). The ledger
 they count: it follows what is stable for as long as nobody is missed, and stands still from then on.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
@@ -21,7 +21,7 @@ def _came_in(ledger: Ledger, above: list[int]) -> Iterator[Operation]:
         yield from operations_in(ledger.place(dot), ledger.read(dot, data).payload)
 
 
-def operations_in(place: Place, payload: bytes) -> list[Operation]:
+def operations_in(place: Place, payload: bytes) -> Sequence[Operation]:
     """What a message brings to applications."""
     payload = plain(payload)
     if payload[0] == OPERATION:
@@ -55,7 +55,7 @@ def _each_once(
         found.add(exactly((operation.origin, operation.seq)))
         yield operation, len(operation.payload)
     for dot, data in written:
-        there = []
+        there: Sequence[Operation] = ()
         if dot >> ORIGIN_BITS <= stable[dot & ORIGIN_MASK]:
             there = operations_in(ledger.place(dot), ledger.read(dot, data).payload)
         for operation in there:

@@ -5,9 +5,9 @@ group knows. A member's log begins with the state that it was installed with (a 
 it delivered since follows; both together are the member.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple, TypeVar
 from zlib import crc32
 
@@ -37,6 +37,9 @@ VERSION = 2
 
 PART_BYTES = 1 << 16
 """Of a state in the making."""
+
+CARRIES = 16
+"""That were read lately: as many as come at once."""
 
 T = TypeVar("T")
 
@@ -162,6 +165,7 @@ def encoding(state: GroupState, sources: Sources | None = None) -> Generator[int
     """The bytes of a state, in parts. Yields what each item of the long lists has cost, in bytes. `sources`:
     these lists, which are empty in the state then."""
     writer, parts = _Parts(), list[bytes]()
+    put_operation = partial(_put_operation, writer)
     writer.number(VERSION)
     writer.number(len(state.application))
     parts.append(writer.cut())
@@ -198,10 +202,10 @@ def encoding(state: GroupState, sources: Sources | None = None) -> Generator[int
     for name, row in state.rows.items():
         writer.name(name)
         writer.counts(row)
-    yield from _long(writer, parts, retained, partial(_put_operation, writer))
+    yield from _long(writer, parts, retained, put_operation)
     writer.counts(state.floor)
     yield from _long(writer, parts, carried, writer.place)
-    put_operations(writer, state.orphans)
+    yield from _long(writer, parts, _listed(state.orphans), put_operation)
     tells_programs = state.tells_programs or sources is not None
     writer.number(
         state.leaves | state.goes_on << 1 | state.owes << 2 | state.vague << 3
@@ -220,8 +224,10 @@ def encoding(state: GroupState, sources: Sources | None = None) -> Generator[int
         writer.counts(state.branches)
     if tells_programs:
         writer.counts(state.reach)
-        yield from _long(writer, parts, history, partial(_put_operation, writer))
-        _put_reading(writer, state)
+        yield from _long(writer, parts, history, put_operation)
+        _put_lost(writer, state)
+        yield from _long(writer, parts, _listed(state.unread), put_operation)
+        _put_former(writer, state)
     last = writer.cut()
     return Encoded([writer.counted(writer.head()), *parts, last], writer.sum)
 
@@ -265,14 +271,16 @@ def _long(
     parts[place] = writer.cut()
 
 
-def _put_reading(writer: Writer, state: GroupState) -> None:
+def _put_lost(writer: Writer, state: GroupState) -> None:
     writer.number(len(state.lost))
     for origin, first, last in state.lost:
         writer.name(origin)
         writer.number(first)
         writer.number(last)
     writer.names(state.holders)
-    put_operations(writer, state.unread)
+
+
+def _put_former(writer: Writer, state: GroupState) -> None:
     for number in state.former:
         writer.number(number)
     writer.number(state.extent is not None)
@@ -348,7 +356,7 @@ def _taking(parser: Parser, found: list[T], take: Callable[[Parser], T]) -> Iter
         yield before - parser.left
 
 
-def put_operations(writer: Writer, operations: list[Operation]) -> None:
+def put_operations(writer: Writer, operations: Sequence[Operation]) -> None:
     writer.number(len(operations))
     for operation in operations:
         _put_operation(writer, operation)
@@ -358,10 +366,6 @@ def _put_operation(writer: Writer, operation: Operation) -> None:
     writer.name(operation.origin)
     writer.number(operation.seq)
     writer.data(operation.payload)
-
-
-def take_operations(parser: Parser) -> list[Operation]:
-    return [_take_operation(parser) for _ in range(parser.count())]
 
 
 def _take_operation(parser: Parser) -> Operation:
@@ -404,7 +408,7 @@ class Carried(NamedTuple):
     """Operations; incarnations of which these were the last; others that may still be somewhere; and
     incarnations of which these were the last that their process remembers."""
 
-    operations: list[Operation]
+    operations: Sequence[Operation]
     closed: tuple[Span, ...] = ()
     strangers: tuple[str, ...] = ()
     spent: tuple[Span, ...] = ()
@@ -420,9 +424,12 @@ def carry_payload(carried: Carried) -> bytes:
     return writer.bytes()
 
 
+@lru_cache(CARRIES)
 def payload_carry(data: bytes) -> Carried:
+    """Checked when it comes, and asked for once more when it is delivered."""
     parser = Parser(data, 1, len(data))
-    carried = Carried(take_operations(parser), parser.spans(), parser.names())
+    operations = tuple([_take_operation(parser) for _ in range(parser.count())])
+    carried = Carried(operations, parser.spans(), parser.names())
     if not parser.done:
         carried = carried._replace(spent=parser.spans())
     parser.end()
@@ -458,7 +465,7 @@ def read_watched(data: bytes) -> tuple[int, tuple[str, ...]]:
     return parser.number(), parser.names()
 
 
-def payload_operations(data: bytes) -> list[Operation]:
+def payload_operations(data: bytes) -> Sequence[Operation]:
     """What a CARRY brings."""
     return payload_carry(data)[0]
 
