@@ -68,6 +68,9 @@ class GraphTagger:
     def admit(self, member: int) -> None:
         """Nothing to do: a context names only origins that sent something."""
 
+    def settled(self, member: int) -> None:
+        """Everything of this member is stable: nothing to do, its dot goes with the next message."""
+
 
 class GraphOrderer:
     """The middleware's half (algorithm 5): the part of the graph that is not delivered yet."""

@@ -17,7 +17,7 @@ wrong way; here a pass builds the list of survivors.
 from operator import gt
 from typing import ClassVar
 
-from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
+from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, STEP, pack
 from thence.core.errors import PeerError
 from thence.core.machine import OrderEffect
 from thence.core.message import Message
@@ -59,6 +59,50 @@ class VectorTagger:
         if member != len(self._seen):
             raise ValueError(f"members are admitted in order: {member} after {len(self._seen)}")
         self._seen.append(0)
+
+
+class SeenTagger:
+    """The client's half where members come and go: the vector as dots, without those who are past. A
+    `GraphOrderer` waits for the entries that are ahead of what was delivered, which is the same."""
+
+    __slots__ = ("_dot", "_seen")
+
+    def __init__(self, me: int, size: int) -> None:
+        if not 0 <= me < size:
+            raise ValueError(f"member {me} of {size}")
+        self._dot = me
+        self._seen: dict[int, int] = {}
+
+    def tag(self, payload: bytes, dest: tuple[int, ...] = ()) -> Message:
+        self._dot += STEP
+        message = Message(self._dot, self.context(), payload, dest)
+        self.took(message)
+        return message
+
+    def took(self, message: Message) -> None:
+        self._seen[message.dot & ORIGIN_MASK] = message.dot
+
+    def recall(self, message: Message) -> None:
+        if (message.dot ^ self._dot) & ORIGIN_MASK == 0:
+            self._dot = message.dot
+        self.took(message)
+
+    def resume(self, own: int, context: tuple[int, ...]) -> None:
+        self._dot = pack(self._dot & ORIGIN_MASK, own)
+        self._seen = {dot & ORIGIN_MASK: dot for dot in context}
+
+    def context(self) -> tuple[int, ...]:
+        return tuple(sorted(self._seen.values()))
+
+    def frontier(self) -> tuple[int, ...]:
+        return self.context()
+
+    def admit(self, member: int) -> None:
+        """Nothing to do: who has sent nothing has no entry."""
+
+    def settled(self, member: int) -> None:
+        """Everything of this member is stable, and no message needs to name it."""
+        self._seen.pop(member, None)
 
 
 class VectorOrderer:

@@ -12,6 +12,7 @@ what the log was given and has not written yet.
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from typing import Final
 
 from thence.core.codec import Codec
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
@@ -25,12 +26,20 @@ from thence.oplog.record import Stored
 from thence.order.graph import GraphOrderer, GraphTagger
 from thence.order.roster import Roster
 from thence.order.tags import TAGS_MAX, Attic
+from thence.order.vector import SeenTagger
 from thence.order.window import GraphTag
+from thence.replica.group_settings import Order
 from thence.replica.group_state import GroupState
 from thence.replica.history import understood
 
 CODEC = Codec(ORIGIN_MASK + 1, stamps_are_dots=True)
 """The form of messages in the log: indices are the log's own."""
+
+TAGGERS: Final[dict[Order, type[GraphTagger] | type[SeenTagger]]] = {
+    "graph": GraphTagger,
+    "vector": SeenTagger,
+}
+"""What messages name of what their sender has seen: its newest, or one of each member."""
 
 HOLES_MAX = 64
 """Names in a table that nobody uses any more: to have the same indices everywhere is worth some bytes, not
@@ -51,6 +60,7 @@ class Ledger:
         past: Spans,
         attic: Attic | None = None,
         tags_max: int = TAGS_MAX,
+        order: Order = "graph",
     ) -> None:
         """As it is before `resume`."""
         self.log = log
@@ -74,8 +84,13 @@ class Ledger:
         """Messages, of all members."""
         self.floor = [state.floor.get(name, count) for name, count in zip(self.names, stable, strict=True)]
         """Operations above these counters may have to be carried one day."""
-        self.tagger = GraphTagger(self.mine, size)
-        self.tagger.resume(self.counts[self.mine], self.dots(state.context))
+        self.tagger = TAGGERS[order](self.mine, size)
+        seen = self.dots(state.context)
+        if order == "vector":
+            seen = tuple(
+                [pack(at, seq) for at, seq in enumerate(self.counts) if seq and at not in self.quiet]
+            )
+        self.tagger.resume(self.counts[self.mine], seen)
         self.orderer = GraphOrderer(self.mine, size)
         self.orderer.resume(self.reached())
         self.window = Roster(self.mine, size)
@@ -120,6 +135,7 @@ class Ledger:
         if index is not None:
             self.timelines.ended(name, self.counts[index])
             self._silence(index)
+            self.tagger.settled(index)
 
     def reached(self) -> tuple[int, ...]:
         """Up to where messages were delivered, per index."""

@@ -133,7 +133,8 @@ class Lives:
         self, me: str, log: OpLog, state: GroupState, unstable: Iterable[Message]
     ) -> Generator[int, None, Begun]:
         attic = self._attics() if self._attics else None
-        ledger = Ledger(me, log, state, Spans(state.past), attic, self._settings.tags_max)
+        settings = self._settings
+        ledger = Ledger(me, log, state, Spans(state.past), attic, settings.tags_max, settings.order)
         yield from ledger.resume(state, unstable)
         operations = Operations(state.retained)
         for place in state.carried:

@@ -1,6 +1,7 @@
 """What can be chosen about a member of a changing group, with the reason for each default."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from thence.core.errors import UsageError
 from thence.order.tags import TAGS_MAX
@@ -13,8 +14,13 @@ POSITIVE = (
 )  # fmt: skip
 
 
+Order = Literal["graph", "vector"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
+    order: Order = "graph"
+    """What messages name: with a graph it grows with concurrency, with vectors with the size of the group."""
     receipt_every_us: int = 50_000
     """After something was delivered: long enough to tell of several messages at once."""
     receipt_busy_us: int = 400_000
@@ -79,6 +85,8 @@ class GroupSettings:
     """After so long without a word a member is evicted, by a majority. None: never; a person decides."""
 
     def __post_init__(self) -> None:
+        if self.order not in ("graph", "vector"):
+            raise UsageError(f"group settings: there is no order {self.order!r}")
         if not 0 < self.receipt_every_us <= self.receipt_busy_us <= self.receipt_idle_us:
             raise UsageError("group settings: need 0 < receipt_every <= receipt_busy <= receipt_idle")
         for name in POSITIVE:

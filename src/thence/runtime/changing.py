@@ -14,6 +14,7 @@ from thence.replica.group import CLOSED, GroupNode
 from thence.replica.group_lineage import Rollback
 from thence.replica.group_member import Member
 from thence.replica.group_state import drained
+from thence.replica.live import must_go_together
 from thence.replica.steps import Trace
 from thence.runtime.attic import Attics
 from thence.runtime.diaries import Diaries, next_boot
@@ -43,11 +44,9 @@ class Changing:
     def __init__(self, node: "Node") -> None:
         self._node: Final = node
         settings = node.settings
-        if settings.order != "graph" or settings.spread != "mesh" or not settings.stability.enabled:
-            raise UsageError(
-                "a group whose members change has order graph, spread mesh and stability: "
-                "name all its members to have anything else"
-            )
+        must_go_together(settings.order, settings.spread)
+        if not settings.stability.enabled:
+            raise UsageError("a mesh collects what is stable: no stability is for trees")
         self._members: dict[str, str] = {}
         """Of a closed group, and where they are."""
         self._untaken: list[Named] = []

@@ -16,6 +16,7 @@ def machine_settings(settings: NodeSettings, closed: bool) -> GroupSettings:
     group, mesh = settings.group, settings.mesh
     frame_bytes = settings.links.frame_bytes_max
     return GroupSettings(
+        order="vector" if settings.order == "vector" else "graph",
         frame_bytes=frame_bytes,
         packet_bytes=min(PACKET_BYTES, frame_bytes // 2),  # beside it heads, lengths and the like
         piece_bytes=min(PIECE_BYTES, frame_bytes // 2),

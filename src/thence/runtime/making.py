@@ -1,5 +1,6 @@
 """A node of the kind that its settings, or its data folder, ask for."""
 
+from thence.core.errors import UsageError
 from thence.runtime.changing import Changing
 from thence.runtime.drain import NodeApplication
 from thence.runtime.fixed import Fixed
@@ -11,6 +12,7 @@ from thence.runtime.settings import NodeSettings
 
 
 def make_node(settings: NodeSettings, application: NodeApplication, log: StructuredLog, clock: Clock) -> Node:
-    plain = settings.order == "graph" and settings.spread == "mesh" and settings.stability.enabled
-    fixed = not plain and (settings.members or is_fixed(settings.data))
-    return Node(settings, application, log, clock, Fixed if fixed else Changing)
+    tree = settings.spread != "mesh"
+    if tree and not settings.members and not is_fixed(settings.data):
+        raise UsageError("a group over a tree is closed: name all its members")
+    return Node(settings, application, log, clock, Fixed if tree else Changing)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from thence.core.codec import Codec
-from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
+from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, STEP, pack
 from thence.core.errors import UsageError
 from thence.core.groups import OPERATION, Named, Place
 from thence.core.message import Message
@@ -65,7 +65,7 @@ def upgrade(folder: DataFolder, settings: NodeSettings, now: int) -> list[Named]
     roster = recall(log, settings.cluster, settings.name, settings.members)
     if roster is None:
         raise DamageError("it names no group", file="log", offset=0, affected="who is in the group")
-    old = _read(log, roster.names, roster.names.index(settings.name))
+    old = _read(log, roster.names, roster.names.index(settings.name), settings.order == "vector")
     members = {name: str(roster.address(name)) for name in roster.names}
     _write_new(folder, old, log.stable, members, settings.log, now)
     whole = not recovering.may_have_forgotten(folder, log)
@@ -82,22 +82,32 @@ def upgrade(folder: DataFolder, settings: NodeSettings, now: int) -> list[Named]
     return [_named(message, old.names) for _, message in old.untaken]
 
 
-def _read(log: OpLog, names: list[str], me: int) -> _Old:
-    codec, old = Codec(len(names), stamps_are_dots=True), _Old(names, log.start)
+def _read(log: OpLog, names: list[str], me: int, vectors: bool) -> _Old:
+    codec, old = Codec(len(names), stamps_are_dots=not vectors), _Old(names, log.start)
     for position, record in log.records(log.head):
         if isinstance(record, Note) and record.key == FRONTIER and not (old.taken or old.untaken):
             old.context = _frontier(record.data)
+            if vectors:
+                old.context = _as_dots(old.context)
         elif isinstance(record, Taken):
             while old.untaken and old.untaken[0][0] <= record.upto:
                 old.taken.append(old.untaken.popleft()[1])
         elif isinstance(record, Stored):
             message = understood(codec, record)
-            operation = Message(message.dot, message.context, bytes((OPERATION,)) + message.payload)
+            context = message.context
+            if vectors:  # which count the message itself
+                context = tuple([dot if dot != message.dot else dot - STEP for dot in _as_dots(context)])
+                context = tuple([dot for dot in context if dot >> ORIGIN_BITS])
+            operation = Message(message.dot, context, bytes((OPERATION,)) + message.payload)
             if message.dot & ORIGIN_MASK == me:
                 old.taken.append(operation)
             else:
                 old.untaken.append((position, operation))
     return old
+
+
+def _as_dots(vector: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(sorted([pack(origin, seq) for origin, seq in enumerate(vector) if seq]))
 
 
 def _frontier(note: bytes) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from random import Random
 from thence.core.groups import number_of, process_of
 from thence.oplog.policy import Policy
 from thence.replica.group import GroupNode
-from thence.replica.group_settings import GroupSettings
+from thence.replica.group_settings import GroupSettings, Order
 from thence.sim.groups import Air, GroupWorld
 from thence.sim.groups_disks import BadDisk, draw_disks, worsen
 from thence.sim.groups_lies import Guest
@@ -25,6 +25,8 @@ SECOND = 1_000_000
 
 LEAVE_US = 60 * SECOND
 """How long a leaver waits where all must leave in order: no trouble lasts as long."""
+
+ORDERS: tuple[Order, ...] = ("graph", "graph", "vector")
 
 PATIENCE_US = 180 * SECOND
 """Virtual time after the last fault: attempts to join take seconds each, and a few may fail."""
@@ -90,13 +92,13 @@ def draw_all(seed: int) -> Weather:
 
 def draw_closed(seed: int) -> Weather:
     """The same over a closed group, which live nodes have with session links only."""
-    weather = draw_all(seed)
+    weather, order = draw_all(seed), Random(f"{seed}/order").choice(ORDERS)
     restores = draw_restores(seed, weather.processes, weather.span_us) if seed % 2 else ()
     return replace(
         weather,
         closed=True,
         air=replace(weather.air, links=True),
-        settings=replace(weather.settings, silence_us=None),
+        settings=replace(weather.settings, silence_us=None, order=order),
         partings=(),
         restores=restores,
         reads=draw(seed).reads and not restores,
