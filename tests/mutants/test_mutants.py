@@ -9,13 +9,11 @@ from support.conformance_codec import CODEC_CHECKS, VARINT_CHECKS
 from support.conformance_durable import DURABLE_CHECKS
 from support.conformance_herald import HERALD_CHECKS
 from support.conformance_phantoms import ALL_REPLICA_CHECKS
-from support.conformance_sessions import SESSION_CHECKS
 from support.conformance_spread import SPREAD_CHECKS
 from support.conformance_witness import MATRIX_CHECKS, WITNESS_CHECKS
 from support.mutants import GRAPH, VECTOR, Kit, Mutant, mutate, through, verdict_on
 from support.mutants_durable import DURABLE
 from support.mutants_nodes import MESH, REPLICA
-from support.mutants_sessions import SESSIONS
 from support.mutants_stability import HERALD, MATRIX, REPLICA_STABILITY, TAGGERS, TAGS, WINDOW
 from support.mutants_wire import BATCHED, CODEC, VARINT
 
@@ -28,7 +26,6 @@ KITS: dict[str, Kit] = {
     "thence.order.graph": (lambda module: module.GRAPH, GRAPH_CHECKS | AS_WITNESS),
     "thence.order.vector": (lambda module: module.VECTOR, ENGINE_CHECKS | AS_WITNESS),
     "thence.spread.mesh": (lambda module: module.MESH, SPREAD_CHECKS),
-    "thence.spread.sessions": (lambda module: module.SessionMesh, SESSION_CHECKS),
     "thence.replica.replica": (lambda module: module.Replica, ALL_REPLICA_CHECKS),
     "thence.replica.durable": (lambda module: module.DurableReplica, DURABLE_CHECKS),
     "thence.order.window": (
@@ -46,7 +43,7 @@ KITS: dict[str, Kit] = {
 }
 """By module: what to take from it, and the checks to put it under."""
 
-MUTANTS = GRAPH + VECTOR + MESH + SESSIONS + REPLICA + DURABLE
+MUTANTS = GRAPH + VECTOR + MESH + REPLICA + DURABLE
 MUTANTS += TAGGERS + WINDOW + through("thence.order.window", TAGS) + MATRIX + HERALD + REPLICA_STABILITY
 MUTANTS += CODEC + VARINT + BATCHED
 

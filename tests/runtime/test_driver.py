@@ -1,23 +1,14 @@
 """The driver of a live node: what of it the kit for steps (`test_steps.py`) does not know."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
 import pytest
 from support.steps_changing import ChangingSubject
-from support.steps_fixed import NAMES, FixedSubject
-from support.steps_subject import asked, sent, sent_once
 from support.steps_world import World
 
-from thence.core.codec import Codec
-from thence.core.errors import PeerError, StorageError
-from thence.core.machine import Ack
-from thence.order.engines import ENGINES
-
 Subject = TypeVar("Subject", bound=World)
-
-CODEC = Codec(len(NAMES), ENGINES["graph"].stamps_are_dots)
 
 
 @contextmanager
@@ -31,52 +22,9 @@ def subject(node: Subject) -> Iterator[Subject]:
         node.end()
 
 
-def claims(node: FixedSubject, peer: str, has: int) -> None:
-    """A peer whose link has just come up says that it has so many of the messages of `a`."""
-    node.driver.link_up(peer)
-    kept = tuple(has if name == "a" else 0 for name in NAMES)
-    node.driver.packets(peer, [CODEC.encode(Ack(kept, ()))], node.now)
-
-
-def test_a_peer_with_more_than_was_sent_is_refused_and_so_are_broadcasts_until_it_says_otherwise() -> None:
-    """The data folder may be an old copy, or the peer may lie: neither stops a node."""
-    with subject(FixedSubject()) as node:
-        node.unlink("b")
-        with pytest.raises(PeerError, match="member 1 has 1 messages of this node, which had sent 0"):
-            claims(node, "b", 1)
-        node.driver.link_down("b")
-        assert node.stops is None
-        twice = asked(node, b"twice")
-        assert isinstance(twice.error, StorageError)
-        assert "is an old copy" in str(twice.error)
-        node.says("c", b"goes on")
-        node.talk()
-        assert node.events == [b"goes on"]
-        node.link("b")
-        node.talk()
-        assert asked(node, b"once").counters == [1]
-        assert sent(node, "b") == sent(node, "c") == ["once"]
-
-
-def test_one_that_claims_to_have_what_was_never_sent_is_refused_and_the_node_goes_on() -> None:
-    """Whoever poses as a member must not stop a node with one packet."""
-    with subject(FixedSubject()) as node:
-        node.unlink("b")
-        for has in ((1 << 32) + 1, (1 << 43) - 1):
-            with pytest.raises(PeerError, match="claims to have"):
-                claims(node, "b", has)
-            node.driver.link_down("b")
-        assert node.stops is None
-        node.link("b")
-        node.talk()
-        assert asked(node, b"all the same").counters == [1]
-        sent_once(node, b"all the same")
-
-
-@pytest.mark.parametrize("kind", [FixedSubject, ChangingSubject])
-def test_samples_of_latency_are_of_what_is_new(kind: Callable[..., World]) -> None:
+def test_samples_of_latency_are_of_what_is_new() -> None:
     """Repeats after a broken link are never delivered: kept, they would crowd out all others."""
-    with subject(kind(reads=False)) as node:
+    with subject(ChangingSubject(reads=False)) as node:
         observed: list[int] = []
         node.driver.on_delivery = observed.append
         node.says("b", b"theirs")

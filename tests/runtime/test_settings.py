@@ -1,7 +1,7 @@
 """Settings of a node: where each value comes from, and that nothing is started by mistake."""
 
 import re
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import FrozenInstanceError
 from functools import partial
 from pathlib import Path
 from typing import get_args
@@ -14,9 +14,8 @@ from thence.replica.live import TREES
 from thence.runtime import sources
 from thence.runtime.address import Address
 from thence.runtime.group_machine import machine_settings
-from thence.runtime.settings import PROFILES, LinkSettings, MeshSettings, NodeSettings, Order, SpreadName
+from thence.runtime.settings import PROFILES, LinkSettings, NodeSettings, Order, SpreadName
 from thence.runtime.sources import KINDS, PARTS, of_words, variable_of
-from thence.spread.sessions import SessionSettings
 from thence.spread.spreads import SPREADS
 
 HERE = {"name": "a", "listen": "127.0.0.1:7101", "data": "d"}
@@ -261,7 +260,6 @@ def test_orders_and_spreads_are_those_that_exist() -> None:
     assert get_args(Order) == tuple(ENGINES)
     assert set(get_args(SpreadName)) <= {*SPREADS, *TREES}
     assert all(name in PARTS for name in ("links", "mesh", "stability", "application", "log"))
-    assert {each.name for each in fields(MeshSettings)} == {each.name for each in fields(SessionSettings)}
 
 
 def test_the_page_tells_every_key_and_the_numbers_of_every_profile() -> None:

@@ -114,10 +114,3 @@ def test_a_trace_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(UsageError):
         configure("steady", **wrong)
-
-
-@pytest.mark.parametrize("stability", [False, True])
-def test_durable_nodes_find_stability_only_when_asked(stability: bool) -> None:
-    outcome = Run(Settings(nodes=3, messages=4, durable=True, stability=stability))()
-    assert outcome.complete, outcome.why
-    assert outcome.stables == (36 if stability else 0)

@@ -33,7 +33,6 @@ FOLDER = "thence.runtime.folder"
 WAITING = "thence.runtime.waiting"
 HANDSHAKE = "thence.runtime.handshake"
 ROSTER = "thence.runtime.roster"
-SESSIONS = "thence.spread.sessions"
 USER_SECRET = "thence.runtime.user_secret"
 CONTROL = "thence.runtime.control"
 HTTP = "thence.runtime.http"
@@ -399,19 +398,6 @@ DOORS = of(
      "a_boot_that_was_made_up_does_not_keep_the_real_node_out", "AssertionError",
      (f"{ROSTER}:Roster.meet", "        if absurd is not None:\n            return absurd\n", "")),
 ) + of(
-    "test_driver.py",
-    ("whoever has more of a node's messages than it sent is cut off and that is all",
-     "a_peer_with_more_than_was_sent_is_refused_and_so_are_broadcasts_until_it_says_otherwise",
-     "AssertionError",
-     (f"{MACHINE}:FixedMachine.receive", "            self._ahead[peer] = str(error)\n", "")),
-    ("a node that was said to be behind stays so",
-     "a_peer_with_more_than_was_sent_is_refused_and_so_are_broadcasts_until_it_says_otherwise",
-     "AssertionError",
-     (f"{MACHINE}:FixedMachine.receive", "if self._ahead and isinstance(packet, Ack | Graft):", "if False:")),
-    ("a counter that was made up is believed",
-     "one_that_claims_to_have_what_was_never_sent_is_refused_and_the_node_goes_on", "AssertionError",
-     (f"{SESSIONS}:SessionMesh._acknowledged", "if count > self._top + MOST_FORGOTTEN:", "if False:")),
-) + of(
     "test_crowds.py",
     ("guests that shake hands at once are not counted",
      "guests_that_shake_hands_at_the_same_time_are_counted_too", "TimeoutError",
@@ -446,10 +432,6 @@ DOORS = of(
 
 TREES = of(
     "test_tree_live.py",
-    ("whatever comes takes back that a node is behind",
-     "a_peer_that_claims_more_than_was_sent_is_cut_off_and_the_node_goes_on", "AssertionError",
-     (f"{MACHINE}:FixedMachine.receive", "if self._ahead and isinstance(packet, Ack | Graft):",
-      "if self._ahead:")),
 )  # fmt: skip
 
 MUTANTS = BUGS + REPEATED + MISTAKES + TRACES + DISK + LINKED + NEAR + ASKING + RETURNING

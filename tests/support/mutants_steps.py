@@ -1,17 +1,14 @@
 """Bugs planted into the steps of a live node, its driver and its machines: each must be found by the check of
 `conformance_steps` that is named beside it, which says so with the given word.
-
-One in what both kinds of groups share must be found in both.
 """
 
 from dataclasses import dataclass
 
-from support.mutants import Edit, module_of
+from support.mutants import Edit
 
 STEPS = "thence.replica.steps"
 DRIVER = "thence.runtime.driver"
 CHANGING = "thence.replica.group"
-FIXED = "thence.replica.fixed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +17,6 @@ class StepMutant:
     check: str
     finds: str
     edits: tuple[Edit, ...]
-
-    @property
-    def kinds(self) -> list[str]:
-        """Of the groups in which it must be found."""
-        edited = {module_of(place) for place, _, _ in self.edits}
-        kinds = {"fixed": FIXED in edited, "changing": CHANGING in edited}
-        return [kind for kind, own in kinds.items() if own] or list(kinds)
 
 
 def of(*mutants: tuple[str, str, str, *tuple[Edit, ...]]) -> list[StepMutant]:
@@ -112,17 +102,6 @@ ORDER = of(
       "                raise UsageError(\"too long\")\n"
       "            sent.append(broadcast(OPERATION, payload, now))\n"
       "        return sent\n")),
-    ("one that makes no sense is half sent in a fixed group",
-     "what makes no sense is refused and nothing else is", "counter",
-     (f"{FIXED}:FixedMachine.broadcast", "        must_fit(payloads, self._payload_max)\n",
-      "        must_fit(payloads[:1], self._payload_max)\n"),
-     (f"{FIXED}:FixedMachine.broadcast",
-      "        sent = [self._named(self.replica.submit(payload, now)) for payload in payloads]\n",
-      "        sent = []\n"
-      "        for payload in payloads:\n"
-      "            if len(payload) > self._payload_max:\n"
-      "                raise UsageError(\"too long\")\n"
-      "            sent.append(self._named(self.replica.submit(payload, now)))\n")),
     ("what came before garbage is dropped with it",
      "what came before garbage counts and the garbage is told", "lost",
      (f"{STEPS}:Steps.receive", "            for packet in packets:\n",
@@ -211,11 +190,6 @@ FULL = of(
      "a disk that stays full is looked at until there is room", "stuck",
      (f"{DRIVER}:Driver._probe", "        self._probing = None\n        self.steps.probe",
       "        self.steps.probe")),
-    ("wake-ups of a fixed group that were due in trouble are lost",
-     "wake ups that were due in trouble come after it", "wake",
-     (f"{FIXED}:FixedMachine.resume",
-      "        self._effects += self.replica.resume(now)\n        self.replica.owes_telling(now)\n",
-      "        pass\n")),
 )  # fmt: skip
 
 BROKEN = of(

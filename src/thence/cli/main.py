@@ -90,11 +90,7 @@ def sim(
         bool | None, typer.Option("--stability/--no-stability", help="Find out what is causally stable.")
     ] = None,
     durable: Annotated[
-        bool | None, typer.Option("--durable/--no-durable", help="Nodes restart from a simulated disk.")
-    ] = None,
-    links: Annotated[
-        str | None,
-        typer.Option(help="datagram: packets are lost singly; session: in order until a link breaks."),
+        bool | None, typer.Option("--durable/--no-durable", help="Partial views: nodes restart from a disk.")
     ] = None,
     payload_bytes: Annotated[int | None, typer.Option(help="Size of a payload.")] = None,
     probability: Annotated[
@@ -131,7 +127,7 @@ def sim(
         "latency_matrix": latency_matrix, "weibull_scale": weibull_scale, "weibull_shape": weibull_shape,
         "slow_factor": slow_factor, "loss": loss, "duplicate": duplicate, "reorder": reorder,
         "take_ms": take_ms, "batch_ms": batch_ms, "stability": stability,
-        "durable": durable, "links": links,
+        "durable": durable,
         "payload_bytes": payload_bytes, "probability": probability,
         "ttl_ms": ttl_ms, "bandwidth_mbit": bandwidth_mbit, "handling_us": handling_us,
         "shows_links": shows_links, "seed": seed,

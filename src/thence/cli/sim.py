@@ -7,13 +7,13 @@ from pathlib import Path
 
 from thence.cli import sim_overlay
 from thence.cli.console import counting, out
-from thence.sim.groups_run import MEMBERSHIP, SAYS, is_changing, simulate_group
+from thence.sim.groups_run import SAYS, STORM, group_scenario, simulate_group
 from thence.sim.overlay_scenarios import OVERLAY_SCENARIOS
 from thence.sim.run import Outcome, simulate
 from thence.sim.scenarios import SCENARIOS, configure
 from thence.sim.settings import Settings
 
-WIDTH = 1 + max(map(len, (*SCENARIOS, *OVERLAY_SCENARIOS, MEMBERSHIP)))
+WIDTH = 1 + max(map(len, (*SCENARIOS, *OVERLAY_SCENARIOS, *SAYS)))
 """Of a column of names."""
 
 
@@ -21,7 +21,8 @@ def run(scenario: str, given: Mapping[str, object], trace: Path | None, as_json:
     if scenario == "list":
         for known in SCENARIOS.values():
             out.print(f"{known.name:<{WIDTH}} {known.says}")
-        out.print(f"{MEMBERSHIP:<{WIDTH}} {SAYS}")
+        for name, says in SAYS.items():
+            out.print(f"{name:<{WIDTH}} {says}")
         out.print("Over partial views (--spread sync-tree, flood, …):")
         for other in OVERLAY_SCENARIOS.values():
             out.print(f"{other.name:<{WIDTH}} {other.says}")
@@ -29,8 +30,8 @@ def run(scenario: str, given: Mapping[str, object], trace: Path | None, as_json:
     if sim_overlay.wanted(scenario, given):
         return sim_overlay.run(scenario, given, trace, as_json)
     given = sim_overlay.without_its_own(given)
-    if is_changing(scenario, given):
-        return _membership(scenario, given, trace, as_json)
+    if (kind := group_scenario(scenario, given)) is not None:
+        return _group(scenario, kind, given, trace, as_json)
     settings = configure(scenario, **given)
     with counting("simulating") as watcher:
         outcome = simulate(settings, trace, watcher)
@@ -41,8 +42,8 @@ def run(scenario: str, given: Mapping[str, object], trace: Path | None, as_json:
     return 0 if outcome.complete else 1
 
 
-def _membership(scenario: str, given: Mapping[str, object], trace: Path | None, as_json: bool) -> int:
-    outcome = simulate_group(given, trace, rough=scenario != MEMBERSHIP)
+def _group(scenario: str, kind: str, given: Mapping[str, object], trace: Path | None, as_json: bool) -> int:
+    outcome = simulate_group(kind, given, trace, rough=scenario == STORM)
     if as_json:
         print(json.dumps({"scenario": scenario, **asdict(outcome), "trace": trace and str(trace)}))
         return 0 if outcome.complete else 1

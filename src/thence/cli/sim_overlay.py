@@ -13,7 +13,7 @@ from thence.sim.overlay_settings import OverlaySettings
 from thence.sim.scenarios import SCENARIOS
 from thence.spread.overlays import ALIASES, OVERLAYS
 
-ITS_OWN = ("probability", "ttl_ms", "bandwidth_mbit", "handling_us", "shows_links")
+ITS_OWN = ("durable", "probability", "ttl_ms", "bandwidth_mbit", "handling_us", "shows_links")
 """Flags that mean nothing elsewhere."""
 
 

@@ -21,7 +21,7 @@ from thence.cli import leash
 from thence.cli.console import counting, out
 from thence.core.errors import UsageError
 from thence.order.engines import ENGINES
-from thence.sim.groups_run import MEMBERSHIP, is_changing, simulate_group
+from thence.sim.groups_run import CLOSED, MEMBERSHIP, STORM, group_scenario, simulate_group
 from thence.sim.run import simulate
 from thence.sim.scenarios import configure
 from thence.trace.schema import FORGIVEN, VERDICTS
@@ -39,8 +39,8 @@ def run(
     if minutes <= 0 or (seeds is not None and seeds < 1) or (jobs is not None and jobs < 1):
         raise UsageError("--minutes, --seeds and --jobs must be positive")
     engines = [name for name, engine in ENGINES.items() if engine.witness is not None]
-    if scenario == MEMBERSHIP:
-        engines = ["graph"]
+    if scenario in (MEMBERSHIP, CLOSED):
+        engines = ["graph"] if scenario == MEMBERSHIP else ["graph", "vector"]
     until = time.monotonic() + 60 * minutes if seeds is None else math.inf
     numbers = count(start) if seeds is None else range(start, start + seeds)
     storms = ((scenario, seed, order) for seed in numbers for order in engines)
@@ -136,9 +136,9 @@ def _storm(storm: Storm, folder: Path) -> Told:
 
 def _simulate(storm: Storm, folder: Path) -> Told:
     scenario, seed, order = storm
-    if is_changing(scenario, {"seed": seed, "order": order}):
-        rough = scenario != MEMBERSHIP
-        group = simulate_group({"seed": seed}, folder, run=_run(storm), rough=rough)
+    given = {"seed": seed, "order": order}
+    if (kind := group_scenario(scenario, given)) is not None:
+        group = simulate_group(kind, given, folder, run=_run(storm), rough=scenario == STORM)
         return group.why, group.virtual_ms * group.nodes / 3_600_000, group.forgives
     outcome = simulate(configure(scenario, seed=seed, order=order), folder, run=_run(storm))
     why = "" if outcome.complete else outcome.why

@@ -106,7 +106,7 @@ class FixedMachine:
             return StorageError(self.behind)
         if not self.replica.regaining:
             return None
-        missing = ", ".join(self.names[peer] for peer in self.live.mesh.waiting_for)
+        missing = ", ".join(self.names[peer] for peer in self.live.overlay.waiting_for)
         return StorageError(
             f"this node is recovering what it had sent{missing and ', and waits for '}{missing}"
         )
@@ -178,10 +178,10 @@ class FixedMachine:
 
     def hold(self, peer: str) -> None:
         """Too much waits to be sent to a peer."""
-        self.live.hold(self._index[peer])
+        self.replica.hold(self._index[peer])
 
     def release(self, peer: str, now: int) -> None:
-        self._effects += self.live.release(self._index[peer], now)
+        self._effects += self.replica.release(self._index[peer], now)
 
     # A step's end
 

@@ -1,9 +1,9 @@
-"""The replica that a live node runs, by names: what `runtime` needs of engines and spreads."""
+"""The replica that a live node over a tree runs, by names: what `runtime` needs of engines and spreads."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from thence.core.codec import Codec
 from thence.core.errors import UsageError
@@ -18,19 +18,17 @@ from thence.order.engines import ENGINES, engine
 from thence.order.herald import HeraldSettings
 from thence.order.streamed import STREAMED
 from thence.order.tags import TAGS_MAX, Attic
-from thence.replica.durable import INBOX_MAX, DurableReplica
+from thence.replica.durable import INBOX_MAX
 from thence.replica.eco import EcoReplica, LogStates
-from thence.replica.history import LogHistory
 from thence.replica.overlay import Branch, Overlay
 from thence.replica.replica import FindingStable
 from thence.replica.tree import StepHistory, TreeReplica
 from thence.spread.eco_sync_tree import EcoSyncTree
-from thence.spread.sessions import Progress, SessionMesh, SessionSettings
 from thence.spread.sync_tree import SyncTree
 from thence.trace.recorder import Recorder
 
 __all__ = [
-    "DURABLE", "TREES", "Branch", "HeraldSettings", "Live", "LiveSettings", "SessionSettings", "live",
+    "DURABLE", "TREES", "Branch", "HeraldSettings", "Live", "LiveSettings", "live",
 ]  # fmt: skip
 
 DURABLE = tuple([name for name, kind in ENGINES.items() if kind.prompt and kind.witness is not None])
@@ -47,13 +45,12 @@ SWEEP_EVERY = 256
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveSettings:
     order: str = "graph"
-    spread: str = "mesh"
-    sessions: SessionSettings
+    spread: str = "tree"
     herald: HeraldSettings
     stability: bool = True
     inbox_max: int = INBOX_MAX
     recovering: bool = False
-    """The log may lack messages that this node has sent: see `spread/sessions.py`."""
+    """The log may lack messages that this node has sent: see `replica/overlay.py`."""
     attic: Attic | None = None
     tags_max: int = TAGS_MAX
     """Tags of unstable messages in memory; older ones go to the attic, if there is one."""
@@ -67,47 +64,23 @@ class LiveSettings:
     """And the application whose states stand in for them."""
 
 
-class Carrier(Protocol):
-    """What a driver asks a spread that it does not know."""
-
-    @property
-    def recovering(self) -> bool: ...
-
-    @property
-    def waiting_for(self) -> list[int]: ...
-
-    def progress(self, peer: int) -> Progress: ...
-
-
 class Live(NamedTuple):
     """One node's replica, and what its driver needs beside it."""
 
-    replica: DurableReplica
-    mesh: Carrier
+    replica: TreeReplica
+    overlay: Overlay
     codec: Codec
     predecessors: Callable[[Message], tuple[int, ...] | None]
-    overlay: Overlay | None = None
-    """Of a node that chooses its neighbours."""
     collect_every_us: int | None = None
     """How often the log is to be looked at for what may go; None: as often as the driver likes."""
 
     def start(self, now: int) -> list[Effect]:
         """The node is new."""
         self.replica.start(now)
-        return self.replica.resume(now) if self.overlay is not None else []
-
-    def hold(self, peer: int) -> None:
-        """Too much waits to be sent to a peer."""
-        if isinstance(self.replica, TreeReplica):
-            self.replica.hold(peer)
-
-    def release(self, peer: int, now: int) -> list[Effect]:
-        return self.replica.release(peer, now) if isinstance(self.replica, TreeReplica) else []
+        return self.replica.resume(now)
 
     def take_wishes(self) -> Sequence[LinkEffect]:
         """Links to be opened and closed, since the last time."""
-        if self.overlay is None or not self.overlay.wishes:
-            return ()
         wishes = tuple(self.overlay.wishes)
         self.overlay.wishes.clear()
         return wishes
@@ -132,8 +105,7 @@ def live(
     me: int, size: int, settings: LiveSettings, recorder: Recorder, log: OpLog, taken: int, now: int
 ) -> Live:
     must_go_together(settings.order, settings.spread)
-    over = _over_tree if settings.spread in TREES else _over_mesh
-    made = over(me, size, settings, recorder, log, taken, now)
+    made = _over_tree(me, size, settings, recorder, log, taken, now)
     if settings.recovering:
         made.replica.regain()
     return made
@@ -145,26 +117,6 @@ def _common(settings: LiveSettings) -> tuple[bool, int, FindingStable]:
         herald=settings.herald, sweep_every=SWEEP_EVERY, attic=settings.attic, tags_max=settings.tags_max
     )
     return settings.stability, settings.inbox_max, finding
-
-
-def _over_mesh(
-    me: int, size: int, settings: LiveSettings, recorder: Recorder, log: OpLog, taken: int, now: int
-) -> Live:
-    kind = engine(settings.order)
-    codec = Codec(size, kind.stamps_are_dots)
-    mesh = SessionMesh(me, size, LogHistory(log, codec), settings.sessions, settings.recovering)
-    replica = DurableReplica(
-        me,
-        size,
-        kind,
-        mesh,
-        recorder,
-        log,
-        taken,
-        now,
-        *_common(settings),
-    )
-    return Live(replica, mesh, codec, kind.predecessors)
 
 
 def _over_tree(
@@ -188,7 +140,7 @@ def _over_tree(
         now,
         *_common(settings),
     )
-    return Live(replica, overlay, codec, kind.predecessors, overlay)
+    return Live(replica, overlay, codec, kind.predecessors)
 
 
 def _over_eco(me: int, size: int, settings: LiveSettings, recorder: Recorder, log: OpLog, now: int) -> Live:
@@ -200,7 +152,7 @@ def _over_eco(me: int, size: int, settings: LiveSettings, recorder: Recorder, lo
     replica = EcoReplica(
         me, size, overlay, recorder, log, history, states, keeper, ttl_us, now, settings.inbox_max
     )
-    return Live(replica, overlay, codec, STREAMED.predecessors, overlay, settings.ttl_us // 4)
+    return Live(replica, overlay, codec, STREAMED.predecessors, settings.ttl_us // 4)
 
 
 def _views(me: int, size: int, settings: LiveSettings) -> HyParView:

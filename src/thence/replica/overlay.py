@@ -22,14 +22,13 @@ others got it from one of those.
 
 from collections.abc import Sequence
 from random import Random
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from thence.core.machine import NEVER, Close, Connect, LinkEffect, Packet, SpreadEffect, Transmit, Wake
 from thence.core.message import Message
 from thence.core.overlay import MEMBERS_PACKETS, Pull, Sync
 from thence.members.hyparview import HyParView
 from thence.members.views import MembersEffect, NeighbourDown, NeighbourUp
-from thence.spread.sessions import LinkState, Progress
 from thence.spread.streams import Streams
 from thence.spread.sync_tree import SyncTree
 
@@ -43,6 +42,15 @@ SEEK_US: Final = 2_000_000
 
 
 Branch = Literal["lazy", "sync", "eager"]
+LinkState = Literal["down", "greeting", "streaming"]
+
+
+class Progress(NamedTuple):
+    """How far a peer has come with this node's own messages."""
+
+    state: LinkState
+    acked: int
+    sent: int
 
 
 class Overlay:

@@ -14,6 +14,7 @@ Everything that `DurableReplica` promises holds. Besides:
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from thence.core.codec import Codec
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
@@ -29,8 +30,11 @@ from thence.replica.history import LogHistory
 from thence.replica.overlay import Overlay
 from thence.replica.replica import FINDING, NOBODY, FindingStable
 from thence.replica.tellings import Words
-from thence.spread.sessions import MOST_FORGOTTEN
 from thence.trace.recorder import EAGER, LAZY, SYNC, UNLINK, Recorder
+
+MOST_FORGOTTEN: Final = 1 << 32
+"""Messages that a node can have sent since the backup that it was restored from. A peer that claims to have
+more of them lies, and must neither stop the node nor let it wait."""
 
 
 class StepHistory(LogHistory):

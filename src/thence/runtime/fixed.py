@@ -128,15 +128,14 @@ class Fixed:
         machine = self._machine(now)
         self._complete_trace(machine, now)
         driver = node.drive(machine, self._remade, self, GroupSettings())
-        if machine.live.overlay is not None:
-            self._easing = Easing(driver, self._queued)
+        self._easing = Easing(driver, self._queued)
         driver.run(lambda machine, now: machine.start(self._fresh, now))
         assert self._folder
         identity = Identity(settings.cluster, settings.name, self._folder.log_id, self.boot)
         peers = {name: self.roster.address(name) for name in self.names if name != settings.name}
         self.links = Links(
             identity, settings.secret, settings.listen, peers, settings.links, self,
-            Random(os.urandom(16)), node.clock, node.says, on_demand=settings.spread != "mesh",
+            Random(os.urandom(16)), node.clock, node.says, on_demand=True,
         )  # fmt: skip
         await self.links.start()
         self.keep(self._wishes)
@@ -183,7 +182,7 @@ class Fixed:
         """Over a tree others pass it on: then it is enough that all are fed who are streamed to."""
         machine = self.machine
         reachable = [name for name, link in self._node.link_status().items() if link.up]
-        progress = [machine.live.mesh.progress(self.names.index(name)) for name in reachable]
+        progress = [machine.live.overlay.progress(self.names.index(name)) for name in reachable]
         return all(p.acked >= self.log.vector[machine.me_index] for p in progress)
 
     async def unlink(self) -> None:
@@ -270,7 +269,7 @@ class Fixed:
 
     def stepped(self, now: int) -> None:
         del now
-        if self._regaining and not self.machine.live.mesh.recovering and self.machine.replica.regained():
+        if self._regaining and not self.machine.live.overlay.recovering and self.machine.replica.regained():
             self._regaining = False
             recovering.end(self._node.settings.data)
             self._node.says.info("recovered", sent=self.log.vector[self.machine.me_index])

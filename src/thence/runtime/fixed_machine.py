@@ -3,23 +3,16 @@
 import os
 from random import Random
 
-from thence.replica.live import HeraldSettings, LiveSettings, SessionSettings
+from thence.replica.live import HeraldSettings, LiveSettings
 from thence.runtime.attic import FileAttic
 from thence.runtime.settings import NodeSettings
 
 
 def live_settings(settings: NodeSettings, attic: FileAttic | None, recovering: bool) -> LiveSettings:
-    mesh, stability = settings.mesh, settings.stability
+    stability = settings.stability
     return LiveSettings(
         order=settings.order,
         spread=settings.spread,
-        sessions=SessionSettings(
-            ack_every_us=mesh.ack_every_us,
-            window=mesh.window,
-            window_bytes=mesh.window_bytes,
-            relay_after_us=mesh.relay_after_us,
-            relay_again_us=mesh.relay_again_us,
-        ),
         herald=HeraldSettings(
             tell_every_us=stability.tell_every_us,
             ask_after_us=stability.ask_after_us,

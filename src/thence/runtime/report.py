@@ -68,17 +68,17 @@ def fixed_facts(node: "Node", machine: FixedMachine | None, now: int) -> Facts:
     if machine is None:
         return Facts([me])
     names, tree, links = machine.names, machine.live.overlay, node.link_status()
-    branches = tree.branches() if tree is not None else {}
+    branches = tree.branches()
     vector = machine.log.vector if machine.log is not None else ()
     members = []
     for index, name in enumerate(names):
         if name not in links:
             members.append(me)
             continue
-        told, progress = linked(name, links[name], now), machine.live.mesh.progress(index)
+        told, progress = linked(name, links[name], now), tree.progress(index)
         members.append(replace(
             told,
-            link="idle" if told.link == "down" and tree is not None else told.link,
+            link="idle" if told.link == "down" else told.link,
             lag=max(0, vector[machine.me_index] - progress.acked),
             branch=branches.get(index, ""),
         ))  # fmt: skip
@@ -88,8 +88,8 @@ def fixed_facts(node: "Node", machine: FixedMachine | None, now: int) -> Facts:
         machine.replica.waiting,
         [names[peer] for peer in machine.replica.silent()],
         dict(zip(names, vector, strict=False)),
-        root="" if tree is None else names[tree.root],
-        parent="" if tree is None or tree.parent is None else names[tree.parent],
+        root=names[tree.root],
+        parent="" if tree.parent is None else names[tree.parent],
     )
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +32,7 @@ class Crash:
     node: int
 
 
-@dataclass(frozen=True, slots=True)
-class BadDisk:
-    """The disk of a durable node lets it down: from `at_us` to `until_us` it is `full`, or one of the next
-    operations of a kind fails. A node that cannot write refuses and waits; one whose sync failed cannot know
-    what it has, and starts again from what is there."""
-
-    at_us: int
-    until_us: int
-    node: int
-    what: Literal["full", "write", "torn", "sync", "folder", "remove"]
-
-
-Fault = Cut | Pause | Crash | BadDisk
+Fault = Cut | Pause | Crash
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""One storm over a changing group, from what was asked for to trace and outcome: scenario `membership`."""
+"""A storm over a group, from what was asked for to trace and outcome: scenarios `membership`, `closed`."""
 
 import math
 import time
@@ -12,17 +12,20 @@ from typing import BinaryIO
 from thence.core.dots import pack
 from thence.core.errors import UsageError
 from thence.core.groups import Place, number_of, process_of
-from thence.sim.groups_storm import Storm, Weather, draw_all
+from thence.replica.group_settings import Order
+from thence.sim.groups_storm import Storm, Weather, draw_all, draw_closed
 from thence.sim.run import whole_trace
 from thence.trace.parquet import ParquetTrace
 from thence.trace.recorder import KINDS, Columns
 from thence.trace.schema import NO_OPERATION
 
-MEMBERSHIP = "membership"
-SAYS = "members join, leave, crash, are evicted and return; then calm, and all must come right"
-
-STORM, SHARE = "storm", 5
-"""Of the seeds of scenario `storm`, one in so many is a storm over a changing group."""
+MEMBERSHIP, CLOSED, STORM = "membership", "closed", "storm"
+SAYS = {
+    MEMBERSHIP: "members join, leave, crash, are evicted and return; then calm, and all must come right",
+    CLOSED: "members that were named at the start crash, lose power and disks, and return",
+}
+SHARES = (None, CLOSED, None, CLOSED, MEMBERSHIP)
+"""Of the seeds of scenario `storm`, in turns: which of these it is; None: neither."""
 
 LARGE = 32
 """Processes from which on a storm is a gentle one."""
@@ -72,27 +75,32 @@ class GroupOutcome:
         return self.processes
 
 
-def is_changing(scenario: str, given: Mapping[str, object]) -> bool:
-    """Does this scenario, with what was given, run over a changing group? Of storms some seeds do, unless
-    something was asked for that only a fixed group has."""
+def group_scenario(scenario: str, given: Mapping[str, object]) -> str | None:
+    """Which kind of group this scenario is about, if it is about one. Of storms some seeds are, unless
+    something was asked for that the laboratory's mesh alone has."""
     if scenario != STORM:
-        return scenario == MEMBERSHIP
+        return scenario if scenario in SAYS else None
     chosen = {key: value for key, value in given.items() if value is not None}
     seed, order, spread = chosen.pop("seed", 1), chosen.pop("order", "graph"), chosen.pop("spread", "mesh")
     assert isinstance(seed, int)
-    return seed % SHARE == SHARE - 1 and (order, spread) == ("graph", "mesh") and not chosen
+    kind = SHARES[seed % len(SHARES)]
+    fits = order == "graph" or (order == "vector" and kind == CLOSED)
+    return kind if fits and spread == "mesh" and not chosen else None
 
 
-def weather(given: Mapping[str, object], rough: bool = False) -> tuple[int, Weather]:
+def weather(scenario: str, given: Mapping[str, object], rough: bool = False) -> tuple[int, Weather]:
     """The seed, and the storm that it stands for, with what was given instead of what it draws."""
     chosen = {key: value for key, value in given.items() if value is not None}
-    engines = {"order": "graph", "spread": "mesh"}
+    engines = {"order": ("graph", "vector") if scenario == CLOSED else ("graph",), "spread": ("mesh",)}
     for key, value in chosen.items():
-        if key not in TAKES and engines.get(key) != value:
-            raise UsageError(f"scenario {MEMBERSHIP} has no --{key.replace('_', '-')} {value}")
+        if key not in TAKES and value not in engines.get(key, ()):
+            raise UsageError(f"scenario {scenario} has no --{key.replace('_', '-')} {value}")
     seed = chosen.get("seed", 1)
     assert isinstance(seed, int)
-    drawn = draw_all(seed)
+    drawn = draw_closed(seed) if scenario == CLOSED else draw_all(seed)
+    if chosen.get("order") in ("graph", "vector"):
+        order: Order = "vector" if chosen["order"] == "vector" else "graph"
+        drawn = replace(drawn, settings=replace(drawn.settings, order=order))
     numbers = {key: value for key, value in chosen.items() if isinstance(value, int | float)}
     if not all(math.isfinite(number) for number in numbers.values()):
         raise UsageError("a number that is none")
@@ -126,17 +134,21 @@ def weather(given: Mapping[str, object], rough: bool = False) -> tuple[int, Weat
 
 
 def simulate_group(
-    given: Mapping[str, object], folder: Path | None = None, run: str = "", rough: bool = False
+    scenario: str,
+    given: Mapping[str, object],
+    folder: Path | None = None,
+    run: str = "",
+    rough: bool = False,
 ) -> GroupOutcome:
     """Run, and leave the trace in `folder`, whole or not at all."""
-    seed, drawn = weather(given, rough)
+    seed, drawn = weather(scenario, given, rough)
     storm = Storm(seed, drawn)
     with nullcontext() if folder is None else whole_trace(folder) as sink:
         started = time.process_time()
         why = storm()
         if sink is not None and storm.world.misled and not why:
             # Its states are right. But a trace names messages by counters, and some were given twice.
-            storm = Storm(seed, replace(drawn, restores=()))
+            storm = Storm(seed, replace(drawn, restores=(), reads=drawn.reads or drawn.closed))
             why = storm()
         cpu = time.process_time() - started
         if sink is not None:

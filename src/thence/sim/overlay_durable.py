@@ -290,6 +290,6 @@ class DurableOverlayRun(OverlayRun):
                 made = self._replica(node, size, self._order, overlay, recorder, log, history, log.taken, now)
             if kept.store.steps.forgetful:
                 made.regain()
-            return Live(made, overlay, codec, self._order.predecessors, overlay)
+            return Live(made, overlay, codec, self._order.predecessors)
 
         return make

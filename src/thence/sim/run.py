@@ -11,7 +11,6 @@ from typing import BinaryIO
 
 from thence.core.codec import Codec
 from thence.core.errors import UsageError
-from thence.oplog.log import OpLog
 from thence.order.engine import Engine
 from thence.order.engines import engine as find_engine
 from thence.replica.replica import Replica
@@ -20,7 +19,6 @@ from thence.sim.recording import Recording
 from thence.sim.scenarios import find as find_scenario
 from thence.sim.scenarios import sending_us
 from thence.sim.settings import Settings
-from thence.sim.stores import Stores
 from thence.sim.world import Progress, World
 from thence.spread.spreads import build
 
@@ -74,13 +72,11 @@ class Run:
         size = settings.nodes
         names = [f"n{me}" for me in range(size)]
         self._recording = Recording(names, trace, run)
-        durable = settings.durable and engine.prompt and engine.witness is not None
-        self._stores = Stores(settings, engine, names, list(self._recording.columns)) if durable else None
-        self._replicas = [] if self._stores else [self._replica(me, engine) for me in range(size)]
+        self._replicas = [self._replica(me, engine) for me in range(size)]
         self._stability = settings.stability and engine.witness is not None
         self.plan: Plan = find_scenario(settings.scenario).plan(settings, Random(f"{settings.seed}/plan"))
         codec = Codec(size, engine.stamps_are_dots)
-        self._world = World(settings, self.plan, self._replicas, codec, self._stores)
+        self._world = World(settings, self.plan, self._replicas, codec)
 
     def _replica(self, me: int, engine: Engine) -> Replica:
         settings = self.settings
@@ -105,18 +101,11 @@ class Run:
             self._recording.close()
         return self._outcome(progress, time.process_time() - started)
 
-    def logs(self) -> list[OpLog]:
-        """What durable nodes have written down."""
-        return [node.log for node in self._stores.nodes] if self._stores else []
-
     def _outcome(self, progress: Progress, cpu: float) -> Outcome:
         count = self._recording.count
         sends, deliveries = count("send"), count("deliver")
         due = sends * (self.settings.nodes - 1)
-        replicas = self._replicas
-        if self._stores:
-            replicas = [node.machine.replica for node in self._stores.nodes]
-        undrained = [f"n{i}" for i, replica in enumerate(replicas) if not replica.drained]
+        undrained = [f"n{i}" for i, replica in enumerate(self._replicas) if not replica.drained]
         problems = []
         if progress is Progress.LATE:
             problems.append(f"still busy at {self._world.now / 1e6:.0f} s of virtual time")

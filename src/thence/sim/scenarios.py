@@ -10,7 +10,7 @@ from random import Random
 from types import MappingProxyType
 
 from thence.core.errors import UsageError
-from thence.sim.faults import BadDisk, Crash, Cut, Fault, Pause, Plan, apart, between
+from thence.sim.faults import Crash, Cut, Fault, Pause, Plan, apart, between
 from thence.sim.settings import Settings
 
 Planner = Callable[[Settings, Random], Plan]
@@ -83,18 +83,6 @@ def slow_link(settings: Settings, random: Random) -> Plan:  # noqa: ARG001
     return Plan(slow=apart([0], [1]) if settings.nodes > 1 else frozenset())
 
 
-@scenario(
-    "broken-link",
-    "the first two nodes cannot reach each other for most of the run; the others reach both",
-    durable=True,
-    links="session",
-    nodes=4,
-)
-def broken_link(settings: Settings, random: Random) -> Plan:  # noqa: ARG001
-    whole = sending_us(settings)
-    return Plan((Cut(whole // 10, 4 * whole, apart([0], [1])),) if settings.nodes > 1 else ())
-
-
 @scenario("partition", "two halves lose sight of each other for the middle third of the run", nodes=16)
 def partition(settings: Settings, random: Random) -> Plan:  # noqa: ARG001
     whole = sending_us(settings)
@@ -142,7 +130,7 @@ def flaky(settings: Settings, random: Random) -> Plan:
 
 def draw_storm(random: Random) -> dict[str, object]:
     """A group, a load and a network, none of them kind."""
-    drawn: dict[str, object] = {
+    return {
         "nodes": random.choice((2, 3, 3, 4, 5, 6, 8)),
         "messages": random.randint(5, 40),
         "interval_ms": random.choice((2.0, 20.0, 100.0, 500.0)),
@@ -155,12 +143,7 @@ def draw_storm(random: Random) -> dict[str, object]:
         "reorder": random.choice((0.0, 0.2, 0.5)),
         "take_ms": random.choice((0.0, 0.0, 10.0, 500.0)),
         "batch_ms": random.choice((0.0, 0.0, 5.0)),
-        "durable": random.random() < 0.7,
     }
-    if drawn["durable"]:
-        drawn["links"] = random.choice(("datagram", "session", "session"))
-        drawn["segment_bytes"] = random.choice((512, 2048, 1 << 16))
-    return drawn
 
 
 @scenario("storm", "everything at once, drawn from the seed; then calm, and all must come right", draw_storm)
@@ -176,11 +159,7 @@ def storm(settings: Settings, random: Random) -> Plan:
     for node in range(settings.nodes):
         if random.random() < 0.5:  # one fault of a node itself at a time, or none
             at, until = _span(random, whole)
-            if settings.links == "session" and random.random() < 0.4:
-                what = random.choice(("full", "full", "write", "torn", "sync", "sync", "folder", "remove"))
-                faults.append(BadDisk(at, until, node, what))  # type: ignore[arg-type]  # one of its own
-            else:
-                faults.append(random.choice((Pause, Crash, Crash))(at, until, node))
+            faults.append(random.choice((Pause, Crash, Crash))(at, until, node))
     return Plan(tuple(faults))
 
 

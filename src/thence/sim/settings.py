@@ -58,18 +58,6 @@ class Settings:
     """Messages for one receiver wait up to this long to travel together; 0: each leaves at once."""
     stability: bool = True
     """Whether nodes find out what has become causally stable."""
-    durable: bool = False
-    """Whether nodes keep a log on a simulated disk and restart from it; else a crash forgets nothing.
-    (The double-tagged baseline stamps messages on their way out, and keeps them in memory.)"""
-    links: str = "datagram"
-    """`datagram`: packets are lost, repeated and reordered one by one. `session`: they arrive in order, until
-    the link breaks (as TCP does); needs durable nodes."""
-    sync: str = "always"
-    """`no`: a machine that goes down forgets what its disk had not got round to; what others have of that
-    node's messages comes back from them. (A message that nobody has never was, and its dot is used again:
-    such a trace is not for the verdicts.)"""
-    segment_bytes: int = 1 << 16
-    """Size of a segment of that log: small, so that short runs have several."""
     payload_bytes: int = 64
     seed: int = 1
 
@@ -81,16 +69,11 @@ class Settings:
         check_run(self.nodes, self.messages, self.payload_bytes, self)
         need(self.interval in ("fixed", "poisson"), f"--interval is fixed or poisson, not {self.interval!r}")
         need(self.latency in ("fixed", "weibull"), f"--latency is fixed or weibull, not {self.latency!r}")
-        need(self.links in ("datagram", "session"), f"--links is datagram or session, not {self.links!r}")
-        need(self.sync in ("always", "no"), f"sync is always or no, not {self.sync!r}")
-        need(self.sync == "always" or self.links == "session", "sync no needs links session")
-        need(self.links == "datagram" or self.durable, "--links session needs --durable")
         for name in ("loss", "duplicate", "reorder"):
             share = getattr(self, name)
             need(0 <= share <= 1, f"--{name} is a share between 0 and 1, not {share}")
         need(self.loss < 1, "--loss 1 loses everything: the run could never end")
         for name in ("latency_ms", "take_ms", "batch_ms", "weibull_scale", "slow_factor"):
             need(getattr(self, name) >= 0, f"--{name.replace('_', '-')} must not be negative")
-        need(self.segment_bytes > 0, f"--segment-bytes must be above 0, not {self.segment_bytes}")
         need(self.interval_ms > 0, f"--interval-ms must be above 0, not {self.interval_ms}")
         need(self.weibull_shape > 0, f"--weibull-shape must be above 0, not {self.weibull_shape}")

@@ -278,6 +278,6 @@ class StepNode:
     def _look(self) -> None:
         """Between two steps."""
         machine = self.machine
-        if self.forgetful and not machine.live.mesh.recovering and machine.replica.regained():
+        if self.forgetful and not machine.live.overlay.recovering and machine.replica.regained():
             self.forgetful = False
             self.regained(self.log.vector[self.me])

@@ -12,20 +12,17 @@ from heapq import heappop, heappush
 from random import Random
 
 from thence.core.codec import Codec
-from thence.core.errors import StorageError
-from thence.core.machine import Ack, Batch, Effect, Packet, Phantom, Relay, Transmit
+from thence.core.machine import Ack, Batch, Effect, Packet, Phantom, Transmit
 from thence.core.message import Message
 from thence.replica.replica import Replica
-from thence.sim.faults import BadDisk, Crash, Cut, Fault, Pause, Plan
+from thence.sim.faults import Crash, Cut, Fault, Pause, Plan
 from thence.sim.network import latency
-from thence.sim.sessions import Carried, Change, Sessions
 from thence.sim.settings import Settings
-from thence.sim.stores import Stores
 from thence.sim.workload import intervals
 
-PACKET, WAKE, SEND, TAKE, LINK, PROBE, BEGIN, END, CONNECT = range(9)
+PACKET, WAKE, SEND, TAKE, BEGIN, END = range(6)
 
-What = Packet | Fault | Carried | Change | None
+What = Packet | Fault | None
 
 Event = tuple[int, int, int, int, int, What]
 """When, tie-breaker, what, which node, which peer (of a wake-up: which life of the node), with what."""
@@ -35,18 +32,7 @@ NAMES: dict[type, str] = {
     Batch: "batches",
     Ack: "acks",
     Phantom: "phantoms",
-    Relay: "relays",
 }
-
-
-PROBE_US = 1_000_000
-"""How often a node that cannot write tries."""
-
-DOWN_US = (100_000, 3_000_000)
-"""How long it takes until a node is started again that stopped."""
-
-BREAKS = 0.1
-"""Of packets that a lossy network loses, the share that costs the whole link."""
 
 
 class Progress(Enum):
@@ -66,7 +52,6 @@ class World:
         plan: Plan,
         replicas: list[Replica],
         codec: Codec,
-        stores: Stores | None = None,
     ) -> None:
         def stream(purpose: str) -> Random:
             return Random(f"{settings.seed}/{purpose}")
@@ -77,7 +62,6 @@ class World:
         self._encode = codec.encode
         self._settings = settings
         self._replicas = replicas
-        self._stores = stores
         self._heap: list[Event] = []
         self._planned = 0
         self._latency = latency(settings, plan.slow, stream("latency"))
@@ -92,22 +76,11 @@ class World:
         self._lives = [0] * settings.nodes
         self._to_send = [settings.messages] * settings.nodes
         self._payload = bytes(settings.payload_bytes)
-        self._trouble = stream("trouble")
-        self._stalled: set[int] = set()
-        """Nodes that cannot write at present."""
-        self._sessions: Sessions | None = None
-        if settings.links == "session":
-            self._sessions = Sessions(
-                settings.nodes, stream("sessions"), self._plan_change, self._plan_connect
-            )
         self._prepare(plan)
 
     def _prepare(self, plan: Plan) -> None:
         for node in range(self._settings.nodes):
-            if self._stores:
-                self._carry_out(node, self._stores.nodes[node].boot(0), 0)
-            else:
-                self._replicas[node].start(0)
+            self._replicas[node].start(0)
             if self._to_send[node]:
                 self._push(self._interval(), SEND, node)
         for fault in plan.faults:
@@ -115,19 +88,13 @@ class World:
             self._push(fault.at_us, BEGIN, node, what=fault)
             self._push(fault.until_us, END, node, what=fault)
 
-    def _plan_change(self, at: int, node: int, peer: int, change: Change) -> None:
-        self._push(at, LINK, node, peer, change)
-
-    def _plan_connect(self, at: int, one: int, other: int) -> None:
-        self._push(at, CONNECT, one, other)
-
     def _push(self, at: int, kind: int, node: int, peer: int = -1, what: What = None) -> None:
         self._planned += 1
         heappush(self._heap, (at, self._planned, kind, node, peer, what))
 
     def run(self, until_us: int, steps: int) -> Progress:
         """Let up to `steps` things happen, none after `until_us`."""
-        heap, replicas, away, stores = self._heap, self._replicas, self._away, self._stores
+        heap, replicas, away = self._heap, self._replicas, self._away
         for _ in range(steps):
             if not heap:
                 return Progress.OVER
@@ -139,14 +106,6 @@ class World:
             self.now = now
             if away and node in away and kind < BEGIN:
                 self._missed(event)
-                continue
-            if type(what) is Carried:
-                assert self._sessions
-                if not self._sessions.arrives(node, peer, what):
-                    continue
-                what = what.packet
-            if stores and kind < BEGIN:
-                self._step(stores, kind, node, peer, what)
                 continue
             if kind == PACKET:
                 replica = replicas[node]
@@ -162,67 +121,12 @@ class World:
             elif kind == TAKE:
                 self._take(node, now)
                 continue
-            elif kind == LINK:
-                effects = self._link(node, peer, what, now)  # type: ignore[arg-type]  # links change
-            elif kind == CONNECT:
-                self._try_to_connect(node, peer, now)
-                continue
             else:
-                assert isinstance(what, Cut | Pause | Crash | BadDisk)
+                assert isinstance(what, Cut | Pause | Crash)
                 effects = self._begin(what) if kind == BEGIN else self._end(what)
             if effects:
                 self._carry_out(node, effects, now)
         return Progress.MORE
-
-    def _step(self, stores: Stores, kind: int, at: int, peer: int, what: What) -> None:
-        """Something happens to a durable node."""
-        now, node, effects = self.now, stores.nodes[at], list[Effect]()
-        if kind in (WAKE, PROBE) and peer != self._lives[at]:
-            return
-        if kind == PACKET:
-            effects = node.receive(peer, [what], now)  # type: ignore[list-item]  # packets carry one
-            if self._take_us and node.runs and node.machine.waiting:
-                self._push(now + int(self._hold_up() * self._take_us), TAKE, at)
-        elif kind == WAKE:
-            effects = node.wake(now)
-        elif kind == SEND:
-            answered = node.send(self._payload, now)
-            self._to_send[at] -= answered is not None
-            if self._to_send[at]:
-                self._push(now + self._interval(), SEND, at)
-            effects = answered or []
-        elif kind == TAKE:
-            effects = node.take(now)
-        elif kind == LINK:
-            assert self._sessions
-            if self._sessions.changed(at, peer, what):  # type: ignore[arg-type]  # links change
-                effects = node.link(peer, what.up, now)  # type: ignore[union-attr]
-        elif kind == PROBE:
-            effects = node.probe(now)
-        self._after_step(stores, at, effects, now)
-
-    def _after_step(self, stores: Stores, at: int, effects: list[Effect], now: int) -> None:
-        """Packets leave. A node whose disk fails it stalls, and tries again; or it must end, and is started
-        again some time later."""
-        node = stores.nodes[at]
-        effects += stores.collect(at, now)
-        if node.failed is not None:
-            if not isinstance(node.failed, StorageError):
-                raise node.failed
-            node.failed = None
-            self._stalled.discard(at)
-            self._crash_now(at, now + self._trouble.randint(*DOWN_US))
-            return
-        if node.began_anew:
-            node.began_anew = False
-            self._unlink(at)
-        if node.runs:
-            self._stalled.discard(at)
-        elif node.steps is not None:
-            self._stalled.add(at)
-            self._push(now + PROBE_US, PROBE, at, self._lives[at])
-        if effects:
-            self._carry_out(at, effects, now)
 
     def _send(self, node: int, now: int) -> list[Effect]:
         effects = self._replicas[node].broadcast(self._payload, now)
@@ -251,39 +155,17 @@ class World:
         if node not in self._down or kind in (SEND, TAKE):
             self._away[node].append(event)
 
-    def _crash_now(self, node: int, until_us: int) -> None:
-        crash = Crash(self.now, until_us, node)
-        self._begin(crash, power=True)
-        self._push(until_us, END, node, what=crash)
-
-    def _unlink(self, node: int) -> None:
-        """As a node that begins anew does: its ends are gone, the others will notice."""
-        if self._sessions:
-            self._sessions.crashed(self.now, node, self._settings.nodes)
-
-    def _begin(self, fault: Fault, power: bool | None = None) -> list[Effect]:
-        if isinstance(fault, BadDisk):
-            if self._stores:  # not every engine's nodes have a disk
-                self._stores.worsen(fault)
-        elif isinstance(fault, Cut):
+    def _begin(self, fault: Fault) -> list[Effect]:
+        if isinstance(fault, Cut):
             self._cut.update(fault.links)
-            if self._sessions:
-                self._sessions.snap(self.now, fault.links)
         else:
             self._away.setdefault(fault.node, [])
             if isinstance(fault, Crash):
                 self._down.add(fault.node)
                 self._lives[fault.node] += 1
-                self._unlink(fault.node)
-                if self._stores:
-                    self._stores.crash(fault.node, power)
         return []
 
     def _end(self, fault: Fault) -> list[Effect]:
-        if isinstance(fault, BadDisk):
-            if self._stores:
-                self._stores.heal(fault.node)
-            return []
         if isinstance(fault, Cut):
             self._cut -= Counter(dict.fromkeys(fault.links, 1))
             return []
@@ -291,32 +173,8 @@ class World:
             self._push(self.now, kind, node, peer, what)
         if isinstance(fault, Crash):
             self._down.discard(fault.node)
-            if self._stores is None:
-                return self._replicas[fault.node].restart(self.now)
-            self._boot(self._stores, fault)
+            return self._replicas[fault.node].restart(self.now)
         return []
-
-    def _boot(self, stores: Stores, fault: Crash) -> None:
-        try:
-            effects = stores.nodes[fault.node].boot(self.now)
-        except StorageError:  # it is tried again, as long as it takes
-            self._crash_now(fault.node, self.now + PROBE_US)
-            return
-        self._after_step(stores, fault.node, effects, self.now)
-
-    def _link(self, node: int, peer: int, change: Change, now: int) -> list[Effect]:
-        assert self._sessions
-        if not self._sessions.changed(node, peer, change):
-            return []
-        replica = self._replicas[node]
-        return replica.up(peer, now) if change.up else replica.down(peer, now)
-
-    def _try_to_connect(self, one: int, other: int, now: int) -> None:
-        assert self._sessions
-        away = one in self._away or other in self._away
-        away = away or one in self._stalled or other in self._stalled
-        cut = (one, other) in self._cut or (other, one) in self._cut
-        self._sessions.connecting(now, one, other, not (away or cut), self._latency(one, other))
 
     def _carry_out(self, node: int, effects: list[Effect], now: int) -> None:
         for effect in effects:
@@ -329,9 +187,6 @@ class World:
         packet, name = effect.packet, NAMES[type(effect.packet)]
         self.packets[name] += len(effect.peers)
         self.bytes[name] += len(effect.peers) * len(self._encode(packet))
-        if self._sessions:
-            self._transmit_in_order(self._sessions, node, effect, now)
-            return
         heap, latency, cut, planned = self._heap, self._latency, self._cut, self._planned
         if self._faulty or cut:
             self._transmit_badly(node, effect, now)
@@ -340,18 +195,6 @@ class World:
             planned += 1
             heappush(heap, (now + latency(node, peer), planned, PACKET, peer, node, packet))
         self._planned = planned
-
-    def _transmit_in_order(self, sessions: Sessions, node: int, effect: Transmit, now: int) -> None:
-        for peer in effect.peers:
-            if self._chance() < self._settings.loss * BREAKS:
-                self.packets["broke a link"] += 1
-                sessions.snap(now, [(node, peer)])
-            sent = sessions.sending(node, peer, effect.packet, now + self._latency(node, peer))
-            if sent is None:
-                self.packets["lost"] += 1
-            else:
-                at, carried = sent
-                self._push(at, PACKET, peer, node, carried)
 
     def _transmit_badly(self, node: int, effect: Transmit, now: int) -> None:
         settings, chance = self._settings, self._chance
