@@ -48,6 +48,7 @@ LONG = {
     7022391: "those who knew its newest number were unknown to it, and it tried lower ones in vain",
     7025905: "its disk was from before its first message, and who knew better was another by now",
     9200757: "a group that had settled the end of one that was put back was taken for that one",
+    9300309: "its process had come back as another and left, and nobody told it so",
     9100050: "its disk was from before its first message, and who knew better was unknown to it",
 }
 

@@ -28,6 +28,11 @@ def returned(play: Play, name: str) -> str:
     return why or ("" if play.me(name) not in ("", name) else f"{name} goes on as whom it was")
 
 
+def noticed(play: Play, name: str) -> str:
+    """The same, and it knows why."""
+    return returned(play, name) or ("" if play.rollbacks else f"{name} has not noticed")
+
+
 def fewer() -> str:
     """c has sent more than it remembers, and the others have it."""
     play = rolling("abc")
@@ -311,8 +316,7 @@ def a_newcomer_under_another_name() -> str:
         play.evicts(who, whom)
         play.passes(6)
     put_back(play, "c")
-    why = returned(play, "c")
-    return why or ("" if play.rollbacks else "c has not noticed")
+    return noticed(play, "c")
 
 
 def a_group_that_knows_less() -> str:
@@ -343,6 +347,23 @@ def a_group_that_knows_less() -> str:
     return returned(play, "c")
 
 
+def before_it_left() -> str:
+    """c has come back as another, and left; then its disk is put back to before that. It lacks what all had,
+    and others may return to it."""
+    play = rolling("abc")
+    sends(play, "c", 2)
+    play.passes(1)
+    play.save("c")
+    sends(play, "a", 2)
+    play.passes(5)
+    play.evicts("a", "c")
+    play.passes(6)
+    play.leaves("c")
+    play.passes(5)
+    put_back(play, "c")
+    return noticed(play, "c")
+
+
 ROLLBACK = {
     "fewer own messages than others have": fewer,
     "other messages under the same counters": as_many_others,
@@ -356,6 +377,7 @@ ROLLBACK = {
     "both timelines come to one who knows neither": both_to_one_who_knows_neither,
     "it has let one in that it does not remember": one_that_it_let_in,
     "it is alone": alone,
+    "to before it came back and left": before_it_left,
     "a newcomer under another name": a_newcomer_under_another_name,
     "a group that knows less": a_group_that_knows_less,
     "to before its first message": before_its_first_message,

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from thence.core.groups import FLUSH, JOIN, LEAVE, Place, Span, number_of, process_of, span_of
+from thence.core.groups import FLUSH, JOIN, LEAVE, Place, Span, incarnation, number_of, process_of, span_of
 from thence.members.spans import Spans
 
 Count = Callable[[str], int]
@@ -102,6 +102,12 @@ class GroupView:
         if max(self.closed.top(process), self.past.top(process)) >= number:
             return True
         return any(process_of(other) == process and number_of(other) >= number for other in self._known)
+
+    def newest(self, process: str) -> str:
+        """The last incarnation of a process of which this view has heard, whatever became of it; or none."""
+        known = [number_of(name) for name in self.named() if process_of(name) == process]
+        number = max(*known, self.closed.top(process), self.past.top(process), 0)
+        return incarnation(process, number) if number else ""
 
     def by_process(self) -> dict[str, str]:
         """The address of each process: what its newest incarnation said."""

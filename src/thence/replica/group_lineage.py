@@ -90,10 +90,12 @@ class Lineages:
         # It may have been put back to when it was one who is past.
         counts |= {name: ends[name] for name in starts if process_of(name) == process and name in ledger.past}
         there = [name for name in view.view if process_of(name) == process]
-        target = max(there, key=number_of, default="")
-        # Whoever is past is so because every member has all of it.
-        ended = {name: ends[name] for name in starts if name in ledger.past}
-        yours = ended | self._peers.said(target) if target else {}
+        target, yours = view.newest(process), dict[str, int]()
+        if there:
+            target = max(there, key=number_of)
+            # Whoever is past is so because every member has all of it.
+            ended = {name: ends[name] for name in starts if name in ledger.past}
+            yours = ended | self._peers.said(target)
         return Lineage(ledger.me, counts, {name: starts[name] for name in counts}, target, yours)
 
     def tell(self) -> None:
