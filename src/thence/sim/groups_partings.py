@@ -49,22 +49,23 @@ def _draw(random: Random, processes: int, span_us: int) -> Parting:
         return max(0, at + random.randrange(-3 * SECOND, 3 * SECOND))
 
     leaver, away = random.randrange(STAY, processes), random.randrange(processes)
+    down, cut = around(), around()
+    heal = cut
     for _ in range(random.randint(0, 3)):
         one, other = random.sample(range(processes), 2)
         when = around()
         evictions.append((when, one, other))
         if random.random() < 0.7:
             evictions.append((when + random.choice((0, 1_000, 50_000, SECOND)), other, one))
-    down, cut = around(), around()
-    heal = cut
     if random.random() < 0.5:
-        heal += random.randrange(SECOND, 6 * SECOND)
+        away = random.choice([other for other in range(processes) if other != leaver])
+        heal += random.randrange(2 * SECOND, 8 * SECOND)
+        down, when = random.randrange(cut, heal), random.randrange(cut, heal)
         rest = [other for other in range(processes) if other not in (leaver, away)]
-        when = random.randrange(cut, heal)
         evictions += [(when, leaver, other) for other in rest]
-        if random.random() < 0.5:  # each of the others by the one before it: all of them come back
+        if random.random() < 0.7:  # each of the others by the one before it: all of them come back
             apart = (heal - cut) // (len(rest) + 1)
-            evictions += [(cut + apart * at, rest[at - 1], other) for at, other in enumerate(rest)]
+            evictions += [(cut + apart * turn, rest[turn - 1], other) for turn, other in enumerate(rest)]
     return Parting(
         leaver=leaver,
         at_us=at,
