@@ -401,9 +401,9 @@ LEAVERS = [
     of("l5: who came back without its disk is missed for ever", "all_leave_after_a_disk_was_lost",
        (f"{MEMBER}:Member._joins", "            self.view.abandon(process_of(joiner), since)\n", "")),
     of("l6: those who came after suspects hear nothing", "suspects_have_moved_on",
-       (f"{NOTICES}:Notices._is_astray",
-        "or any(member.ledger.count(name) < receipt.counts.get(name, 0) < ALL for name in view.open)",
-        "or False")),
+       (f"{NOTICES}:Notices._is_astray", "not (followed or elsewhere)", "not elsewhere")),
+    of("l8: who waits for a slow program is taken for lost", "joiner_behind_a_slow_program",
+       (f"{NOTICES}:Notices._is_astray", "(elsewhere or not member.inbox)", "True")),
     of("l7: who is to leave lets nobody in", "leaver_that_has_to_be_returned_to",
        (f"{LEAVING}:Leaving.lets_in", "or member.carrying.busy or", "or")),
 ]  # fmt: skip

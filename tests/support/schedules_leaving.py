@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from support.schedules_groups import Play
-from thence.sim.groups import Air
+from thence.sim.groups import Air, Process
 
 
 def _moved_on() -> Play:
@@ -73,9 +73,42 @@ def leaver_that_has_to_be_returned_to() -> str:
     return play.not_out("a") or play.ends_well()
 
 
+class _SlowProgram(Play):
+    """One process takes nothing."""
+
+    slow_one = ""
+
+    def _to_take(self, name: str, process: Process) -> None:
+        if name != self.slow_one:
+            super()._to_take(name, process)
+
+
+def joiner_behind_a_slow_program() -> str:
+    """b has evicted x, which nobody settles, since d is down. Its program takes nothing for a while, neither
+    x's last message nor what comes after it, the JOIN of e among that: b must not send e back."""
+    play = _SlowProgram("abcdex", air=Air(jitter_us=0, links=True)).together("abcdx")
+    play.crash("d", power=False)
+    play.slow_one = "b"
+    play.send("x")
+    play.passes(0.02)
+    play.evicts("b", "x")
+    play.passes(1)
+    play.cuts("be")
+    play.join("e")
+    play.passes(1)
+    play.heals()
+    play.passes(12)
+    if play.me("e") != "e":
+        return f"e was sent back, and is {play.me('e')}"
+    play.slow_one = ""
+    play.boot("d")
+    return play.ends_well()
+
+
 LEAVING: dict[str, Callable[[], str]] = {
     schedule.__name__: schedule
     for schedule in (
         suspects_have_moved_on, leaver_whose_suspects_have_moved_on, leaver_that_has_to_be_returned_to,
+        joiner_behind_a_slow_program,
     )
 }  # fmt: skip

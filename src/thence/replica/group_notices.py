@@ -63,17 +63,16 @@ class Notices:
         process, and it is in a group in which this member has never said anything, perhaps one founded
         again."""
         view, source = member.view, receipt.source
-        if view.knows(source) or not (
-            any(receipt.counts.get(name, 0) for name in view.strangers)
-            or any(member.ledger.count(name) < receipt.counts.get(name, 0) < ALL for name in view.open)
-            or (
-                member.ledger.sent > receipt.counts.get(member.me, 0) == 0
-                and any(process_of(name) == process_of(source) for name in view.evicted())
-            )
-        ):
+        followed = any(member.ledger.count(name) < receipt.counts.get(name, 0) < ALL for name in view.open)
+        elsewhere = any(receipt.counts.get(name, 0) for name in view.strangers) or (
+            member.ledger.sent > receipt.counts.get(member.me, 0) == 0
+            and any(process_of(name) == process_of(source) for name in view.evicted())
+        )
+        if view.knows(source) or not (followed or elsewhere):
             self._unknown.pop(source, None)
             return False
-        return now - self._unknown.setdefault(source, now) >= 2 * self._settings.unheard_us
+        late = now - self._unknown.setdefault(source, now) >= 2 * self._settings.unheard_us
+        return late and (elsewhere or not member.inbox)  # its JOIN may wait for the program
 
     def notice(self, member: Member, target: str) -> Notice:
         """What it is told. One who leaves names nobody: there is nobody to return to."""

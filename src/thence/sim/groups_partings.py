@@ -28,6 +28,10 @@ class Parting:
     up_us: int
     dies: bool
     """It does not come back, unless it is one that stays."""
+    cut_us: int
+    heal_us: int
+    """In between, if there is anything, these two are cut off from all others; the leaver goes on without
+    them."""
 
 
 def draw_partings(seed: int | str, processes: int, span_us: int) -> tuple[Parting, ...]:
@@ -40,15 +44,30 @@ def draw_partings(seed: int | str, processes: int, span_us: int) -> tuple[Partin
 
 def _draw(random: Random, processes: int, span_us: int) -> Parting:
     at, evictions = random.randrange(span_us // 8, span_us), list[tuple[int, int, int]]()
+
+    def around() -> int:
+        return max(0, at + random.randrange(-3 * SECOND, 3 * SECOND))
+
+    leaver, away = random.randrange(STAY, processes), random.randrange(processes)
+    down, cut = around(), around()
+    heal = cut
     for _ in range(random.randint(0, 3)):
         one, other = random.sample(range(processes), 2)
-        when = max(0, at + random.randrange(-3 * SECOND, 3 * SECOND))
+        when = around()
         evictions.append((when, one, other))
         if random.random() < 0.7:
             evictions.append((when + random.choice((0, 1_000, 50_000, SECOND)), other, one))
-    away, down = random.randrange(processes), max(0, at + random.randrange(-3 * SECOND, 3 * SECOND))
+    if random.random() < 0.5:
+        away = random.choice([other for other in range(processes) if other != leaver])
+        heal += random.randrange(2 * SECOND, 8 * SECOND)
+        down, when = random.randrange(cut, heal), random.randrange(cut, heal)
+        rest = [other for other in range(processes) if other not in (leaver, away)]
+        evictions += [(when, leaver, other) for other in rest]
+        if random.random() < 0.7:  # each of the others by the one before it: all of them come back
+            apart = (heal - cut) // (len(rest) + 1)
+            evictions += [(cut + apart * turn, rest[turn - 1], other) for turn, other in enumerate(rest)]
     return Parting(
-        leaver=random.randrange(STAY, processes),
+        leaver=leaver,
         at_us=at,
         back_us=at + random.randrange(1, 8 * SECOND),
         evictions=tuple(evictions),
@@ -56,4 +75,6 @@ def _draw(random: Random, processes: int, span_us: int) -> Parting:
         down_us=down,
         up_us=down + random.randrange(1, 8 * SECOND),
         dies=away >= STAY and random.random() < 0.5,
+        cut_us=cut,
+        heal_us=heal,
     )

@@ -233,6 +233,8 @@ class Storm:
         leaver, away = names[parting.leaver], names[parting.away]
         for when, by, who in parting.evictions:
             self._evict_later(names[by], names[who], when)
+        rest = [name for name in names if name not in (leaver, away)]
+        self._cut([leaver, away], rest, parting.cut_us, parting.heal_us)
         world.at(parting.at_us, lambda: self._tell_to_leave(leaver))
 
         def comes_back() -> None:
