@@ -1,6 +1,7 @@
 """Timelines: which messages of an incarnation are the same here and elsewhere, and how far each goes."""
 
-from thence.core.groups import ALL, OPERATION, started, timeline
+from thence.core.group_words import is_known
+from thence.core.groups import ALL, OPERATION, STARTED, plain, started, starts_named, timeline
 from thence.members.spans import Spans
 from thence.members.timelines import PAST_KEPT, Timelines, is_in
 from thence.replica.group_state import carries
@@ -44,4 +45,27 @@ def test_of_those_who_are_past_the_last_are_kept() -> None:
 
 
 def test_a_trace_says_what_the_first_message_of_a_start_brings() -> None:
-    assert carries(started(7, bytes((OPERATION,)) + b"x")) == ()
+    assert carries(started([7], bytes((OPERATION,)) + b"x")) == ()
+
+
+def test_the_first_message_names_the_start_that_its_sender_began_under() -> None:
+    timelines = Timelines({"c": ((0, 7),)}, {})
+    assert timelines.unnamed("c", 0, 7) == [7]
+    assert timelines.unnamed("c", 0, 8) == [7, 8]
+    for start in (7, 8):
+        timelines.began("c", 0, start)
+    assert timelines.starts["c"] == ((0, 7), (0, 8))
+    assert timelines.unnamed("c", 1, 8) == []
+    assert timelines.unnamed("c", 1, 9) == [9]
+    assert [timelines.reach("c", start, 5) for start in (7, 8)] == [0, 5]
+    assert Timelines({}, {}).unnamed("c", 0, 0) == []
+
+
+def test_a_payload_names_at_most_two_starts() -> None:
+    operation = bytes((OPERATION,)) + b"x"
+    for starts in ([], [7], [7, 8]):
+        payload = started(starts, operation)
+        assert (starts_named(payload), plain(payload), is_known(payload)) == (starts, operation, True)
+    assert not is_known(started([7, 8, 9], operation))
+    assert not is_known(started([7], b""))
+    assert not is_known(bytes((STARTED,)))

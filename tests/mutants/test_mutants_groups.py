@@ -14,10 +14,11 @@ from support.mutants_groups import MUTANTS, GroupMutant, planted
 from support.schedules_closing import CLOSING
 from support.schedules_forgetful import FORGETFUL
 from support.schedules_groups import SCHEDULES
+from support.schedules_installing import INSTALLING
 from support.schedules_load import LOAD
 from support.schedules_reading import READING
 
-BY_HAND = SCHEDULES | FORGETFUL | CLOSING | LOAD | READING
+BY_HAND = SCHEDULES | FORGETFUL | CLOSING | LOAD | READING | INSTALLING
 
 STORMS = {
     "disks": trouble_with_disks,
@@ -62,4 +63,4 @@ def test_nothing_stays_planted() -> None:
 
 
 def test_no_two_bugs_are_the_same() -> None:
-    assert len({mutant.edits for mutant in MUTANTS}) == len({mutant.name for mutant in MUTANTS}) == 125
+    assert len({mutant.edits for mutant in MUTANTS}) == len({mutant.name for mutant in MUTANTS}) == 130

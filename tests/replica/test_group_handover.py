@@ -34,6 +34,13 @@ def test_the_state_of_a_member_is_good() -> None:
     check_state(good(), "b")
 
 
+def test_starts_of_one_that_is_past_without_its_end_are_refused() -> None:
+    state = replace(good(), past=(("z", 1, 1),), starts={"z": ((0, 7),)}, branches={"z": 3})
+    check_state(state, "b")
+    with pytest.raises(PeerError, match="messages of z end"):
+        check_state(replace(state, branches={}), "b")
+
+
 def test_a_joiner_that_was_not_let_in_is_refused() -> None:
     with pytest.raises(PeerError, match="no member"):
         check_state(good(), "z")

@@ -448,6 +448,28 @@ def test_a_program_that_cannot_give_or_take_a_state_stops_its_node(tmp_path: Pat
     run(story)
 
 
+def test_a_member_whose_state_cannot_be_installed_is_given_up_for_another(tmp_path: Path) -> None:
+    class Lying(Journal):
+        def state(self) -> bytes:
+            return b"\xff" if self.lines else b""
+
+    group = Changing(tmp_path, "abc")
+
+    async def story() -> None:
+        book = Journal()
+        async with (
+            group.open("a", application=Lying()) as a,
+            group.open("b", join="a", application=Journal()) as b,
+        ):
+            await a.broadcast(b"of a")
+            await agree(a, b)
+            async with group.open("c", join="ab", application=book) as c:
+                await agree(a, b, c)
+                assert book.lines == ["of a"]
+
+    run(story)
+
+
 def test_a_state_that_is_no_bytes_is_told(tmp_path: Path) -> None:
     class Text(Journal):
         def state(self) -> bytes:

@@ -8,6 +8,7 @@ from thence.sim.groups_storm import Storm, draw_all
 TRAITORS = {
     100: "an origin's messages were delivered with a gap, and its window lost a tag",
     2: "a context with two dots of one origin could not be encoded",
+    88: "a state that its program could not install",
 }
 """Lies of members that once broke another, and how."""
 

@@ -4,10 +4,11 @@ import pytest
 from support.schedules_closing import CLOSING
 from support.schedules_forgetful import FORGETFUL
 from support.schedules_groups import SCHEDULES
+from support.schedules_installing import INSTALLING
 from support.schedules_reading import READING
 from support.schedules_rollback import ROLLBACK
 
-ALL = SCHEDULES | FORGETFUL | CLOSING | ROLLBACK | READING
+ALL = SCHEDULES | FORGETFUL | CLOSING | ROLLBACK | READING | INSTALLING
 
 
 @pytest.mark.parametrize("schedule", ALL)

@@ -4,7 +4,7 @@ Each returns what is wrong, nothing if all is well.
 """
 
 from support.schedules_groups import Play, without
-from thence.core.groups import Lineage
+from thence.core.groups import Lineage, Offer
 from thence.sim.groups import Air
 
 
@@ -261,6 +261,88 @@ def alone() -> str:
     return returned(play, "a")
 
 
+def before_its_first_message() -> str:
+    """a had let b in, and does not remember: its disk is from before it sent anything. It lets c in, and has
+    nothing by which it would know b but the start that it began under."""
+    play = rolling("abc", "a")
+    play.save("a")
+    play.join("b")
+    play.passes(2)
+    sends(play, "a", 2)
+    play.passes(1)
+    play.cuts("ab", "bc")
+    put_back(play, "a")
+    play.join("c")
+    play.passes(2)
+    sends(play, "a", 2)
+    play.passes(1)
+    return returned(play, "a")
+
+
+def before_its_first_message_and_start() -> str:
+    """a sent its first message under another start than that it began under. c was let in by b, which is
+    gone, so that c knows a from its messages, and a does not know c."""
+    play = rolling("abc", "ba")
+    play.save("a")
+    play.crash("a")
+    play.boot("a")
+    play.passes(1)
+    sends(play, "a", 2)
+    play.passes(1)
+    play.cuts("ac")
+    play.join("c")
+    play.passes(2)
+    play.leaves("b")
+    play.passes(2)
+    play.cuts("ab", "bc")
+    put_back(play, "a")
+    play.evicts("a", "b")
+    sends(play, "a", 2)
+    play.passes(1)
+    return returned(play, "a")
+
+
+def a_newcomer_under_another_name() -> str:
+    """c had sent nothing, so that no start is known of it, and has come back as another since; a and b, too.
+    c knows their processes, if not them."""
+    play = rolling("abc")
+    play.save("c")
+    for who, whom in ("ac", "ba", "ab", "ac"):
+        play.evicts(who, whom)
+        play.passes(6)
+    put_back(play, "c")
+    why = returned(play, "c")
+    return why or ("" if play.rollbacks else "c has not noticed")
+
+
+def a_group_that_knows_less() -> str:
+    """a was put back, c has lost its disk, and a founds the group again from what it has. Then c's disk turns
+    up, which knows more of a than there is by now: a group that has settled that will not go back on it."""
+    play = rolling("ac")
+    sends(play, "a", 2)
+    play.passes(1)
+    play.save("a")
+    sends(play, "a", 3)
+    play.passes(1)
+    play.save("c")
+    play.cuts("ac")
+    put_back(play, "a")
+    sends(play, "a", 1)
+    play.passes(1)
+    play.cut.clear()
+    play.filter = without(Offer)
+    play.passes(1)
+    play.lose_disk("c")
+    play.leaves("a")
+    play.refound("a")
+    play.filter = without()
+    play.boot("c")
+    play.join("c")
+    play.passes(3)
+    put_back(play, "c")
+    return returned(play, "c")
+
+
 ROLLBACK = {
     "fewer own messages than others have": fewer,
     "other messages under the same counters": as_many_others,
@@ -274,4 +356,8 @@ ROLLBACK = {
     "both timelines come to one who knows neither": both_to_one_who_knows_neither,
     "it has let one in that it does not remember": one_that_it_let_in,
     "it is alone": alone,
+    "a newcomer under another name": a_newcomer_under_another_name,
+    "a group that knows less": a_group_that_knows_less,
+    "to before its first message": before_its_first_message,
+    "to before its first message, which names another start": before_its_first_message_and_start,
 }

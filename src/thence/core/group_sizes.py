@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from thence.core.group_words import MAX_NAME
-from thence.core.groups import START_BYTES
+from thence.core.groups import START_BYTES, STARTS_MAX
 
 FLOW_BYTES: Final = 2 + 10 + 3 + 1 + 4 + 5
 """Version and kind, stream, first index, number of names (none), checksum, length of a message."""
@@ -25,8 +25,8 @@ MESSAGE_BYTES: Final = 2 + 3 + 7 + 4 + 1 + 5 + 4
 DOT_BYTES: Final = 3 + 7
 """Of a context: the gap to the origin before it, the difference to the message's counter."""
 
-CARRIED_BYTES: Final = 1 + START_BYTES + 1 + 1 + 2 + MAX_NAME + 1 + 1 + 7 + 5 + 1 + 1 + 1
-"""Kind and number of a start, kind, one name, one operation (origin, counter, length), nothing closed, no
+CARRIED_BYTES: Final = STARTS_MAX * (1 + START_BYTES) + 1 + 1 + 2 + MAX_NAME + 1 + 1 + 7 + 5 + 1 + 1 + 1
+"""Kind and number of each start, kind, one name, one operation (origin, counter, length), nothing closed, no
 strangers, nothing spent."""
 
 CONTEXT_MAX: Final = 3072

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Final
 
 from thence.core.errors import PeerError
-from thence.core.groups import START_BYTES, STARTED, Named, Place, Span, Starts, plain
+from thence.core.groups import STARTED, Named, Place, Span, Starts, plain
 from thence.core.varint import Reader, put
 
 MAX_NAME: Final = 255 + 2 * 20
@@ -138,8 +138,7 @@ def _name(data: bytes) -> str:
 
 def is_known(payload: bytes) -> bool:
     """Is this the payload of a message, as far as its first bytes tell?"""
-    if payload[:1] == bytes((STARTED,)) and len(payload) > 1 + START_BYTES:
-        return plain(payload)[0] < STARTED
+    payload = plain(payload)
     return bool(payload) and payload[0] < STARTED
 
 
@@ -209,6 +208,8 @@ class Parser:
     def _starts(self) -> Starts:
         starts = tuple([(self.number(), self.number()) for _ in range(self.count())])
         bases = [base for base, _ in starts]
+        if bases[:2] == [0, 0]:
+            del bases[0]  # installed under one, and the first message sent under the next
         if sorted(set(bases)) != bases:
             raise PeerError("starts in disorder")
         return starts

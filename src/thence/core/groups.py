@@ -9,6 +9,7 @@ Messages of a group are ordinary causal messages. Most carry an operation of the
 change the membership, which is therefore the same wherever the same set was delivered.
 """
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -16,9 +17,13 @@ from thence.core.tag import Tag
 
 OPERATION, JOIN, LEAVE, FLUSH, CARRY, STARTED = range(6)
 """What a message is: the first byte of its payload. STARTED: the first that its sender has sent since it was
-started; the number of that start follows, and then the message (`plain`)."""
+started; the number of that start follows, and then the message (`plain`). The first of an incarnation names
+the start that the incarnation was installed under before that, if it is another."""
 
 START_BYTES: Final = 8
+STARTS_MAX: Final = 2
+"""That one message names."""
+_STARTED: Final = bytes((STARTED,))
 
 MARK: Final = "~"
 
@@ -82,17 +87,24 @@ def told_apart(origin: str) -> tuple[str, int]:
 
 
 def plain(payload: bytes) -> bytes:
-    """A message's payload without the start that it may name."""
-    return payload[1 + START_BYTES :] if payload[0] == STARTED else payload
+    """A message's payload without the starts that it may name."""
+    for _ in range(STARTS_MAX):
+        if payload[:1] != _STARTED:
+            break
+        payload = payload[1 + START_BYTES :]
+    return payload
 
 
-def started(start: int, payload: bytes) -> bytes:
-    return bytes((STARTED,)) + start.to_bytes(START_BYTES, "little") + payload
+def started(starts: Iterable[int], payload: bytes) -> bytes:
+    """Names these starts, oldest first."""
+    return b"".join([_STARTED + start.to_bytes(START_BYTES, "little") for start in starts]) + payload
 
 
-def start_named(payload: bytes) -> int:
-    """The start that a payload names; 0: none."""
-    return int.from_bytes(payload[1 : 1 + START_BYTES], "little") if payload[0] == STARTED else 0
+def starts_named(payload: bytes) -> list[int]:
+    """The starts that a payload names, oldest first."""
+    named = payload[: len(payload) - len(plain(payload))]
+    each = range(1, len(named), 1 + START_BYTES)
+    return [int.from_bytes(named[at : at + START_BYTES], "little") for at in each]
 
 
 class Named(NamedTuple):

@@ -5,6 +5,10 @@ So what is known of an incarnation is a *timeline*: the starts, each with the co
 count up to now. Of one process two timelines are the same up to a point. If both go on from there with
 different messages, its disk was put back to an earlier state in between, and counters were given twice.
 
+A timeline begins with the start that the incarnation was installed under, even if its first message was sent
+under a later one. So a disk that was put back to before that message still knows how the timeline begins, and
+who knows that, too, has been with it.
+
 Nothing is said of incarnations whose messages name no start: they were sent before there were any.
 """
 
@@ -98,10 +102,13 @@ class Timelines:
         names = [timeline(name, start) for name, starts in self.starts.items() for _, start in starts]
         return {name: count(name) for name in dict.fromkeys([*names, *self.branches]) if told_apart(name)[1]}
 
-    def last(self, member: str) -> int:
-        """The newest start that is known of an incarnation; 0: none."""
+    def unnamed(self, member: str, sent: int, start: int) -> list[int]:
+        """Which starts the next message of an incarnation is to name, that has sent so many, under this start
+        (0: under none)."""
         starts = self.starts.get(member)
-        return starts[-1][1] if starts else 0
+        before = starts[-1][1] if starts else 0
+        named = [before] if before and not sent else []
+        return [*named, start] if start and start != before else named
 
     def reach(self, member: str, start: int, count: int) -> int:
         """Of a timeline with so many messages: how far it goes under one start. Of who is past, carried ones

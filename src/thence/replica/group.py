@@ -13,8 +13,9 @@ state is durable; then it is replaced in one step.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import suppress
 
-from thence.core.errors import PeerError, ThenceError, UsageError
+from thence.core.errors import PeerError, ProgramError, ThenceError, UsageError
 from thence.core.group_codec import decode, encode
 from thence.core.group_sizes import payload_max
 from thence.core.groups import (
@@ -55,7 +56,7 @@ from thence.replica.group_installing import Before, Installing, OutdatedError
 from thence.replica.group_leaving import Leaving, is_alone
 from thence.replica.group_lineage import Rollback
 from thence.replica.group_links import Wires
-from thence.replica.group_lives import Begun, Lives, writing
+from thence.replica.group_lives import Begun, Lives
 from thence.replica.group_member import Member
 from thence.replica.group_notices import Notices
 from thence.replica.group_parts import Application, Diary, Shelf
@@ -70,8 +71,8 @@ from thence.replica.positions import place_of
 
 class GroupNode:
     __slots__ = (
-        "_checkpoints", "_contacts", "_entry", "_installing", "_leaving", "_linked", "_links", "_lives",
-        "_notices", "_probe_at", "_settings", "_shelf", "_wires",
+        "_checkpoints", "_contacts", "_entry", "_installing", "_kept", "_leaving", "_linked", "_links",
+        "_lives", "_notices", "_probe_at", "_settings", "_shelf", "_wires",
         "address", "application", "former", "member", "name", "posts", "rollback", "unclean",
     )  # fmt: skip
 
@@ -129,6 +130,8 @@ class GroupNode:
             address, others, self._lives.next, about, self._extent, settings, self.posts, self._wires
         )  # fmt: skip
         self._installing: Installing | None = None
+        self._kept: list[tuple[str, GroupPacket]] = []
+        """What has come for one that is silent: it may have to go on."""
         self._settings = settings
         self._notices = Notices(settings)
         self._leaving = Leaving(settings.leave_timeout_us)
@@ -179,7 +182,7 @@ class GroupNode:
         me, since = self._lives.next(fresh=True)
         state = founding(me, self.application.state(), self.address, since)
         begun = drained(self._lives.beginning(me, state, now))
-        self.member = self._lives.begin(begun, state, drained(writing(state)), now)
+        self.member = self._lives.begin(begun, state, drained(self._lives.writing(begun, state)), now)
         self.application.view_changed((me,), me)
 
     def refound(self, now: int) -> None:
@@ -193,7 +196,8 @@ class GroupNode:
         me, _ = self._lives.next(fresh=False)
         state = refounding(me, old, self.address, self._leaving.wanted, self.application.reads)
         begun = drained(self._lives.beginning(me, state, now))
-        self._begin_anew(begun, state, drained(writing(state)), old, now)
+        self.application.install(state.application)
+        self._begin_anew(begun, state, drained(self._lives.writing(begun, state)), old, now)
 
     @property
     def addresses(self) -> dict[str, str]:
@@ -227,6 +231,7 @@ class GroupNode:
     def link_down(self, peer: str, now: int) -> None:
         """What was under way may be lost."""
         self._wires.up.discard(peer)
+        self._kept = [(other, packet) for other, packet in self._kept if other != peer]
         if member := self.member or self.former:
             member.down(peer, now)
 
@@ -467,6 +472,7 @@ class GroupNode:
         """A packet came over the link to the process `peer`. `PeerError` if no correct peer sends it."""
         check_speaker(peer, packet)
         if self._silent:
+            self._kept.append((peer, packet))
             return
         member = self.member
         if isinstance(packet, Data):
@@ -593,6 +599,7 @@ class GroupNode:
         if entry.attempt is not attempt:
             self._installing = None
             self._lives.given_up(attempt.joiner)
+            self._hear(now)
             return
         attempt.until = now + self._settings.join_timeout_us
         try:
@@ -607,24 +614,48 @@ class GroupNode:
             return
         if ready is not None:
             self._installing = None
+            if not self._is_installed(ready.state.application, now):
+                self._lives.given_up(attempt.joiner)
+                self._hear(now)
+                return
+            self._kept.clear()
             if self.member is not None:
                 self.commit(now)  # what it has done so far belongs into its own log
             self._begin_anew(ready.begun, ready.state, ready.written, ready.old, now)
             for orphan in ready.orphans:
                 self.application.orphaned(orphan)
 
+    def _hear(self, now: int) -> None:
+        """It is silent no more, and goes on: now it gets what came meanwhile."""
+        kept, self._kept = self._kept, []
+        for peer, packet in kept:
+            with suppress(PeerError):  # what no correct peer sends changes nothing
+                self.receive(peer, packet, now)
+
     def _speak(self, now: int) -> None:
         """Somebody asks for what a silent incarnation cannot do: let the next one begin."""
         while self._silent:
             self._install(now, NEVER)
 
+    def _is_installed(self, state: bytes, now: int) -> bool:
+        """Rule 30: the program begins from the state of the contact. If it cannot, the contact has lied, or
+        the program is wrong: that one is given up. A member that works on does so from where it was."""
+        before = self.application.state() if self.member is not None else b""
+        try:
+            self.application.install(state)
+        except ProgramError as error:
+            if self.member is not None:
+                self.application.install(before)
+            self._entry.refused(error, now)
+            return False
+        return True
+
     def _begin_anew(
         self, begun: Begun, state: GroupState, written: bytes, old: Member | None, now: int
     ) -> None:
-        """From here on this process is another incarnation."""
-        self._entry.attempt = None
+        """From here on this process is another incarnation, and its program has begun from the state."""
+        self._entry.arrived()
         self._notices.begin_anew()
-        self.application.install(state.application)
         member = self.member = self._lives.begin(begun, state, written, now)
         self.former = self.rollback = None
         if old is not None:

@@ -1,12 +1,12 @@
 """The state that an incarnation begins with: a founder's, a returner's, and that of one who founds again."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 from thence.core.groups import ALL, Place, Span, number_of, process_of, span_of, told_apart
 from thence.members.group import Final
 from thence.members.operations import Operation
 from thence.members.spans import Spans
-from thence.members.timelines import Timelines, fork
+from thence.members.timelines import Fork, Timelines, fork
 from thence.replica.group_member import Member
 from thence.replica.group_reading import goes_on
 from thence.replica.group_retained import all_operations
@@ -27,7 +27,8 @@ def returning(
     """Rule 23: what `old` had and this state lacks goes on in the next incarnation. `forgetful`: it may have
     said more than it remembers. `reads`: its program has no state (33). Yields what each operation has cost,
     in bytes; `old` does nothing meanwhile."""
-    state.orphans = yield from _unknown(state, old, forgetful)
+    forked = any(found for *_, found in _compared(state, old))  # what was stable here need not be there
+    state.orphans = yield from _unknown(state, old, forgetful or forked)
     carrying = old.carrying
     state.since, state.owes = carrying.since, True
     state.vague = forgetful or (carrying.owes and carrying.vague)
@@ -41,25 +42,35 @@ def returning(
 
 def is_outdated(state: GroupState, contact: str, old: Member) -> bool:
     """Was this state made by one that was put back, or has listened to one, and has not noticed yet? It may
-    lack what all members had, and what none of them keeps for that reason."""
-    mine, past = old.ledger.timelines.starts, Spans(state.past)
-    for name, starts in state.starts.items():
-        if name not in mine or name in past or name == old.me:  # of itself others know better
+    lack what all members had, and what none of them keeps for that reason. On those who are gone there is
+    agreement: no one there will go back on that, and what the group lacks of them is carried."""
+    past = Spans(state.past)
+    for name, count, theirs, found in _compared(state, old):
+        if name in past or name in state.gone or name == old.me:  # of itself others know better
             continue
-        count, theirs = old.ledger.count(name), state.counts.get(name, 0)
-        if count == ALL:
-            count = old.ledger.timelines.branches[name]
-        found = fork(mine[name], count, starts, theirs)
         if (name == contact and (found or count > theirs)) or (found and not found.behind):
             return True
     return False
 
 
-def _unknown(state: GroupState, old: Member, forgetful: bool) -> Generator[int, None, list[Operation]]:
-    """What `old` had and the state lacks. Counters that were given twice stand for two operations."""
+def _compared(state: GroupState, old: Member) -> Iterator[tuple[str, int, int, Fork | None]]:
+    """Of each incarnation of which both know starts: how many messages `old` has and how many the state, and
+    whether they go on differently."""
+    mine, past = old.ledger.timelines, Spans(state.past)
+    for name, starts in state.starts.items():
+        if name in mine.starts:
+            count = old.ledger.count(name)
+            count = mine.branches[name] if count == ALL else count
+            theirs = state.branches[name] if name in past else state.counts.get(name, 0)
+            yield name, count, theirs, fork(mine.starts[name], count, starts, theirs)
+
+
+def _unknown(state: GroupState, old: Member, astray: bool) -> Generator[int, None, list[Operation]]:
+    """What `old` had and the state lacks. Counters that were given twice stand for two operations. `astray`:
+    those for whom something was stable here need not be all."""
     past, theirs, mine = Spans(state.past), Timelines(state.starts, state.branches), old.ledger.timelines
     found: dict[Place, Operation] = {}
-    for op in all_operations(old.ledger, old.operations, forgetful):
+    for op in all_operations(old.ledger, old.operations, astray):
         place = mine.exactly((op.origin, op.seq))
         member, start = told_apart(place[0])
         told = start and (member not in past or theirs.knows(member))  # else counters are all there is

@@ -3,12 +3,17 @@
 Rules 8 and 22 of docs/protocols/membership.md, from the joiner's side; what one attempt is, is in
 `members.attempt`. Whoever is outside asks everybody to whom there is a link, and takes the first offer; a
 member that was told to return goes to the one who said so first.
+
+A contact whose state the program could not install is passed over until all others had their turn. If that
+happens again and again, it is the program that is wrong.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Final
 
+from thence.core.errors import ProgramError
 from thence.core.groups import Extent, Offer, Piece, Post, Rank, Running, process_of
 from thence.members.attempt import Attempt
 from thence.replica.group_links import Wires
@@ -20,11 +25,14 @@ About = Callable[[], tuple[Rank, Running]]
 Extents = Callable[[], Extent | None]
 """How far the program of this process has come, if it has no state."""
 
+REFUSALS_MAX: Final = 3
+"""Of states of one contact, while no other one had a better state."""
+
 
 class Entry:
     __slots__ = (
-        "_about", "_address", "_contacts", "_extent", "_next", "_posts", "_settings", "_tries", "_wires",
-        "attempt", "seeds",
+        "_about", "_address", "_contacts", "_extent", "_next", "_passed", "_posts", "_refused", "_settings",
+        "_tries", "_wires", "attempt", "seeds",
     )  # fmt: skip
 
     def __init__(
@@ -50,6 +58,10 @@ class Entry:
         self._wires = wires
         self._contacts: deque[str] = deque(seeds)
         self._tries = 0
+        self._refused = Counter[str]()
+        """Contacts whose states the program could not install, and how often."""
+        self._passed: set[str] = set()
+        """Those of them that are not asked before the others."""
 
     def meet(self, process: str) -> None:
         """One more through whom one may join."""
@@ -71,6 +83,7 @@ class Entry:
         joiner, since = self._next(fresh)
         contact = self._contacts[0]
         self._contacts.rotate(-1)
+        self._passed.discard(contact)
         until = now + self._settings.join_timeout_us
         self.attempt = Attempt(joiner, contact, now, until, since, outside)
         self.ask(now)
@@ -84,6 +97,28 @@ class Entry:
         if old.outside or self._tries > 0:
             self.begin(old.outside, old.since > 0, now)
 
+    def refused(self, error: ProgramError, now: int) -> None:
+        """The program could not install the state that has come. The error, if that is not for the contact to
+        answer for: again and again, and of a member that works on, from all of them."""
+        assert self.attempt is not None
+        contact, refused = self.attempt.contact, self._refused
+        refused[contact] += 1
+        if refused[contact] >= REFUSALS_MAX and (
+            self.attempt.outside or all(refused[other] for other in self._contacts)
+        ):
+            raise error
+        with suppress(ValueError):
+            self._contacts.remove(contact)
+        self._contacts.append(contact)
+        self._passed.add(contact)
+        self.give_up(now)
+
+    def arrived(self) -> None:
+        """This process is a member."""
+        self.attempt = None
+        self._refused.clear()
+        self._passed.clear()
+
     def ask(self, now: int) -> None:
         attempt = self.attempt
         assert attempt is not None
@@ -92,13 +127,16 @@ class Entry:
         asked = [attempt.contact]
         if attempt.outside and not attempt.bound and self._wires.used:
             # Whoever answers first will do; where there is no link nobody will.
-            asked = [process for process in self._contacts if process in self._wires.up] or asked
+            there = [process for process in self._contacts if process in self._wires.up]
+            asked = [process for process in there if process not in self._passed] or asked
         self._posts += [Post(process, request) for process in asked]
 
     def up(self, process: str, now: int) -> None:
         """There is a link to somebody."""
         attempt = self.attempt
         if attempt is None:
+            return
+        if process in self._passed:
             return
         if attempt.outside and not attempt.bound and process in self._contacts:
             # The others were asked when theirs came up.
@@ -109,7 +147,8 @@ class Entry:
     def offered(self, offer: Offer, now: int) -> None:
         attempt, process = self.attempt, process_of(offer.contact)
         if attempt is None or (
-            process != attempt.contact and not (attempt.outside and process in self.seeds)
+            process != attempt.contact
+            and (process in self._passed or not (attempt.outside and process in self.seeds))
         ):
             return  # it was not asked
         if attempt.is_kept_waiting(offer):

@@ -113,6 +113,8 @@ def checking(state: GroupState, joiner: str) -> Generator[int, None, None]:
     ):
         raise PeerError("a state that does not hold what it counts")
     _check_context(state.context, reached, past)
+    if endless := [name for name in state.starts if name in past and name not in state.branches]:
+        raise PeerError(f"a state that does not tell where the messages of {endless[0]} end")
 
 
 def _check_context(context: tuple[Place, ...], reached: dict[str, int], past: Spans) -> None:

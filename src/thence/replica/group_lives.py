@@ -111,6 +111,14 @@ class Lives:
         log.commit_only()  # durable with what refers to the state: without that there is no such incarnation
         return (yield from self._resuming(me, log, state, unstable))
 
+    def writing(self, begun: Begun, state: GroupState) -> Generator[int, None, bytes]:
+        """The state as it will stand at the beginning of the log, which has its messages. Yields what each
+        operation has cost, in bytes."""
+        if self._start:  # its timeline begins here, whenever it sends its first message
+            begun.ledger.timelines.began(begun.ledger.me, 0, self._start)
+            state.starts = dict(begun.ledger.timelines.starts)
+        return (yield from _writing(state))
+
     def given_up(self, me: str) -> None:
         """A life that was to begin does not."""
         self._shelf.drop(number_of(me))
@@ -150,7 +158,7 @@ class Lives:
         if self._application.reads:
             state.extent, state.former = member.reading.before, (*member.reading.former, member.reading.begun)
         self.log.sync(now)
-        self._write_down(self.log, state, drained(writing(state)), now)
+        self._write_down(self.log, state, drained(_writing(state)), now)
         oldest = next(self.log.missing(member.ledger.floor), None)  # operations that may have to be carried
         self.log.collect(now, oldest.position - 1 if oldest else None, self._settings.history_bytes)
         member.committed()
@@ -215,9 +223,7 @@ class Lives:
         return member
 
 
-def writing(state: GroupState) -> Generator[int, None, bytes]:
-    """A state as it stands at the beginning of a log, which has its messages. Yields what each operation has
-    cost, in bytes."""
+def _writing(state: GroupState) -> Generator[int, None, bytes]:
     return b"".join((yield from encoding(replace(state, log=[], table=[]))).parts)
 
 

@@ -41,8 +41,8 @@ from thence.core.groups import (
     number_of,
     plain,
     process_of,
-    start_named,
     started,
+    starts_named,
 )
 from thence.core.message import Message
 from thence.core.tag import Tag
@@ -165,8 +165,8 @@ class Member:
         if is_large(body, self._settings.frame_bytes) and len(self.ledger.tagger.frontier()) > CONTEXT_MAX:
             self.broadcast(CARRY, carry_payload(Carried([])), now)
         payload = bytes((kind,)) + body
-        if self._start and self.ledger.timelines.last(self.me) != self._start:
-            payload = started(self._start, payload)
+        if unnamed := self.ledger.timelines.unnamed(self.me, self.ledger.sent, self._start):
+            payload = started(unnamed, payload)
         message = self.ledger.tagger.tag(payload)
         ledger, seq = self.ledger, message.dot >> ORIGIN_BITS
         ledger.orderer.sent(message, now)
@@ -244,7 +244,8 @@ class Member:
         kind = payload[0]
         if kind == STARTED:
             name, seq = ledger.place(message.dot)
-            ledger.timelines.began(name, seq - 1, start_named(payload))
+            for start in starts_named(payload):
+                ledger.timelines.began(name, seq - 1, start)
             payload = plain(payload)
             kind = payload[0]
             self.lineages.judge()

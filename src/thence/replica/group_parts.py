@@ -46,7 +46,7 @@ class Application(Protocol):
     def state(self) -> bytes: ...
 
     def install(self, state: bytes) -> None:
-        """Begin anew from this state."""
+        """Begin anew from this state. `ProgramError`: it cannot; it may have changed all the same."""
         ...
 
     def view_changed(self, members: tuple[str, ...], me: str) -> None:

@@ -11,8 +11,9 @@ Two ways to be a program of a group:
     to.
 
 Invariant: a program is told of nothing that the log does not hold, so that nothing comes twice. Only a state
-that is asked for in the middle of a step is brought up to date before that step is committed (`state`); a
-step that fails ends in a machine that is built anew, and installs the state that the log has.
+that is asked for or begun from in the middle of a step is brought up to date before that step is committed
+(`state`, `install`); a step that fails ends in a machine that is built anew, and installs the state that the
+log has.
 """
 
 from collections import deque
@@ -164,21 +165,26 @@ class Program:
         """With all that was applied, told or not."""
         if self._state is None:
             return b""
-        for event in islice(chain(self._flight, self._fresh), self._done, None):
-            self._reach(event)
-            self._done += 1
+        self._catch_up()
         state = called("state", self._state.state)
         if not isinstance(state, bytes):
             raise ProgramError(f"the program's state() gave {type(state).__name__}, not bytes")
         return state
 
+    def _catch_up(self) -> None:
+        """What is still to be told reaches the state now."""
+        for event in islice(chain(self._flight, self._fresh), self._done, None):
+            self._reach(event)
+            self._done += 1
+
     def install(self, state: bytes) -> None:
         if self._state is None:
             return
-        if self._replays:
-            self._reach(Installed(state))
-        else:
+        self._catch_up()
+        self._reach(Installed(state))
+        if not self._replays:
             self._fresh.append(Installed(state))
+            self._done += 1
 
     def view_changed(self, members: tuple[str, ...], me: str) -> None:
         """Several changes may follow each other in one step: the last one is told."""

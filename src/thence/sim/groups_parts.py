@@ -5,7 +5,7 @@ from random import Random
 
 import msgspec
 
-from thence.core.errors import InvariantError
+from thence.core.errors import InvariantError, ProgramError
 from thence.core.groups import Lost, Place
 from thence.core.storage import DiskError
 from thence.core.tag import Tag
@@ -211,9 +211,11 @@ class SimApplication:
         return msgspec.json.encode(self.order) + self.padding
 
     def install(self, state: bytes) -> None:
-        order = (
-            msgspec.json.decode(state[: len(state) - len(self.padding)], type=list[Place]) if state else []
-        )
+        body = state[: len(state) - len(self.padding)] if state else b"[]"
+        try:
+            order = msgspec.json.decode(body, type=list[Place])
+        except msgspec.DecodeError as error:
+            raise ProgramError(f"a state that is none: {error}") from error
         self.order = order
         self.applied = set(order)
         self._knows(self.applied)
