@@ -25,7 +25,14 @@ UNITS = {
     "cluster.latency.rate": "messages/s",
     "cluster.latency.p50": "us",
     "cluster.latency.p99": "us",
+    "cluster.events.cpu": "us",
+    "cluster.events.cpu.changing": "us",
+    "cluster.events.writes": "writes",
+    "cluster.events.writes.changing": "writes",
+    "cluster.events.p50": "us",
+    "cluster.events.p50.changing": "us",
 }
+ALONE = ("cluster.latency.rate", "cluster.events.writes", "cluster.events.writes.changing")
 
 
 def children() -> set[int]:
@@ -47,13 +54,18 @@ def test_bench_cluster_measures_beside_bare_processes_and_leaves_nothing_behind(
     figures = {figure["name"]: figure for figure in json.loads(capsys.readouterr().out)}
     assert {name: figure["unit"] for name, figure in figures.items()} == UNITS
     assert all(figure["value"] > 0 for figure in figures.values())
-    alone = figures.pop("cluster.latency.rate")
-    assert alone["baseline"] is None
+    assert all(figures.pop(name)["baseline"] is None for name in ALONE)
     for figure in figures.values():
         assert figure["ratio"] == pytest.approx(figure["value"] / figure["baseline"])
     assert figures["cluster.latency.p50"]["value"] <= figures["cluster.latency.p99"]["value"]
     assert list(tmp_path.iterdir()) == []
     assert children() <= before
+
+
+def test_parts_are_of_cluster_and_known(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "oplog", "--part", "events"]) == 2
+    assert main(["bench", "cluster", "--part", "nothing"]) == 2
+    assert "there is always, nodes, latency, events" in capsys.readouterr().err
 
 
 def test_what_a_node_has_sent_and_nobody_has_delivered_is_not_sustained() -> None:

@@ -14,7 +14,7 @@ MUTANTS: list[GroupMutant] = [
        (f"{MEMBER}:Member.broadcast", "            payload = started(unnamed, payload)\n",
         "            pass\n")),
     of("a timeline begins with its first message", "to before its first message",
-       (f"{LIVES}:Lives.beginning", "        if self._start:", "        if False:")),
+       (f"{LIVES}:Lives.writing", "        if self._start:", "        if False:")),
     of("a first message names the start of its process only",
        "to before its first message, which names another start",
        (f"{TIMELINES}:Timelines.unnamed", "[before] if before and not sent else []", "[]")),

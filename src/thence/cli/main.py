@@ -209,11 +209,12 @@ def bench(
     ],
     as_json: Json = False,
     quick: Annotated[bool, typer.Option(help="Smaller sizes: a look, not a result.")] = False,
+    part: Annotated[str, typer.Option(help="Of cluster: always, nodes, latency or events.")] = "",
 ) -> None:
     """Measure, next to a baseline in the same run."""
     from thence.cli.bench import command
 
-    raise typer.Exit(command.run(name, as_json, quick))
+    raise typer.Exit(command.run(name, as_json, quick, part))
 
 
 experiments = typer.Typer(help="The documents' experiments.", no_args_is_help=False)

@@ -108,6 +108,11 @@ class View:
         return self._writer.written_bytes
 
     @property
+    def writes(self) -> int:
+        """Since then: commits that had something to write."""
+        return self._writer.writes
+
+    @property
     def size_bytes(self) -> int:
         return sum([segment.size for segment in self._segments])
 

@@ -57,6 +57,7 @@ class Writer:
         "_torn",
         "durable",
         "state",
+        "writes",
         "written_bytes",
     )
 
@@ -75,7 +76,7 @@ class Writer:
         self._booted = False
         self._torn = False
         self._broken: StorageError | None = None
-        self.written_bytes = 0
+        self.written_bytes = self.writes = 0
 
     @property
     def active(self) -> Segment:
@@ -191,6 +192,7 @@ class Writer:
         active.crc = crc32(self._buffer, active.crc)
         active.size += len(self._buffer)
         self.written_bytes += len(self._buffer)
+        self.writes += 1
         self.drop()
         return True
 

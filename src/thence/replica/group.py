@@ -16,6 +16,7 @@ state is durable; then it is replaced in one step.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from thence.core.errors import PeerError, ProgramError, ThenceError, UsageError
@@ -60,7 +61,7 @@ from thence.replica.group_installing import Before, Installing, OutdatedError
 from thence.replica.group_leaving import Leaving, is_alone
 from thence.replica.group_lineage import Rollback
 from thence.replica.group_links import Wires
-from thence.replica.group_lives import Begun, Lives, writing
+from thence.replica.group_lives import Begun, Lives
 from thence.replica.group_member import Member
 from thence.replica.group_notices import Notices
 from thence.replica.group_parts import Application, Diary, Shelf
@@ -77,8 +78,8 @@ CLOSED: Final = "the group is closed: its members were named at its start, and n
 
 class GroupNode:
     __slots__ = (
-        "_checkpoints", "_contacts", "_entry", "_installing", "_leaving", "_linked", "_links", "_lives",
-        "_notices", "_probe_at", "_settings", "_shelf", "_wires",
+        "_checkpoints", "_contacts", "_entry", "_installing", "_kept", "_leaving", "_linked", "_links",
+        "_lives", "_notices", "_probe_at", "_settings", "_shelf", "_wires",
         "address", "admits", "application", "former", "member", "name", "posts", "rollback", "unclean",
     )  # fmt: skip
 
@@ -139,6 +140,8 @@ class GroupNode:
             address, others, self._lives.next, about, self._extent, settings, self.posts, self._wires
         )  # fmt: skip
         self._installing: Installing | None = None
+        self._kept: list[tuple[str, GroupPacket]] = []
+        """What has come for one that is silent: it may have to go on."""
         self._settings = settings
         self._notices = Notices(settings)
         self._leaving = Leaving(settings.leave_timeout_us)
@@ -190,7 +193,7 @@ class GroupNode:
         me, since = self._lives.first() if self.admits else self._lives.next(fresh=True)
         state = founding(me, self.application.state(), self.address, since, others or {})
         begun = drained(self._lives.beginning(me, state, now))
-        self.member = self._lives.begin(begun, state, drained(writing(state)), now)
+        self.member = self._lives.begin(begun, state, drained(self._lives.writing(begun, state)), now)
         self._tell_view(self.member)
 
     def _tell_view(self, member: Member) -> None:
@@ -208,9 +211,9 @@ class GroupNode:
             raise UsageError(f"{self.name} was in no group that could be founded again")
         me, _ = self._lives.next(fresh=False)
         state = refounding(me, old, self.address, self._leaving.wanted, self.application.reads)
-        self.application.install(state.application)
         begun = drained(self._lives.beginning(me, state, now))
-        self._begin_anew(begun, state, drained(writing(state)), old, now)
+        self.application.install(state.application)
+        self._begin_anew(begun, state, drained(self._lives.writing(begun, state)), old, now)
 
     @property
     def addresses(self) -> dict[str, str]:
@@ -244,6 +247,7 @@ class GroupNode:
     def link_down(self, peer: str, now: int) -> None:
         """What was under way may be lost."""
         self._wires.up.discard(peer)
+        self._kept = [(other, packet) for other, packet in self._kept if other != peer]
         if member := self.member or self.former:
             member.down(peer, now)
 
@@ -495,6 +499,7 @@ class GroupNode:
         """A packet came over the link to the process `peer`. `PeerError` if no correct peer sends it."""
         check_speaker(peer, packet)
         if self._silent:
+            self._kept.append((peer, packet))
             return
         member = self.member
         if isinstance(packet, Data):
@@ -629,6 +634,7 @@ class GroupNode:
         if entry.attempt is not attempt:
             self._installing = None
             self._lives.given_up(attempt.joiner)
+            self._hear(now)
             return
         attempt.until = now + self._settings.join_timeout_us
         try:
@@ -643,20 +649,30 @@ class GroupNode:
             return
         if ready is not None:
             self._installing = None
+            if not self._is_installed(ready.state.application, now):
+                self._lives.given_up(attempt.joiner)
+                self._hear(now)
+                return
+            self._kept.clear()
             if self.member is not None:
                 self.commit(now)  # what it has done so far belongs into its own log
-            if not self._is_installed(ready.state.application, attempt.joiner, now):
-                return
             self._begin_anew(ready.begun, ready.state, ready.written, ready.old, now)
             for orphan in ready.orphans:
                 self.application.orphaned(orphan)
+
+    def _hear(self, now: int) -> None:
+        """It is silent no more, and goes on: now it gets what came meanwhile."""
+        kept, self._kept = self._kept, []
+        for peer, packet in kept:
+            with suppress(PeerError):  # what no correct peer sends changes nothing
+                self.receive(peer, packet, now)
 
     def _speak(self, now: int) -> None:
         """Somebody asks for what a silent incarnation cannot do: let the next one begin."""
         while self._silent:
             self._install(now, NEVER)
 
-    def _is_installed(self, state: bytes, joiner: str, now: int) -> bool:
+    def _is_installed(self, state: bytes, now: int) -> bool:
         """Rule 30: the program begins from the state of the contact. If it cannot, the contact has lied, or
         the program is wrong: that one is given up. A member that works on does so from where it was."""
         before = self.application.state() if self.member is not None else b""
@@ -665,7 +681,6 @@ class GroupNode:
         except ProgramError as error:
             if self.member is not None:
                 self.application.install(before)
-            self._lives.given_up(joiner)
             self._entry.refused(error, now)
             return False
         return True

@@ -55,8 +55,8 @@ class Gate:
         """Of this step, for states in the making."""
         self._left = STEP_BYTES
         """Bytes of pieces that may leave in this step; one piece in any case."""
-        self._cut: deque[Piece] = deque()
-        """Pieces that are on their way."""
+        self._cut: deque[tuple[str, Making, int]] = deque()
+        """Pieces that are on their way: to whom, of what, and from where on."""
         self._states: list[Handed] = []
         self._waiting: dict[str, tuple[JoinRequest, int]] = {}
         """By process: who wants to be let in, and when it last said so."""
@@ -120,7 +120,7 @@ class Gate:
 
     def relinked(self, process: str) -> None:
         """What was under way to a process may be lost."""
-        self._cut = deque([piece for piece in self._cut if process_of(piece.joiner) != process])
+        self._cut = deque([piece for piece in self._cut if process_of(piece[0]) != process])
         for handed in self._states:
             for joiner in handed.joiners:
                 if process_of(joiner) == process:
@@ -128,7 +128,6 @@ class Gate:
 
     def pieces(
         self,
-        contact: str,
         request: JoinRequest,
         state: Callable[[JoinRequest], Making],
         own: int,
@@ -153,20 +152,16 @@ class Gate:
         if sure and handed.joiners[joiner] > have:
             first = handed.joiners[joiner]
         handed.joiners[joiner] = max(first, end)
-        self._cut_off(contact, joiner, handed, first, end)
+        self._cut += [(joiner, handed.state, at) for at in range(first, end, size)]
         return True
 
-    def _cut_off(self, contact: str, joiner: str, handed: Handed, first: int, end: int) -> None:
-        size, state = self._settings.piece_bytes, handed.state
-        for at in range(first, end, size):
-            self._cut.append(Piece(contact, joiner, state.transfer, at, state.size, state.read(at, size)))
-
-    def due(self) -> Iterator[Piece]:
+    def due(self, contact: str) -> Iterator[Piece]:
         """Pieces that leave in this step."""
         while self._cut and self._left > 0:
-            piece = self._cut.popleft()
-            self._left -= len(piece.data)
-            yield piece
+            joiner, state, at = self._cut.popleft()
+            data = state.read(at, self._settings.piece_bytes)
+            self._left -= len(data)
+            yield Piece(contact, joiner, state.transfer, at, state.size, data)
 
     @property
     def making(self) -> bool:
@@ -178,14 +173,14 @@ class Gate:
         """There is more to do than one step may."""
         return bool(self._cut) or self.making
 
-    def go_on(self, contact: str) -> None:
+    def go_on(self) -> None:
         """With what is in the making. If it is whole now, those who wait for it get the first pieces."""
-        most = self._settings.piece_bytes * self._settings.pieces
+        size = self._settings.piece_bytes
         for handed in self._go_on():
-            end = min(handed.state.size, most)
+            end = min(handed.state.size, size * self._settings.pieces)
             for joiner in handed.joiners:
                 handed.joiners[joiner] = end
-                self._cut_off(contact, joiner, handed, 0, end)
+                self._cut += [(joiner, handed.state, at) for at in range(0, end, size)]
 
     def _go_on(self) -> list[Handed]:
         """As far as this step may: those that it has made whole. One after the other."""
@@ -214,7 +209,7 @@ class Gate:
 
     def _forget(self, joiner: str) -> None:
         del self._watched[joiner]
-        self._cut = deque([piece for piece in self._cut if piece.joiner != joiner])
+        self._cut = deque([piece for piece in self._cut if piece[0] != joiner])
         for handed in self._states:
             handed.joiners.pop(joiner, None)
         self._states = [handed for handed in self._states if handed.joiners]

@@ -4,9 +4,9 @@
 Where a member was away for long, a state holds tens of thousands of messages. It is decoded and checked, the
 log of the new incarnation is written and its order built up; until then the old incarnation works on. What
 that one had and the state lacks can only be told when it does nothing more: from there on it is *silent*, and
-what comes for it is passed over, as if it came an instant later. In the last step the state is written down
-and the new incarnation takes its place. Before that there is nothing on the disk that a restart would find
-whole: whoever crashes on the way begins anew.
+what comes for it is kept, should its program be unable to begin from the state and it go on. In the last step
+the state is written down and the new incarnation takes its place. Before that there is nothing on the disk
+that a restart would find whole: whoever crashes on the way begins anew.
 """
 
 from collections.abc import Callable, Generator
@@ -17,7 +17,7 @@ from thence.members.attempt import Attempt
 from thence.replica.group_backlog import Allowance
 from thence.replica.group_births import is_outdated, returning, told_exactly
 from thence.replica.group_handover import checking
-from thence.replica.group_lives import Begun, Lives, writing
+from thence.replica.group_lives import Begun, Lives
 from thence.replica.group_member import Member
 from thence.replica.group_orphans import decided
 from thence.replica.group_parts import Application, Orphan
@@ -82,5 +82,5 @@ class Installing:
             yield from returning(state, old, leaves, forgetful, application.reads)
             orphans = yield from decided(state, old, application)
             yield from told_exactly(state, old)
-        written = yield from writing(state)
+        written = yield from lives.writing(begun, state)
         return Ready(begun, state, written, old, orphans)

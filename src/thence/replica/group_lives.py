@@ -105,8 +105,6 @@ class Lives:
         """The log of a life that is to begin with this state, and what it counts and keeps by then. Yields
         what each message or operation has cost, in bytes. Until the life begins (`begin`) it is nothing, and
         a restart drops it."""
-        if self._start:  # its timeline begins here, whenever it sends its first message
-            state.starts = state.starts | {me: ((0, self._start),)}
         log = self._shelf.open(number_of(me), now)
         known = (*state.table, me, *state.names())
         index, unstable = {name: log.member(name) for name in known}, list[Message]()
@@ -119,6 +117,14 @@ class Lives:
             yield len(named.payload)
         log.commit_only()  # durable with what refers to the state: without that there is no such incarnation
         return (yield from self._resuming(me, log, state, unstable))
+
+    def writing(self, begun: Begun, state: GroupState) -> Generator[int, None, bytes]:
+        """The state as it will stand at the beginning of the log, which has its messages. Yields what each
+        operation has cost, in bytes."""
+        if self._start:  # its timeline begins here, whenever it sends its first message
+            begun.ledger.timelines.began(begun.ledger.me, 0, self._start)
+            state.starts = dict(begun.ledger.timelines.starts)
+        return (yield from _writing(state))
 
     def given_up(self, me: str) -> None:
         """A life that was to begin does not."""
@@ -160,7 +166,7 @@ class Lives:
         if self._application.reads:
             state.extent, state.former = member.reading.before, (*member.reading.former, member.reading.begun)
         self.log.sync(now)
-        self._write_down(self.log, state, drained(writing(state)), now)
+        self._write_down(self.log, state, drained(_writing(state)), now)
         oldest = next(self.log.missing(member.ledger.floor), None)  # operations that may have to be carried
         self.log.collect(now, oldest.position - 1 if oldest else None, self._settings.history_bytes)
         member.committed()
@@ -225,9 +231,7 @@ class Lives:
         return member
 
 
-def writing(state: GroupState) -> Generator[int, None, bytes]:
-    """A state as it stands at the beginning of a log, which has its messages. Yields what each operation has
-    cost, in bytes."""
+def _writing(state: GroupState) -> Generator[int, None, bytes]:
     return b"".join((yield from encoding(replace(state, log=[], table=[]))).parts)
 
 

@@ -578,12 +578,12 @@ class Member:
         elif joiner not in self.view.side or not self._gate.waits_for(joiner):
             return
         for each in served:
-            if not self._gate.pieces(self.me, each, self._handed, self.ledger.sent, self.links.used, now):
+            if not self._gate.pieces(each, self._handed, self.ledger.sent, self.links.used, now):
                 self._post(each.joiner, Offer(self.me, each.joiner))  # it is in the making
         self._post_pieces()
 
     def _post_pieces(self) -> None:
-        for piece in self._gate.due():
+        for piece in self._gate.due(self.me):
             self._post(piece.joiner, piece)
 
     def _handed(self, request: JoinRequest) -> Making:
@@ -637,7 +637,7 @@ class Member:
     def tick(self, running: Running, now: int) -> None:
         """Rules 4 and 16: tell what was delivered; notice who is silent."""
         self.sweep(now, 1)
-        self._gate.go_on(self.me)
+        self._gate.go_on()
         self._post_pieces()
         self._close(running, now)
         if now < self._watch.at:

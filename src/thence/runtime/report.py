@@ -132,5 +132,6 @@ def _log(node: "Node") -> LogStatus:
         sync=policy,
         trouble=why,
         appended_bytes=log.appended_bytes,
+        writes=log.writes,
         syncs=driver.syncs,
     )

@@ -75,6 +75,7 @@ class LogStatus(Struct, frozen=True, kw_only=True):
     """Why nothing more is written, if so."""
     appended_bytes: int = 0
     """Since this start."""
+    writes: int = 0
     syncs: int = 0
 
 

@@ -23,6 +23,14 @@ trace, profile local, loads made inside the nodes (`runtime/load.py`).
   is measured first: `cluster.latency.rate`, messages a second of the whole group. Baseline of both: the
   median round trip of a bare echo between two processes at the rate of one of the programs.
 
+* `cluster.events.cpu`: CPU time of such a program per message that `events()` hands out, with everybody
+  sending as fast as it goes; its own sending, and the reading, are in it. Baseline: the bare processes', per
+  message received. `cluster.events.cpu.changing`: the same in a group whose members may come and go. Baseline: the
+  fixed group, in the same turns.
+* `cluster.events.writes`, `.changing`: writes to the log per 64 messages then, own and others'.
+* `cluster.events.p50`, `.changing`: the median latency at `CALM` messages a second from each. Baselines: the
+  bare echo at that rate, and the fixed group.
+
 Subject and baseline take turns, each figure is the median over the turns. Everything is on one machine, so
 the three processes share its cores, with each other and with whatever else runs. Files are made where
 temporary files go: `TMPDIR` chooses the disk.
@@ -47,6 +55,12 @@ STEADY: Final = 2_000.0
 """Messages a second from each node: far from saturation on any machine, and enough to measure CPU time by."""
 
 
+CALM: Final = 500.0
+"""Messages a second from each program: each is a step of its own."""
+
+PARTS: Final = ("always", "nodes", "latency", "events")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
     turns: int = 3
@@ -65,21 +79,26 @@ class Effort:
 QUICK: Final = Effort(turns=1, warm_s=0.2, nodes_s=0.5, bare_s=0.3, settle_s=0.2, syncs=30)
 
 
-def bench(quick: bool) -> Iterator[Record | str]:
+def bench(quick: bool, parts: Sequence[str] = PARTS) -> Iterator[Record | str]:
     """Figures, and between them words about what is being done."""
     effort = QUICK if quick else Effort()
     with tempfile.TemporaryDirectory(prefix="thence-bench-") as name:
         folder = Path(name)
-        yield "syncs"
-        # First, while the disk has nothing else to do.
-        yield always(folder, effort.syncs)
-        yield "starting nodes"
-        with (
-            running(open_layout(folder / "nodes", NODES)) as nodes,
-            running(open_layout(folder / "changing", NODES, changing=True)) as changing,
-        ):
-            yield from _nodes(Nodes(nodes), Nodes(changing), Bare(folder / "bare"), effort)
-        yield from _latency(folder, effort)
+        if "always" in parts:
+            yield "syncs"
+            # First, while the disk has nothing else to do.
+            yield always(folder, effort.syncs)
+        if "nodes" in parts:
+            yield "starting nodes"
+            with (
+                running(open_layout(folder / "nodes", NODES)) as nodes,
+                running(open_layout(folder / "changing", NODES, changing=True)) as changing,
+            ):
+                yield from _nodes(Nodes(nodes), Nodes(changing), Bare(folder / "bare"), effort)
+        if "latency" in parts:
+            yield from _latency(folder, effort)
+        if "events" in parts:
+            yield from _events(folder, effort)
 
 
 class Turn(NamedTuple):
@@ -161,9 +180,54 @@ def _latency(folder: Path, effort: Effort) -> Iterator[Record | str]:
     yield Record("cluster.latency.p99", median(late), "us", median(echo))
 
 
-def _programs(layout: Layout, called: str, rate: float, warm_s: float, seconds: float) -> list[Told]:
+def _events(folder: Path, effort: Effort) -> Iterator[Record | str]:
+    layout, bare = open_layout(folder / "readers", NODES), Bare(folder / "beside")
+    kinds, moved, echo = ("fixed", "changing"), list[list[Stretch]](), list[float]()
+    full: dict[str, list[list[Told]]] = {kind: [] for kind in kinds}
+    calm: dict[str, list[list[Told]]] = {kind: [] for kind in kinds}
+    for turn in range(1, effort.turns + 1):
+        for rate, measured in ((0.0, full), (CALM, calm)):
+            how = f"{rate:,.0f} messages a second from each" if rate else "as fast as it goes"
+            for kind in kinds:
+                yield f"programs of a {kind} group, {how}, turn {turn} of {effort.turns}"
+                called = f"{kind}-{rate:.0f}-{turn}"
+                told = _programs(layout, called, rate, effort.warm_s, effort.nodes_s, kind)
+                measured[kind].append(told)
+        yield f"bare processes, turn {turn} of {effort.turns}"
+        moved.append(bare.move(0.0, effort.warm_s, effort.bare_s))
+        echo.append(bare.echo_us(CALM, effort.warm_s, effort.bare_s))
+    cpu = {kind: median(map(_cpu_us, full[kind])) for kind in kinds}
+    p50 = {kind: median(map(_p50, calm[kind])) for kind in kinds}
+    bare_us = median(
+        1e6 * sum(one.cpu_s for one in turn) / sum(one.delivered for one in turn) for turn in moved
+    )
+    yield Record("cluster.events.cpu", cpu["fixed"], "us", bare_us)
+    yield Record("cluster.events.cpu.changing", cpu["changing"], "us", cpu["fixed"])
+    yield Record("cluster.events.writes", median(map(_writes, full["fixed"])), "writes")
+    yield Record("cluster.events.writes.changing", median(map(_writes, full["changing"])), "writes")
+    yield Record("cluster.events.p50", p50["fixed"], "us", median(echo))
+    yield Record("cluster.events.p50.changing", p50["changing"], "us", p50["fixed"])
+
+
+def _cpu_us(told: list[Told]) -> float:
+    return float(1e6 * sum(one["cpu_s"] for one in told) / sum(one["delivered"] for one in told))
+
+
+def _writes(told: list[Told]) -> float:
+    """Per 64 messages."""
+    messages = sum(one["delivered"] + one["sent"] for one in told)
+    return float(64 * sum(one["writes"] for one in told) / messages)
+
+
+def _p50(told: list[Told]) -> float:
+    return float(median([taken for one in told for taken in one["latencies_us"]]))
+
+
+def _programs(
+    layout: Layout, called: str, rate: float, warm_s: float, seconds: float, kind: str = "fixed"
+) -> list[Told]:
     """Three programs with a node inside each, in fresh data folders."""
     folder = layout.folder / called
     folder.mkdir()
-    calls = [(name, layout.members, folder / name, rate, warm_s, seconds) for name in layout.names]
+    calls = [(name, kind, layout.members, folder / name, rate, warm_s, seconds) for name in layout.names]
     return together(cluster_application.__name__, calls, folder, warm_s + seconds)

@@ -1,6 +1,9 @@
-"""A program with a node inside it, one of those between which `bench cluster` measures latencies.
+"""A program with a node inside it, one of those that `bench cluster` measures: latencies between them, and
+what they cost.
 
-    python -m thence.cli.bench.cluster_application NAME MEMBERS DATA RATE WARM_S SECONDS
+    python -m thence.cli.bench.cluster_application NAME KIND MEMBERS DATA RATE WARM_S SECONDS
+
+KIND `fixed`: the members are named; `changing`: the first founds the group, and the others join it.
 
 It broadcasts payloads that bear the time of their own call of `broadcast`, and sees how old those of the
 others are when `events()` hands them out: the processes are on one machine and share its monotonic clock.
@@ -39,8 +42,10 @@ FILLER: Final = bytes(PAYLOAD_BYTES - STAMP.size)
 
 
 class Program:
-    def __init__(self, node: OpenNode) -> None:
+    def __init__(self, node: OpenNode, size: int) -> None:
         self._node: Final = node
+        self._size: Final = size
+        """Of the group."""
         self._phase = WARM
         self.taken_us: Final = array("q")
         """How old messages of their senders' measured time were."""
@@ -50,25 +55,31 @@ class Program:
 
     async def run(self, rate: float, warm_s: float, seconds: float) -> dict[str, object]:
         async with asyncio.timeout(PATIENCE_S):
-            while any(member.link == "down" for member in self._node.status().members):
+            while not self._all_there():
                 await asyncio.sleep(TICK_S)
         reading = asyncio.ensure_future(self._read())
         await self._send(rate, warm_s)
         self._phase = MEASURED
-        begun = time.monotonic()
+        begun, cpu_s, writes = time.monotonic(), time.process_time(), self._node.status().log.writes
         await self._send(rate, seconds)
         self._phase = LAST
-        measured_s = time.monotonic() - begun
-        delivered = self.delivered
+        measured_s, cpu_s = time.monotonic() - begun, time.process_time() - cpu_s
+        delivered, writes = self.delivered, self._node.status().log.writes - writes
         await self._broadcast()
         async with asyncio.timeout(PATIENCE_S):
             await reading
         return {
             "seconds": measured_s,
+            "cpu_s": cpu_s,
+            "writes": writes,
             "sent": self.sent,
             "delivered": delivered,
             "latencies_us": self.taken_us.tolist(),
         }
+
+    def _all_there(self) -> bool:
+        members = self._node.status().members
+        return len(members) == self._size and all(member.link != "down" for member in members)
 
     async def _broadcast(self) -> None:
         await self._node.broadcast(STAMP.pack(self._phase, time.monotonic_ns()) + FILLER)
@@ -104,19 +115,29 @@ class Program:
             self.delivered += self._phase is MEASURED
 
 
-async def main(name: str, members: str, data: str, rate: float, warm_s: float, seconds: float) -> None:
+async def main(
+    name: str, kind: str, members: str, data: str, rate: float, warm_s: float, seconds: float
+) -> None:
     group = dict(member.split("=") for member in members.split(","))
-    settings = {"profile": "local"}
-    node = thence.open(name, listen=group[name], members=group, data=data, sync="everysec", settings=settings)
+    first = next(iter(group))
+    node = thence.open(
+        name,
+        listen=group[name],
+        members=group if kind == "fixed" else None,
+        join=[group[first]] if kind == "changing" and name != first else (),
+        data=data,
+        sync="everysec",
+        settings={"profile": "local"},
+    )
     async with node:
-        told = await Program(node).run(rate, warm_s, seconds)
+        told = await Program(node, len(group)).run(rate, warm_s, seconds)
     print(json.dumps(told))
 
 
 def run(arguments: Sequence[str]) -> None:
-    name, members, data, *times = arguments
+    name, kind, members, data, *times = arguments
     rate, warm_s, seconds = map(float, times)
-    uvloop.run(main(name, members, data, rate, warm_s, seconds))
+    uvloop.run(main(name, kind, members, data, rate, warm_s, seconds))
 
 
 if __name__ == "__main__":

@@ -40,10 +40,12 @@ def _oplog(quick: bool) -> Iterator[Record]:
     return bench(quick)
 
 
-def _cluster(quick: bool) -> Iterator[Record | str]:
-    from thence.cli.bench.cluster import bench
+def _cluster(quick: bool, part: str = "") -> Iterator[Record | str]:
+    from thence.cli.bench.cluster import PARTS, bench
 
-    return bench(quick)
+    if part and part not in PARTS:
+        raise UsageError(f"no part {part!r} of cluster; there is {', '.join(PARTS)}")
+    return bench(quick, [part] if part else PARTS)
 
 
 def _trees(quick: bool) -> Iterator[Record | str]:
@@ -85,15 +87,17 @@ BENCHES: dict[str, Callable[[bool], Iterator[Record | str]]] = {
 """Each yields figures; one that takes long also yields words about what it does next."""
 
 
-def run(name: str, as_json: bool, quick: bool) -> int:
+def run(name: str, as_json: bool, quick: bool, part: str = "") -> int:
     if name != "all" and name not in BENCHES:
         raise UsageError(f"unknown benchmark {name!r}; there is {', '.join(BENCHES)}, all")
+    if part and name != "cluster":
+        raise UsageError("only cluster has parts")
     records = []
     with err.status("measuring") as status:
         for chosen in BENCHES if name == "all" else [name]:
             status.update(f"measuring {chosen}")
             try:
-                figures = BENCHES[chosen](quick)
+                figures = _cluster(quick, part) if part else BENCHES[chosen](quick)
             except ImportError as error:
                 raise UsageError(f"benchmark {chosen} needs a package that is missing: {error}") from error
             for record in figures:
