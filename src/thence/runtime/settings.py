@@ -67,8 +67,6 @@ class LinkSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeshSettings:
-    ack_every_us: int = 20_000
-    """Long enough to acknowledge many messages at once, short against the time that a window takes."""
     window: int = 8192
     """Messages of its own that a node may be ahead of a peer's acknowledgements. At 100,000 a second this is
     80 ms, several acknowledgements."""
@@ -77,8 +75,6 @@ class MeshSettings:
     relay_after_us: int = SECOND_US
     """How long a link must be down before another member is asked for what its other end sends: a process
     that is started again is back by then."""
-    relay_again_us: int = 2 * SECOND_US
-    """How long to wait for something to come before the next member is asked."""
 
     def __post_init__(self) -> None:
         _positive(self, "mesh")
@@ -293,8 +289,6 @@ PROFILES: Final[Mapping[ProfileName, Mapping[str, object]]] = MappingProxyType(
             # People restart nodes and watch.
             "links.backoff_first_us": 50_000,
             "links.backoff_most_us": SECOND_US,
-            # Acknowledgements cost no network here.
-            "mesh.ack_every_us": 10_000,
             # A redial takes a tenth of that.
             "mesh.relay_after_us": SECOND_US // 2,
             # Phantoms neither: what was sent is stable before one has looked.
@@ -317,14 +311,11 @@ PROFILES: Final[Mapping[ProfileName, Mapping[str, object]]] = MappingProxyType(
             # Above a round trip around the Earth.
             "links.backoff_first_us": SECOND_US // 2,
             "links.backoff_most_us": 30 * SECOND_US,
-            # Small against the round trip, which it adds to.
-            "mesh.ack_every_us": 50_000,
             # 100,000 messages a second over a round trip of 300 ms, and 1 Gbit/s over the same.
             "mesh.window": 65_536,
             "mesh.window_bytes": 40 << 20,
             # A dial, a handshake and its repetition.
             "mesh.relay_after_us": 3 * SECOND_US,
-            "mesh.relay_again_us": 5 * SECOND_US,
             # A phantom goes to every member: half as many over paid lines, and the round trip on top.
             "stability.tell_every_us": 2 * SECOND_US,
             "stability.ask_after_us": 6 * SECOND_US,

@@ -25,11 +25,11 @@ trace, profile local, loads made inside the nodes (`runtime/load.py`).
 
 * `cluster.events.cpu`: CPU time of such a program per message that `events()` hands out, with everybody
   sending as fast as it goes; its own sending, and the reading, are in it. Baseline: the bare processes', per
-  message received. `cluster.events.cpu.changing`: the same in a group whose members may come and go. Baseline: the
-  fixed group, in the same turns.
+  message received. `cluster.events.cpu.changing`: the same in a group whose members may come and go.
+  Baseline: the closed group, in the same turns.
 * `cluster.events.writes`, `.changing`: writes to the log per 64 messages then, own and others'.
 * `cluster.events.p50`, `.changing`: the median latency at `CALM` messages a second from each. Baselines: the
-  bare echo at that rate, and the fixed group.
+  bare echo at that rate, and the closed group.
 
 Subject and baseline take turns, each figure is the median over the turns. Everything is on one machine, so
 the three processes share its cores, with each other and with whatever else runs. Files are made where
