@@ -138,7 +138,8 @@ def with_partings(seed: int) -> Storm:
         replace(
             weather,
             processes=processes,
-            troubles=random.randint(0, 5),
+            founders=processes,
+            troubles=random.choice((0, 0, 3)),
             air=replace(weather.air, links=random.random() < 0.8),
             partings=draw_partings(f"{seed}/glass", processes, weather.span_us),
         ),

@@ -39,7 +39,7 @@ def draw_partings(seed: int | str, processes: int, span_us: int) -> tuple[Partin
     random = Random(f"{seed}/partings")
     if processes <= STAY:
         return ()
-    return tuple([_draw(random, processes, span_us) for _ in range(random.randint(1, 4))])
+    return tuple([_draw(random, processes, span_us) for _ in range(random.choice((1, 1, 2, 4)))])
 
 
 def _draw(random: Random, processes: int, span_us: int) -> Parting:
@@ -60,7 +60,7 @@ def _draw(random: Random, processes: int, span_us: int) -> Parting:
     if random.random() < 0.5:
         away = random.choice([other for other in range(processes) if other != leaver])
         heal += random.randrange(2 * SECOND, 8 * SECOND)
-        down, when = random.randrange(cut, heal), random.randrange(cut, heal)
+        at, down, when = [random.randrange(cut, heal) for _ in range(3)]
         rest = [other for other in range(processes) if other not in (leaver, away)]
         evictions += [(when, leaver, other) for other in rest]
         if random.random() < 0.7:  # each of the others by the one before it: all of them come back
