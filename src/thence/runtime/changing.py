@@ -56,7 +56,7 @@ class Changing:
         self._attics: Final = Attics(settings.data)
         self._phase: tuple[str, Member | None] = "", None
         self._inside = False
-        self._unstable = 0
+        self._stable = 0
 
     # From settings to a running node
 
@@ -189,9 +189,9 @@ class Changing:
         return self.machine.member if self.machine is not None else None
 
     def has_progress(self) -> bool:
-        member, before = self._member, self._unstable
-        self._unstable = len(member.ledger.window) if member else 0
-        return self._unstable < before or not before
+        member, before = self._member, self._stable
+        self._stable = sum(member.ledger.stables()) if member else 0
+        return self._stable != before or member is None or not len(member.ledger.window)
 
     def stepped(self, now: int) -> None:  # noqa: ARG002
         """Say what has become of this process, when it changes."""

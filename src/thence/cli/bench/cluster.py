@@ -24,9 +24,9 @@ trace, profile local, loads made inside the nodes (`runtime/load.py`).
   median round trip of a bare echo between two processes at the rate of one of the programs.
 
 * `cluster.events.cpu`: CPU time of such a program per message that `events()` hands out, with everybody
-  sending as fast as it goes; its own sending, and the reading, are in it. Baseline: the bare processes', per message
-  received. `cluster.events.cpu.changing`: the same in a group whose members may come and go. Baseline: the
-  fixed group, in the same turns.
+  sending as fast as it goes; its own sending, and the reading, are in it. Baseline: the bare processes', per
+  message received. `cluster.events.cpu.changing`: the same in a group whose members may come and go.
+  Baseline: the fixed group, in the same turns.
 * `cluster.events.writes`, `.changing`: writes to the log per 64 messages then, own and others'.
 * `cluster.events.p50`, `.changing`: the median latency at `CALM` messages a second from each. Baselines: the
   bare echo at that rate, and the fixed group.
