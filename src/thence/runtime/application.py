@@ -139,7 +139,7 @@ class OpenNode:
 
     @property
     def _machine(self) -> Machine[Any]:
-        machine: Machine[Any] = self._host.running.machine
+        machine: Machine[Any] = self._host.running.steps.machine
         return machine
 
     # What a program does
@@ -167,7 +167,7 @@ class OpenNode:
         self._home.check()
         if self._closed:
             raise UsageError("this node is closed")
-        if self._host.driver is None:
+        if self._node is None or self._node.driver is None:
             raise UsageError("this node is not open yet")
 
     def events(self, after: int | None = None) -> Events:
@@ -315,15 +315,14 @@ class OpenNode:
 
     def _look(self) -> None:
         """A step is over."""
-        host, program = self._host, self._program
-        driver = host.driver
-        if driver is None:
+        host, program = self._node, self._program
+        if host is None or host.driver is None:
             return
         if host.failed is not None:
             self._waiting.refuse(told(host.failed))
         self._waiting.look(self._settle)
         if self._bell.awaited and (
-            program.happened or not program.hungry or driver.broken.done() or host.stopping.is_set()
+            program.happened or not program.hungry or host.failed is not None or host.stopping.is_set()
         ):
             self._wake()
 

@@ -195,7 +195,7 @@ class Changing:
 
     def stepped(self, now: int) -> None:  # noqa: ARG002
         """Say what has become of this process, when it changes."""
-        machine = self._driver.machine
+        machine = self._driver.steps.machine
         phase = machine.status, machine.member
         if phase == self._phase:
             return
