@@ -58,15 +58,15 @@ def test_of_many_events_that_wait_the_last_of_each_key_remains_in_order() -> Non
         happened.append(event)
     assert len(happened) == 6, "there is room"
     happened.append("a3")
-    assert [happened.popleft() for _ in range(len(happened))] == ["!one", "b2", "!two", "a3"]
+    assert [happened.next() for _ in range(len(happened))] == ["!one", "b2", "!two", "a3"]
     for number in range(10_000):
         happened.append(f"{'ab'[number % 2]}{number}")
         assert len(happened) <= 8
-    assert [happened.popleft() for _ in range(len(happened))][-2:] == ["a9998", "b9999"]
+    assert [happened.next() for _ in range(len(happened))][-2:] == ["a9998", "b9999"]
 
 
 def test_events_that_come_otherwise_are_dropped_and_no_others() -> None:
     happened = Happened[str](6, lambda _: None)
     happened.extend(["one", "!two", "three", "!four"])
     happened.drop(lambda event: event.startswith("!"))
-    assert [happened.popleft() for _ in range(len(happened))] == ["one", "three"]
+    assert [happened.next() for _ in range(len(happened))] == ["one", "three"]

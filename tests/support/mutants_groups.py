@@ -375,10 +375,13 @@ LOADED = [
        (f"{CARRYING}:Carrying.due", "self._may_go, ledger.count, self._left)",
         "self._may_go, ledger.count, 1 << 40)")),
     of("l11: what comes for one that is silent is taken", "spoken_to_in_silence",
-       (f"{NODE}:GroupNode.receive", "        if self._silent:\n", "        if False:\n"),
-       (f"{NODE}:GroupNode.waiting", "member is None or self._silent else", "member is None else")),
+       (f"{NODE}:GroupNode.receive", "        if self._installing is not None and self._silent:\n",
+        "        if False:\n"),
+       (f"{NODE}:GroupNode.waiting", "member is None or (self._installing is not None and self._silent)",
+        "member is None")),
     of("l12: one that is silent sends", "asked_in_silence",
-       (f"{NODE}:GroupNode.in_debt", "        if self._silent:\n            return True\n", "")),
+       (f"{NODE}:GroupNode.in_debt",
+        "        if self._installing is not None and self._silent:\n            return True\n", "")),
 ]  # fmt: skip
 """Bugs of doing much at once."""
 

@@ -75,7 +75,7 @@ ORDER = of(
     ("a lone call waits until the loop comes round",
      "what a turn asks for is two writes and one if the last turn asked for much", "write",
      (f"{DRIVER}:Driver.publish",
-      "        if lone:\n            self.steps.settle(self._clock())\n", "")),
+      "            self._step(self.steps.settle)\n", "            pass\n")),
     ("calls are not gathered",
      "what a turn asks for is two writes and one if the last turn asked for much", "write",
      (f"{DRIVER}:Driver.publish", "        lone = self._turn is None and not self._several\n",
@@ -111,8 +111,8 @@ ORDER = of(
      (f"{STEPS}:Steps.receive", "        if garbage is not None:\n            raise garbage\n", "")),
     ("garbage costs no link",
      "what the machine refuses is garbage as well", "garbage",
-     (f"{DRIVER}:Driver.packets", "            self._carry_out()\n            raise\n",
-      "            self._carry_out()\n            return\n")),
+     (f"{DRIVER}:Driver.packets", "        finally:\n            self._carry_out(now)\n",
+      "        finally:\n            self._carry_out(now)\n            return\n")),
     ("garbage stops the node",
      "what the machine refuses is garbage as well", "garbage",
      (f"{STEPS}:Steps.receive", "        except PeerError as error:\n            garbage = error\n", "")),
@@ -188,8 +188,7 @@ FULL = of(
       "        self._missed_link = self._missed_link or self.state is State.STALLED\n", "")),
     ("a full disk is looked at once",
      "a disk that stays full is looked at until there is room", "stuck",
-     (f"{DRIVER}:Driver._probe", "        self._probing = None\n        self.steps.probe",
-      "        self.steps.probe")),
+     (f"{DRIVER}:Driver._probe", "        self._probing = None\n", "")),
 )  # fmt: skip
 
 BROKEN = of(
@@ -243,8 +242,7 @@ BROKEN = of(
 ENDING = of(
     ("closing forgets what was asked for last",
      "closing writes and syncs and answers what was asked for", "refused",
-     (DRIVER, "        self.steps.settle(self._clock())\n        self._closing = True\n",
-      "        self._closing = True\n")),
+     (f"{DRIVER}:Driver.close", "        self._step(self.steps.settle)\n", "")),
     ("one that closes in trouble says that all went well",
      "closing in trouble leaves no call unanswered", "close",
      (f"{STEPS}:Steps.close", "        return well\n", "        return True\n")),

@@ -64,7 +64,7 @@ class FixedMachine:
         self._wakes: list[int] = []
         self._sweep_at = NEVER
         self.found_stable = False
-        """Something became so in the last step."""
+        """Something has become so since that was last looked at."""
         self._ahead: Final[dict[str, str]] = {}
         """Peers that claim to have more of this node's messages than its log, in words."""
 
@@ -199,8 +199,8 @@ class FixedMachine:
                 heappush(self._wakes, effect.at)
         self._effects.clear()
         stable = self.replica.stable
-        self.found_stable = bool(stable)
         if stable:
+            self.found_stable = True
             self._application.stable([(self._place(tag.dot), tag) for tag in stable], self.me)
             stable.clear()
         return Output(posts, self._wishes(), self._application.output())

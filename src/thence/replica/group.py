@@ -282,7 +282,7 @@ class GroupNode:
     def in_debt(self) -> bool:
         """Rule 32: operations from before the return are still to be sent again, and go before new ones."""
         member = self.member
-        if self._silent:
+        if self._installing is not None and self._silent:
             return True
         return member is not None and not member.view.leaving and bool(member.operations.orphans)
 
@@ -297,7 +297,9 @@ class GroupNode:
     @property
     def waiting(self) -> int:
         member = self.member
-        return 0 if member is None or self._silent else len(member.inbox) + member.reading.pending
+        if member is None or (self._installing is not None and self._silent):
+            return 0
+        return len(member.inbox) + member.reading.pending
 
     def take(self, limit: int, now: int) -> int:
         """What a program without a state had missed comes before messages. Joins, leaves and the like do not
@@ -498,7 +500,7 @@ class GroupNode:
     def receive(self, peer: str, packet: GroupPacket, now: int) -> None:
         """A packet came over the link to the process `peer`. `PeerError` if no correct peer sends it."""
         check_speaker(peer, packet)
-        if self._silent:
+        if self._installing is not None and self._silent:
             self._kept.append((peer, packet))
             return
         member = self.member
@@ -711,6 +713,7 @@ class GroupNode:
         self.member, self.former, self.rollback = None, member, found
         self._entry.attempt = None
         self._leaving.begin_anew(self._leaving.wanted or member.view.leaving > 0)
+        self._shelf.forget()  # or it would go on as whom it was, after a crash on its way
         self._lives.skip(found.highest, afar=True)
         for name in sorted(member.view.view):
             self.meet(process_of(name))

@@ -171,7 +171,7 @@ class Gate:
     @property
     def unfinished(self) -> bool:
         """There is more to do than one step may."""
-        return bool(self._cut) or self.making
+        return bool(self._cut) or (bool(self._states) and self.making)
 
     def go_on(self) -> None:
         """With what is in the making. If it is whole now, those who wait for it get the first pieces."""

@@ -144,6 +144,11 @@ class Shelf(Protocol):
         """The log of an attempt that came to nothing, or of an incarnation that was replaced."""
         ...
 
+    def forget(self) -> None:
+        """The newest log counts as one that may lack its end, until another incarnation has begun. Durable
+        when it returns."""
+        ...
+
     def keep_contacts(self, contacts: dict[str, str]) -> None:
         """Other processes of the group, and where they are. The first ones are durable when it returns."""
         ...

@@ -63,6 +63,8 @@ class Events:
         self._handed += 1
         if self._handed % GIVE_WAY == 0:
             await asyncio.sleep(0)
+        elif self.repeated is None and not self.ended and (event := self._node.at_hand()) is not None:
+            return event
         try:
             found = await self._node.next_event(self)
         except (StorageError, InvariantError, ProgramError):
@@ -136,7 +138,7 @@ class OpenNode:
 
     @property
     def _machine(self) -> Machine[Any]:
-        machine: Machine[Any] = self._host.running.machine
+        machine: Machine[Any] = self._host.running.steps.machine
         return machine
 
     # What a program does
@@ -164,7 +166,7 @@ class OpenNode:
         self._home.check()
         if self._closed:
             raise UsageError("this node is closed")
-        if self._host.driver is None:
+        if self._node is None or self._node.driver is None:
             raise UsageError("this node is not open yet")
 
     def events(self, after: int | None = None) -> Events:
@@ -270,6 +272,13 @@ class OpenNode:
         """Whether this reader gets what happens: not when it, or the node, was closed."""
         return not reader.ended and not self._closed
 
+    def at_hand(self) -> Event | None:
+        """What the reader need not wait for: most events of a batch."""
+        if self._closed or self._home is None:
+            return None
+        self._home.check()
+        return self._program.next()
+
     async def next_event(self, reader: Events) -> Event | None:
         program, driver = self._program, self._host.running
         while self.reads(reader):
@@ -305,15 +314,14 @@ class OpenNode:
 
     def _look(self) -> None:
         """A step is over."""
-        host, driver = self._host, self._host.driver
-        if driver is None:
+        host, program = self._node, self._program
+        if host is None or host.driver is None:
             return
         if host.failed is not None:
             self._waiting.refuse(told(host.failed))
         self._waiting.look(self._settle)
-        program = self._program
         if self._bell.awaited and (
-            program.happened or not program.hungry or driver.broken.done() or host.stopping.is_set()
+            program.happened or not program.hungry or host.failed is not None or host.stopping.is_set()
         ):
             self._wake()
 

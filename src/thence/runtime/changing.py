@@ -60,7 +60,7 @@ class Changing:
         self._attics: Final = Attics(settings.data)
         self._phase: tuple[str, Member | None] = "", None
         self._inside = False
-        self._unstable = 0
+        self._stable = 0
 
     # From settings to a running node
 
@@ -215,13 +215,13 @@ class Changing:
         return self.machine.member if self.machine is not None else None
 
     def has_progress(self) -> bool:
-        member, before = self._member, self._unstable
-        self._unstable = len(member.ledger.window) if member else 0
-        return self._unstable < before or not before
+        member, before = self._member, self._stable
+        self._stable = sum(member.ledger.stables()) if member else 0
+        return self._stable != before or member is None or not len(member.ledger.window)
 
     def stepped(self, now: int) -> None:  # noqa: ARG002
         """Say what has become of this process, when it changes."""
-        machine = self._driver.machine
+        machine = self._driver.steps.machine
         phase = machine.status, machine.member
         if phase == self._phase:
             return
@@ -242,7 +242,7 @@ class Changing:
             self._has_left(machine.unclean)
 
     def _put_back(self, machine: GroupNode, found: Rollback) -> None:
-        """Others know that this node's data folder is older than what it has sent: say so, and keep it."""
+        """Others know that this node's data folder is older than what it has sent: say so."""
         former = machine.former
         assert former is not None
         own = found.origin == former.me
@@ -254,9 +254,6 @@ class Changing:
             sent_again=max(0, former.ledger.count(found.origin) - found.agreed),
         )  # fmt: skip
         self._way.returns(machine)
-        with suppress(StorageError):  # then it finds out again after the next start
-            if self._shelf is not None and not self._shelf.forgetful:
-                self._shelf.forget()
 
     def _has_left(self, unclean: bool) -> None:
         node = self._node

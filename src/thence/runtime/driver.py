@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from thence.core.errors import PeerError, StorageError, ThenceError, refused, stopper
+from thence.core.errors import StorageError, ThenceError, refused, stopper
 from thence.core.groups import Sent
 from thence.core.machine import NEVER
 from thence.oplog.log import OpLog
@@ -111,8 +111,7 @@ class Driver(Generic[M]):
     # Inputs
 
     def link_up(self, peer: str) -> None:
-        self.steps.link_up(peer, self._clock())
-        self._carry_out()
+        self._step(self.steps.link_up, peer)
 
     def link_down(self, peer: str) -> None:
         self.run(lambda machine, now: machine.link_down(peer, now))
@@ -122,31 +121,26 @@ class Driver(Generic[M]):
         steps, before = self.steps, self.steps.taken
         try:
             steps.receive(peer, self._outlet.unpack(peer, data), now)
-        except PeerError:
-            self._carry_out()
-            raise
-        if steps.taken > before:
-            self.on_delivery(self._clock() - now)
-        elif self._sample is None and (waiting := steps.machine.waiting):
-            self._sample = now, steps.taken + waiting
-        self._carry_out()
+            if steps.taken > before:
+                self.on_delivery(self._clock() - now)
+            elif self._sample is None and (waiting := steps.machine.waiting):
+                self._sample = now, steps.taken + waiting
+        finally:
+            self._carry_out(now)
 
     def run(self, act: Callable[[M, int], object]) -> None:
         """Something happens to the machine."""
-        self.steps.run(act, self._clock())
-        self._carry_out()
+        self._step(self.steps.run, act)
 
     def call(self, act: Callable[[M, int], R]) -> R:
         """A person or a program asks something of it. `UsageError` if that makes no sense."""
-        try:
-            return self.steps.call(act, self._clock())
-        finally:
-            self._carry_out()
+        result: R = self._step(self.steps.call, act)
+        return result
 
     def stops(self, error: Exception) -> None:
         """Something went wrong around the steps that is no peer's fault: the process must end."""
         self.steps.broke(error)
-        self._carry_out()
+        self._carry_out(self._clock())
 
     def start(self) -> None:
         """What the machine wanted when it was made."""
@@ -164,32 +158,38 @@ class Driver(Generic[M]):
         if self._turn is None:
             self._turn = self._loop.call_soon(self._turn_over)
         if lone:
-            self.steps.settle(self._clock())
-        if lone or self.steps.effects:  # a call that is refused is told at once
-            self._carry_out()
+            self._step(self.steps.settle)
+        elif self.steps.effects:  # a call that is refused is told at once
+            self._carry_out(self._clock())
         return call
 
     def _turn_over(self) -> None:
         self._turn = None
         self._several, self._asked = self._asked > 1, 0
         if self.steps.due:
-            self.steps.settle(self._clock())
-        self._carry_out()
+            self._step(self.steps.settle)
 
     def _wake(self) -> None:
-        self.steps.wake(self._clock())
-        self._carry_out()
+        self._step(self.steps.wake)
+
+    def _step(self, step: Callable[..., R], *words: Any) -> R:
+        """With the clock, and all that follows from it."""
+        now = self._clock()
+        try:
+            return step(*words, now)
+        finally:
+            self._carry_out(now)
 
     # Effects
 
-    def _carry_out(self) -> None:
+    def _carry_out(self, now: int) -> None:
         """All that the steps have released, in order, and what they wait for."""
         steps = self.steps
         try:
             self._drain()
             if self._sample is not None:
                 self._measure(steps.taken, *self._sample)
-            self._sink.stepped(self._clock())
+            self._sink.stepped(now)
         except Exception as error:
             steps.broke(error)
             self._drain()
@@ -256,8 +256,7 @@ class Driver(Generic[M]):
 
     def _probe(self) -> None:
         self._probing = None
-        self.steps.probe(self._clock())
-        self._carry_out()
+        self._step(self.steps.probe)
 
     def _begin_sync(self, effect: BeginSync) -> None:
         task = self._loop.create_task(self._sync(*effect))
@@ -270,11 +269,10 @@ class Driver(Generic[M]):
             while not await self._tried(log, sync):
                 await asyncio.sleep(SYNC_AGAIN_S)
         except Exception as error:
-            self.steps.sync_failed(log, sync, error, self._clock())
+            self._step(self.steps.sync_failed, log, sync, error)
         else:
             self.syncs += 1
-            self.steps.synced(log, sync, self._clock())
-        self._carry_out()
+            self._step(self.steps.synced, log, sync)
 
     async def _tried(self, log: OpLog, sync: Sync) -> bool:
         """A sync that could not even be tried is no lost data."""
@@ -289,18 +287,15 @@ class Driver(Generic[M]):
     async def close(self) -> bool:
         """Everything committed and synced that can be, every call answered; no timer or task is left. Whether
         that went well."""
-        self.steps.settle(self._clock())
         self._closing = True
-        self._carry_out()
+        self._step(self.steps.settle)
         while self._syncs:  # one may ask for another
             await asyncio.wait(list(self._syncs))
         for handle in (self._turn, self._probing):
             if handle is not None:
                 handle.cancel()
         self._alarm.close()
-        well = self.steps.close(self._clock())
-        self._carry_out()
-        return well
+        return self._step(self.steps.close)
 
 
 def _refuse(calls: Iterable[Call], error: Exception) -> None:

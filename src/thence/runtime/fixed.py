@@ -264,8 +264,9 @@ class Fixed:
         return machine
 
     def has_progress(self) -> bool:
-        settled, self._settled = self._settled, self.machine.replica.settled
-        return settled or self.machine.found_stable
+        machine, settled = self.machine, self._settled
+        found, machine.found_stable, self._settled = machine.found_stable, False, machine.replica.settled
+        return settled or found
 
     def stepped(self, now: int) -> None:
         del now

@@ -37,8 +37,9 @@ class Happened(Generic[E]):
         if len(self._events) > self._limit:
             self._shorten()
 
-    def popleft(self) -> E:
-        return self._events.popleft()
+    def next(self) -> E | None:
+        """The first, which waits no more."""
+        return self._events.popleft() if self._events else None
 
     def drop(self, which: Callable[[E], bool]) -> None:
         """The program gets these otherwise."""

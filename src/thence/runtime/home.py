@@ -68,7 +68,7 @@ class Home:
 
     def check(self) -> None:
         """`UsageError` to one that calls from elsewhere."""
-        if self.left:
+        if os.getpid() != self._process:
             raise UsageError(FORKED)
         try:
             loop = asyncio.get_running_loop()

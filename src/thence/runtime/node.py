@@ -34,6 +34,9 @@ from thence.runtime.report import Facts, status_of
 from thence.runtime.settings import NodeSettings
 from thence.runtime.status import LoadStatus, Status
 
+LOOK_EVERY_US: Final = 100_000
+"""How often to look whether something has become stable: people see that in seconds."""
+
 SAMPLES: Final = 1024
 """Own messages whose way to stability is being measured at most."""
 
@@ -118,7 +121,8 @@ class Node:
         self.phase = "starting"
         """Until it runs, and after."""
         self.progress_at = clock()
-        """When something became stable, or had nothing to become so."""
+        """When something became stable, or had nothing to become so, as far as it was looked at."""
+        self._look_at = 0
         self._sent: deque[tuple[LifeTag, int]] = deque()
         """Some of the own messages that are not stable, and when they were sent."""
         self.stopping: Final = asyncio.Event()
@@ -242,8 +246,10 @@ class Node:
         if driver is None:
             return
         if driver.steps.why is None:
-            if self.kind.has_progress():
-                self.progress_at = now
+            if now >= self._look_at:
+                self._look_at = now + LOOK_EVERY_US
+                if self.kind.has_progress():
+                    self.progress_at = now
             self.kind.stepped(now)
             if self._sent:
                 self._measure(driver, now)

@@ -97,10 +97,9 @@ class Program:
         return TAKE_MAX if self.hungry or self._state is not None else 0
 
     def next(self) -> Event | None:
-        if not self.happened:
-            return None
-        event = self.happened.popleft()
-        self._orphans -= isinstance(event, Orphaned)
+        event = self.happened.next()
+        if type(event) is Orphaned:
+            self._orphans -= 1
         return event
 
     def repeat(self) -> None:

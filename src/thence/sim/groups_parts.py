@@ -72,6 +72,11 @@ class SimShelf:
         self._highest, self._since = number, since
         self.used.append(number)
 
+    def forget(self) -> None:
+        if self._room == 0:
+            raise DiskError("no space left", file="numbers", full=True)
+        self.forgetful = True
+
     def open(self, number: int, now: int) -> OpLog:
         disk = self._disks.setdefault(number, Disk(Random(self._random.random()), self._room))
         log = OpLog.open(disk, self._settings, now, power_lost=True)
