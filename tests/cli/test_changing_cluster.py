@@ -168,4 +168,4 @@ def test_nonsense_is_refused_all_are_killed_at_once_and_go_on_and_in_the_end_all
 def test_nobody_joins_or_leaves_a_fixed_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     open_layout(tmp_path / "fixed", 1)
     assert main(["join", "--data", str(tmp_path / "fixed")]) == 2
-    assert "is fixed: nobody can join it" in capsys.readouterr().err
+    assert "is closed: no other node can join it" in capsys.readouterr().err

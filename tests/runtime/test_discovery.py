@@ -136,7 +136,7 @@ def test_a_node_may_name_itself_in_another_spelling(loop: str) -> None:
 def test_a_fixed_group_cannot_be_joined(loop: str) -> None:
     async def test(world: World) -> None:
         a, _ = await world.pair()
-        with pytest.raises(UsageError, match="the group is fixed, nobody can join it"):
+        with pytest.raises(UsageError, match="the group is closed, no other node can join it"):
             await search(world, "c", free_addresses(1)[0], [a.links.address])
 
     run(test, loop)

@@ -97,7 +97,7 @@ def test_a_group_that_has_somebody_of_this_name_elsewhere_is_an_error() -> None:
 
 
 def test_a_fixed_group_is_an_error_even_if_it_lists_this_node() -> None:
-    with pytest.raises(UsageError, match="the group is fixed, nobody can join it: it is n1 at"):
+    with pytest.raises(UsageError, match="the group is closed, no other node can join it: it is n1 at"):
         survey({2: (1, 3)}, 2, {1: Founded(group(1, 2)), 3: Open(group(3), 0)}).verdict()
 
 

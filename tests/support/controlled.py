@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Literal
 
 from thence.core.errors import StorageError, UsageError
+from thence.replica.group import CLOSED
 from thence.runtime.address import Address
 from thence.runtime.control import ControlServer
-from thence.runtime.fixed import FIXED
 from thence.runtime.http import Limits
 from thence.runtime.instruments import Instruments
 from thence.runtime.load import Load, Loader
@@ -121,15 +121,15 @@ class FakeNode:
 
     def leave(self, force: bool) -> None:
         del force
-        raise UsageError(FIXED)
+        raise UsageError(CLOSED)
 
     def evict(self, who: str, force: bool) -> str:
         del who, force
-        raise UsageError(FIXED)
+        raise UsageError(CLOSED)
 
     def bury(self, who: str) -> None:
         del who
-        raise UsageError(FIXED)
+        raise UsageError(CLOSED)
 
     def stop(self) -> None:
         self.stopped.set()

@@ -14,7 +14,7 @@ def run(folder: Path, name: str | None, flags: Mapping[str, object], words: list
         raise UsageError(f"there is no cluster in {folder}: `thence up --changing` makes one")
     layout = read_layout(folder)
     if not layout.changing:
-        raise UsageError(f"the group of the cluster in {folder} is fixed: nobody can join it")
+        raise UsageError(f"the group of the cluster in {folder} is closed: no other node can join it")
     name = name or _next(layout)
     if name in layout.names:
         raise UsageError(f"{name} is one of the nodes that `thence up` runs: take another name")

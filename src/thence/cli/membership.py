@@ -53,7 +53,7 @@ def _as_value(answering: list[Status], same: bool) -> dict[str, object]:
         "nodes": [
             {
                 "name": status.name,
-                "changing": status.group is not None,
+                "changing": status.group is not None and not status.group.closed,
                 "view": view_of(status),
                 "group": msgspec.to_builtins(status.group),
                 "members": msgspec.to_builtins(status.members),

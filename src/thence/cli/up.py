@@ -89,11 +89,9 @@ def _checked(flags: Mapping[str, object]) -> NodeSettings:
 
 def _changing(wish: Wish, settings: NodeSettings) -> bool | None:
     """Whether members may come and go: where they can, unless somebody says otherwise. None: as it was."""
-    can = settings.order == "graph" and settings.spread == "mesh" and settings.stability.enabled
+    can = settings.spread == "mesh"
     if wish.changing and not can:
-        raise UsageError(
-            "--changing goes with order graph, spread mesh and stability: --fixed has the others"
-        )
+        raise UsageError("--changing goes with spread mesh: a group over a tree is closed (--fixed)")
     if wish.changing is None and not (wish.data / FILE).exists():
         return can
     return wish.changing

@@ -1,4 +1,4 @@
-"""What a node has whose group changes: a folder of incarnations, a way into the group, links by its view.
+"""What a node of a group has, closed or not: a folder of incarnations, a way in, links by its view.
 
 It ends the process when it has left. The way into a group is in `way_in`, links are in `group_neighbours`.
 """

@@ -17,7 +17,7 @@ them (`Origin`).
 | `POST /broadcast` | the body is the payload: `{"origin", "seq"}` |
 | `POST /load` | `load.Load` as JSON: 202, and it runs; the status tells how far it is |
 | `POST /fault` | `Fault` as JSON: 200; 403 unless faults are allowed |
-| `POST /leave` | `Leave` as JSON: 202, and the node leaves its group, then stops; 400 if it is fixed |
+| `POST /leave` | `Leave` as JSON: 202, and the node leaves its group, then stops; 400 if it is closed |
 | `POST /evict` | `Evict` as JSON: `{"evicted"}`, the incarnation that the group goes on without |
 | `POST /stop` | 202, and the node stops cleanly |
 

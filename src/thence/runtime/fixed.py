@@ -1,4 +1,4 @@
-"""What a node has whose members were named at its start: one log, a roster in it, links to all of them."""
+"""What a node over a tree has: one log, a roster in it, links on demand."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +11,7 @@ from thence.core.storage import DamageError
 from thence.oplog.log import OpLog
 from thence.oplog.record import BOOT_BITS
 from thence.replica.fixed import FixedMachine
+from thence.replica.group import CLOSED
 from thence.replica.group_settings import GroupSettings
 from thence.replica.live import live, must_go_together
 from thence.replica.steps import Rows, Trace
@@ -32,8 +33,6 @@ from thence.trace.recorder import NoRecorder
 
 if TYPE_CHECKING:
     from thence.runtime.node import Node
-
-FIXED: Final = "the group is fixed: its members were named at its start, and nobody joins or leaves"
 
 
 class FixedTrace:
@@ -288,12 +287,12 @@ class Fixed:
 
     def leave(self, force: bool) -> None:
         del force
-        raise UsageError(FIXED)
+        raise UsageError(CLOSED)
 
     def evict(self, who: str, force: bool) -> str:
         del who, force
-        raise UsageError(FIXED)
+        raise UsageError(CLOSED)
 
     def bury(self, who: str) -> None:
         del who
-        raise UsageError(FIXED)
+        raise UsageError(CLOSED)

@@ -1,4 +1,4 @@
-"""From a node's settings to those of the machine that it runs in a fixed group."""
+"""From a node's settings to those of the machine that it runs over a tree."""
 
 import os
 from random import Random

@@ -30,7 +30,7 @@ MOST_ADDRESSES: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Founded:
-    """The answer of a member of a fixed group."""
+    """The answer of a member of a closed group, to one that is not in it."""
 
     members: Members
 

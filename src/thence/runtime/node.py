@@ -1,9 +1,8 @@
 """A live node: folder, machine, links and control put together, started and stopped.
 
 It decides nothing about the protocol and takes no step itself (`driver`); what it adds is the way from
-settings to a running node, and what people see of it and ask of it (`control.Controlled`). Groups whose
-members were named at the start, and those whose members come and go, differ in a part (`Kind`): `fixed`,
-`changing`.
+settings to a running node, and what people see of it and ask of it (`control.Controlled`). Groups over a
+mesh and groups over a tree differ in a part (`Kind`): `changing`, `fixed`.
 
 Invariant: a process that is told to leave, or that must stop, ends; nothing else ends it.
 """

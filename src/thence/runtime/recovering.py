@@ -2,8 +2,9 @@
 
 A process that dies loses nothing that was committed. A machine that goes down loses what was not synced, and
 a log that was damaged is cut before the damage. Then there may be messages of this node that others have and
-that its log lacks; until they are back it must not send (`spread/sessions.py`). Two notes in the log tell a
-power cut from an ordinary end: the policy under which it was written, and a mark that it was closed in order.
+that its log lacks; until they are back a node over a tree must not send (`replica/overlay.py`). Two notes in
+the log tell a power cut from an ordinary end: the policy under which it was written, and a mark that it was
+closed in order.
 
 That a node is recovering must survive the next crash: a file says so, until it is over.
 """

@@ -176,7 +176,7 @@ class NodeSettings:
     listen: Address
     data: Path
     members: tuple[tuple[str, Address], ...] = ()
-    """The whole group, this node included, sorted by name: it is fixed. Empty: members come and go."""
+    """The whole group, this node included, sorted by name: it is closed. Empty: members come and go."""
     join: tuple[Address, ...] = ()
     """Where to ask for a group. Neither members nor this: found a group, or resume."""
     cluster: str = "thence"
