@@ -50,14 +50,16 @@ def exchange() -> dict[str, str]:
 
 
 def test_a_handshake_is_what_it_was() -> None:
-    assert exchange() == json.loads((GOLDEN.parent / "v2" / "handshake.json").read_text())
+    assert exchange() == json.loads((GOLDEN.parent / "v3" / "handshake.json").read_text())
 
 
-def test_nodes_of_the_version_before_are_refused_in_words() -> None:
-    """They told whoever asked what they are known by."""
-    hello = bytes.fromhex(json.loads((GOLDEN / "handshake.json").read_text())["hello"])
+@pytest.mark.parametrize("version", [1, 2])
+def test_nodes_of_versions_before_are_refused_in_words(version: int) -> None:
+    """Those of version 1 told strangers what they are known by; of version 2, closed groups had other packets."""
+    frames = json.loads((GOLDEN.parent / f"v{version}" / "handshake.json").read_text())
+    hello = bytes.fromhex(frames["hello"])
     judge = Judge(lambda _: None, lambda *_: None, lambda _: b"")
-    with pytest.raises(RefusalError, match="protocol version 1, where this is version 2") as refused:
+    with pytest.raises(RefusalError, match=f"protocol version {version}, where this is version 3") as refused:
         Acceptor(Identity("cluster", "b", b"", 1), b"", b"", SECRET, judge).take(hello)
     assert refused.value.told is not None
 

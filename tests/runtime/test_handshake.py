@@ -158,8 +158,8 @@ def test_who_does_not_know_the_secret_is_not_told_what_is_wrong() -> None:
 
 
 def test_another_version_is_refused_in_words_whatever_follows_it() -> None:
-    with pytest.raises(RefusalError, match="protocol version 3, where this is version 2") as refused:
-        acceptor().take(link_frame(HELLO, b"\x03anything"))
+    with pytest.raises(RefusalError, match="protocol version 4, where this is version 3") as refused:
+        acceptor().take(link_frame(HELLO, b"\x04anything"))
     assert refused.value.told is not None
     with pytest.raises(RefusalError, match="frames of version 9") as refused:
         acceptor().take(bytes((9, HELLO)) + b"anything")

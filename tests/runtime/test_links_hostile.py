@@ -36,7 +36,7 @@ GARBAGE = {
     "a packet": join([PACKETS[0]]),
     "a ping": join([link_frame(PING)]),
     "an empty hello": join([link_frame(HELLO)]),
-    "half a hello": join([link_frame(HELLO, b"\x02\x00\x04test\x01a")]),
+    "half a hello": join([link_frame(HELLO, b"\x03\x00\x04test\x01a")]),
     "an endless number": join([link_frame(HELLO, b"\xff" * 40)]),
 }
 
@@ -59,7 +59,7 @@ def test_another_version_is_told_so(loop: str) -> None:
         b = await world.node("b")
         stranger = await world.stranger(b)
         stranger.send(join([link_frame(HELLO, b"\x07")]))
-        assert "protocol version 7, where this is version 2" in str(read_refusal(await stranger.frame()))
+        assert "protocol version 7, where this is version 3" in str(read_refusal(await stranger.frame()))
         await world.until(lambda: "protocol version 7" in b.log)
         assert await stranger.until_closed() == b""
 

@@ -71,8 +71,8 @@ def machine_id(source: Path = BOOT_ID) -> bytes:
 
 
 def is_fixed(path: Path) -> bool:
-    """Does this folder hold one log, of a node over a tree or of version 1? (Else each incarnation has a folder
-    for its log.)"""
+    """Does this folder hold one log, of a node over a tree or of version 1? (Else each incarnation has a
+    folder for its log.)"""
     try:
         return any(position_of(name, LOG) is not None for name in os.listdir(path / OPLOG))
     except OSError:

@@ -13,7 +13,7 @@ from typing import Final
 from thence.core.errors import PeerError, UsageError
 from thence.core.varint import Reader, put
 
-PROTOCOL: Final = 2
+PROTOCOL: Final = 3
 """What the sides of a link understand of each other; told first, so that all later versions can read it."""
 
 NONCE_BYTES: Final = 32
