@@ -1,5 +1,7 @@
 """Simulation: members of a changing group whose disks are put back to an earlier state."""
 
+from dataclasses import replace
+
 import pytest
 from support.groups import trouble_with_restores, with_restores
 
@@ -49,6 +51,7 @@ LONG = {
     7025905: "its disk was from before its first message, and who knew better was another by now",
     9200757: "a group that had settled the end of one that was put back was taken for that one",
     9300309: "its process had come back as another and left, and nobody told it so",
+    9402004: "a message waited for one that was sent, under the same counter, by one that had been put back",
     9100050: "its disk was from before its first message, and who knew better was unknown to it",
 }
 
@@ -56,3 +59,7 @@ LONG = {
 @pytest.mark.parametrize("seed", LONG)
 def test_a_long_storm_that_once_failed_harms_nobody(seed: int) -> None:
     assert Storm(seed, draw_all(seed))() == ""
+
+
+def test_operations_are_numbered_in_the_order_in_which_a_paused_process_sends_them() -> None:
+    assert Storm(9400831, replace(draw_all(9400831), rough=True))() == ""

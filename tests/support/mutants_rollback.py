@@ -78,6 +78,8 @@ MUTANTS: list[GroupMutant] = [
        (f"{LINEAGE}:Lineages._is_proven",
         "        if any(process_of(name) == process for name in self._view.named()):\n",
         "        if False:\n")),
+    of("what waits for a message takes another for it", "the next word is a message",
+       (f"{MEMBER}:Member._delivered", "                self._drop_pending()\n", "                pass\n")),
     of("what was carried stands for all before it", "long 7020210",
        (f"{TIMELINES}:Timelines.reach", "self.branches.get(timeline(member, start), 0) if whole else 0",
         "self.branches.get(timeline(member, start), 0)"),

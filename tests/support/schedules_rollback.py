@@ -4,7 +4,7 @@ Each returns what is wrong, nothing if all is well.
 """
 
 from support.schedules_groups import Play, without
-from thence.core.groups import Lineage, Offer
+from thence.core.groups import Lineage, Offer, Receipt
 from thence.sim.groups import Air
 
 
@@ -364,6 +364,30 @@ def before_it_left() -> str:
     return noticed(play, "c")
 
 
+def a_message_tells() -> str:
+    """d, which lags behind, has heard c since that was put back. The next word of b is a message that follows
+    from what c had sent before, under the same counter; b had told nothing of that."""
+    play = rolling("bcd")
+    sends(play, "c", 2)
+    play.passes(1)
+    play.save("c")
+    play.cuts("cd")
+    play.filter = lambda one, other, packet: (
+        None if isinstance(packet, Receipt) and one + other == "bd" else packet
+    )
+    sends(play, "c", 1)
+    play.passes(0.1)
+    play.cuts("bc")
+    put_back(play, "c")
+    play.cut -= {("c", "d"), ("d", "c")}
+    play.passes(0.3)
+    sends(play, "c", 1)
+    play.passes(0.012)
+    sends(play, "b", 1)
+    play.passes(0.1)
+    return returned(play, "c")
+
+
 ROLLBACK = {
     "fewer own messages than others have": fewer,
     "other messages under the same counters": as_many_others,
@@ -377,6 +401,7 @@ ROLLBACK = {
     "both timelines come to one who knows neither": both_to_one_who_knows_neither,
     "it has let one in that it does not remember": one_that_it_let_in,
     "it is alone": alone,
+    "the next word is a message": a_message_tells,
     "to before it came back and left": before_it_left,
     "a newcomer under another name": a_newcomer_under_another_name,
     "a group that knows less": a_group_that_knows_less,

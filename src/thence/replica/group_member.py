@@ -249,6 +249,10 @@ class Member:
             payload = plain(payload)
             kind = payload[0]
             self.lineages.judge()
+            if name != self.me:
+                # What waits, or is under way, may follow from what was sent under another start. Whoever sent
+                # it hears of this start before it is asked for more.
+                self._drop_pending()
         elif self.lineages.odd:
             self.lineages.judge()
         if kind == OPERATION:

@@ -369,11 +369,11 @@ class GroupWorld:
 
     def send(self, name: str, payload: bytes = b"") -> None:
         """Its program broadcasts."""
-        if self._numbered:
-            payload = next(self._numbers).to_bytes(NUMBER_BYTES, "big") + payload
 
         def ask(steps: Steps[GroupNode, None]) -> None:
-            steps.ask([payload], None)
+            # Only now: a process that was paused goes on with something else, perhaps.
+            number = next(self._numbers).to_bytes(NUMBER_BYTES, "big") if self._numbered else b""
+            steps.ask([number + payload], None)
             steps.settle(self.now)
 
         if self.processes[name].node is not None:
