@@ -55,7 +55,7 @@ def test_a_handshake_is_what_it_was() -> None:
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_nodes_of_versions_before_are_refused_in_words(version: int) -> None:
-    """Nodes of version 1 told strangers what they are known by; closed groups of version 2 had other packets."""
+    """Version 1 told strangers what a node is known by; closed groups of version 2 had other packets."""
     frames = json.loads((GOLDEN.parent / f"v{version}" / "handshake.json").read_text())
     hello = bytes.fromhex(frames["hello"])
     judge = Judge(lambda _: None, lambda *_: None, lambda _: b"")
