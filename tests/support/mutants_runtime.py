@@ -324,7 +324,7 @@ ASKING = of(
      (f"{CHANGING}:Changing._check_evictable", "        if process not in there:\n", "        if False:\n")),
     ("what no frame holds is sent",
      "many_large_messages_at_once_travel_in_frames_that_links_take", "Failed",
-     (f"{GROUP}:GroupNode.broadcast", "        must_fit(payloads, payload_max(self._settings.frame_bytes))\n",
+     (f"{GROUP}:GroupNode.broadcast", "        must_fit(payloads, self._payload_max)\n",
       "")),
     ("of a step's packets to one process the last one leaves",
      "many_large_messages_at_once_travel_in_frames_that_links_take", "TimeoutError",

@@ -92,8 +92,8 @@ ORDER = of(
     ("one that makes no sense is half sent",
      "what makes no sense is refused and nothing else is", "counter",
      (f"{CHANGING}:GroupNode.broadcast",
-      "        must_fit(payloads, payload_max(self._settings.frame_bytes))\n",
-      "        must_fit(payloads[:1], most := payload_max(self._settings.frame_bytes))\n"),
+      "        must_fit(payloads, self._payload_max)\n",
+      "        must_fit(payloads[:1], most := self._payload_max)\n"),
      (f"{CHANGING}:GroupNode.broadcast",
       "        return [broadcast(OPERATION, payload, now) for payload in payloads]\n",
       "        sent = []\n"

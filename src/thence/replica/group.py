@@ -79,7 +79,7 @@ CLOSED: Final = "the group is closed: its members were named at its start, and n
 class GroupNode:
     __slots__ = (
         "_checkpoints", "_contacts", "_entry", "_installing", "_kept", "_leaving", "_linked", "_links",
-        "_lives", "_notices", "_probe_at", "_settings", "_shelf", "_wires",
+        "_lives", "_notices", "_payload_max", "_probe_at", "_settings", "_shelf", "_wires",
         "address", "admits", "application", "former", "member", "name", "posts", "rollback", "unclean",
     )  # fmt: skip
 
@@ -143,6 +143,7 @@ class GroupNode:
         self._kept: list[tuple[str, GroupPacket]] = []
         """What has come for one that is silent: it may have to go on."""
         self._settings = settings
+        self._payload_max = payload_max(settings.frame_bytes)
         self._notices = Notices(settings)
         self._leaving = Leaving(settings.leave_timeout_us)
         self._probe_at = now
@@ -272,7 +273,7 @@ class GroupNode:
             )
         if self.member is None or self.member.view.leaving:
             raise UsageError(f"{self.name} is {self.status}: it cannot send")
-        must_fit(payloads, payload_max(self._settings.frame_bytes))
+        must_fit(payloads, self._payload_max)
         if self.in_debt:
             raise UsageError(why_not(self.waits_for))
         broadcast = self.member.broadcast

@@ -170,8 +170,9 @@ class Member:
         message = self.ledger.tagger.tag(payload)
         ledger, seq = self.ledger, message.dot >> ORIGIN_BITS
         ledger.orderer.sent(message, now)
-        places = ledger.places(message.context)
-        self._diary.row(SEND, (self.me, seq), places, now, self._carries(message.payload))
+        if self._diary.writes:
+            places = ledger.places(message.context)
+            self._diary.row(SEND, (self.me, seq), places, now, self._carries(message.payload))
         data = ledger.write(message)
         if self.links.used:
             self.links.send(seq, data)
@@ -180,7 +181,8 @@ class Member:
             for member in sorted((self.view.side - {self.me}) | self.view.departing.keys()):
                 self._post(member, Data(self.me, member, (named,)))
         tag = self._delivered(message, now)
-        self.flush(now)
+        if self.view.suspects:
+            self.flush(now)
         place = (self.me, seq)
         return place, LifeTag(tag, self.me, place)
 
@@ -191,7 +193,8 @@ class Member:
         """Rule 3: the application takes the next message."""
         message, ledger = self.inbox.popleft(), self.ledger
         ledger.tagger.took(message)
-        self._diary.row(DELIVER, ledger.place(message.dot), None, now)
+        if self._diary.writes:
+            self._diary.row(DELIVER, ledger.place(message.dot), None, now)
         data = ledger.write(message)
         self._delivered(message, now)
         if self.view.suspects:
@@ -485,7 +488,7 @@ class Member:
         found = ledger.window.sweep(self._settings.step_max)
         self._unswept = int(ledger.window.unfinished)
         places = [ledger.place(tag.dot) for tag in found]
-        for place in places:
+        for place in places if self._diary.writes else ():
             self._diary.row(STABLE, place, None, now)
         if found:
             self._application.stable(zip(places, found, strict=True), self.me)

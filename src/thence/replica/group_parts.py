@@ -1,7 +1,7 @@
 """What a member of a changing group needs from its surroundings."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from thence.core.groups import Lost, Place
 from thence.core.tag import Tag
@@ -79,6 +79,11 @@ class Diary(Protocol):
     """Where one incarnation writes its trace; names, not indices. Rows that were written before are not
     written again: after a restart the log is told once more."""
 
+    @property
+    def writes(self) -> bool:
+        """Does it take rows?"""
+        ...
+
     def is_ahead(self, count: Callable[[str], int]) -> bool:
         """Was it told of more messages than these counts, or that the incarnation is down for good?"""
         ...
@@ -100,6 +105,8 @@ class Closed:
     earlier state."""
 
     __slots__ = ()
+
+    writes: Final = False
 
     def is_ahead(self, count: Callable[[str], int]) -> bool:  # noqa: ARG002
         return False

@@ -34,6 +34,8 @@ Key = tuple[int, str]
 class FileDiary:
     """`replica.group_parts.Diary` of one incarnation."""
 
+    writes: Final = True
+
     __slots__ = ("_boot", "_folder", "_head", "_member", "_mute", "_next", "_quoted", "_rows", "_told",
                  "_undo", "trace")  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from random import Random
+from typing import Final
 
 import msgspec
 
@@ -241,6 +242,8 @@ class SimApplication:
 class SimDiary:
     """The rows of one incarnation: those of a step are written when its outputs are released. A crash forgets
     the others, and after the restart the log tells them again."""
+
+    writes: Final = True
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
