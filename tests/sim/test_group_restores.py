@@ -47,7 +47,7 @@ LONG = {
     7020729: "some members had forgotten one that was put back, others not, when more of it was carried",
     7021099: "what one that was put back had sent, alone, was stable there and was not carried",
     7021389: "the same as 7020729, with operations that followed from those",
-    7022391: "those who knew its newest number were unknown to it, and it tried lower ones in vain",
+    7022391: "others returned to it though it was past to them, and they kept nothing for it any more",
     7025905: "its disk was from before its first message, and who knew better was another by now",
     9200757: "a group that had settled the end of one that was put back was taken for that one",
     9300309: "its process had come back as another and left, and nobody told it so",

@@ -4,7 +4,7 @@ Each returns what is wrong, nothing if all is well.
 """
 
 from support.schedules_groups import Play, without
-from thence.core.groups import Lineage, Offer, Receipt
+from thence.core.groups import Lineage, Notice, Offer, Receipt
 from thence.sim.groups import Air
 
 
@@ -388,6 +388,73 @@ def a_message_tells() -> str:
     return returned(play, "c")
 
 
+def before_it_left_another_side(speaks_first: bool = False) -> str:
+    """a goes on without b and c, c leaves, and b brings a all that they had: nothing is kept for c any more.
+    Then c's disk is put back to when there were five of them. a knows of no message that c lacks of itself;
+    it must not return to the larger side, whichever of the two hears of the other first."""
+    play = rolling("abcde")
+    sends(play, "c", 2)
+    play.passes(5)
+    play.save("c")
+    for name in "de":
+        play.leaves(name)
+    play.passes(5)
+    play.cuts("ab", "ac")
+    play.evicts("c", "a")
+    play.evicts("a", "c")
+    play.evicts("a", "b")
+    play.passes(2)
+    play.leaves("c")
+    play.passes(5)
+    play.heals()
+    play.passes(10)
+    sends(play, "a", 2)
+    sends(play, "b", 2)
+    play.passes(10)
+    member = play.processes["a"].node.member  # type: ignore[union-attr]
+    if member is None or "c" not in member.view.past:
+        return "c is missed"
+    if speaks_first:
+        play.filter = without(Notice)
+    put_back(play, "c")
+    if speaks_first:
+        play.evicts("c", "a")
+        play.passes(0.5)
+        play.filter = without(Notice, only="ac")
+    play.passes(10)
+    if play.me("a") != "a":
+        return f"a has returned, and is {play.me('a')}"
+    return returned(play, "c")
+
+
+def before_its_leave() -> str:
+    """c has left, and is past; then its disk is put back to before that."""
+    play = rolling("abc")
+    sends(play, "c", 2)
+    play.passes(1)
+    play.save("c")
+    play.leaves("c")
+    play.passes(5)
+    put_back(play, "c")
+    return noticed(play, "c")
+
+
+def a_number_that_newcomers_know() -> str:
+    """All have come back as others; then c's disk is put back to before that. It has sent nothing since, and
+    knows none of those who know its number."""
+    play = rolling("abc")
+    sends(play, "c", 2)
+    play.passes(1)
+    play.save("c")
+    for who, whom in ("ac", "ab", "ba"):
+        play.evicts(who, whom)
+        play.passes(6)
+    if not all(play.me(name).endswith("~2") for name in "abc"):
+        return "not all have come back"
+    put_back(play, "c")
+    return noticed(play, "c")
+
+
 ROLLBACK = {
     "fewer own messages than others have": fewer,
     "other messages under the same counters": as_many_others,
@@ -403,6 +470,10 @@ ROLLBACK = {
     "it is alone": alone,
     "the next word is a message": a_message_tells,
     "to before it came back and left": before_it_left,
+    "to before it left another side": before_it_left_another_side,
+    "to before it left another side, which it goes on without": lambda: before_it_left_another_side(True),
+    "to before its leave": before_its_leave,
+    "a number that newcomers know": a_number_that_newcomers_know,
     "a newcomer under another name": a_newcomer_under_another_name,
     "a group that knows less": a_group_that_knows_less,
     "to before its first message": before_its_first_message,

@@ -83,7 +83,12 @@ class Notices:
         return Notice(member.me, target, members, final)
 
     def course(self, member: Member, notice: Notice) -> Course:
-        """Rule 21: what a member does that is told so."""
+        """Rule 21: what a member does that is told so. It returns to those to whom it is past, for they keep
+        nothing for it any more; they never return to it."""
+        if notice.final == ALL:
+            return Course.RETURN
+        if notice.source in member.view.past:
+            return Course.ANSWER
         side, theirs = member.view.side, set(notice.members)
         todo = course(notice.source, theirs, side, self.side(member))
         if todo is Course.RETURN and notice.source in side:
