@@ -244,7 +244,7 @@ PROGRESS = [
        (f"{NODE}:GroupNode._asked",
         "            if request.rank <= self._notices.rank(member):\n                return\n",
         "            return\n")),
-    of("34: no ghosts", 148,
+    of("34: no ghosts", 626,
        (f"{MEMBER}:Member.ghosts", "        if dead:\n", "        if False:\n")),
 ]  # fmt: skip
 
