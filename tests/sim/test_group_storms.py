@@ -49,11 +49,20 @@ def test_a_storm_harms_nobody_and_all_comes_to_rest(seed: int) -> None:
 
 LONG = {7010368: "a relay looked for ever for messages that were stable and gone"}
 
+WITH_LEAVERS = {
+    9800103: "a leaver suspected one that did not know, sent it nothing, and was taken to be heard"
+}
+
 
 @pytest.mark.parametrize("seed", LONG)
 def test_a_long_storm_that_once_failed_harms_nobody(seed: int) -> None:
     """As it was when it failed."""
     assert Storm(seed, replace(draw_all(seed), partings=()))() == ""
+
+
+@pytest.mark.parametrize("seed", WITH_LEAVERS)
+def test_a_long_storm_whose_leavers_once_failed_lets_them_leave(seed: int) -> None:
+    assert Storm(seed, draw_all(seed))() == ""
 
 
 @pytest.mark.parametrize("seed", [*range(30), *GLASS])

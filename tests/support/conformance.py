@@ -9,7 +9,8 @@ from collections.abc import Callable
 from random import Random
 
 from support.schedules import ACTS, Model
-from thence.core.dots import origin_of, seq_of
+from thence.core.dots import origin_of, pack, seq_of
+from thence.core.message import Message
 from thence.order.engine import Engine
 
 EngineCheck = Callable[[Engine], None]
@@ -151,4 +152,16 @@ ENGINE_CHECKS: dict[str, EngineCheck] = {
     "admission": check_admission,
 }
 
-GRAPH_CHECKS: dict[str, EngineCheck] = ENGINE_CHECKS | {"reduced": check_reduced}
+
+def check_lying_sender(engine: Engine) -> None:
+    """A message that denies its sender's last one: a context still names one message of each member."""
+    tagger = engine.tagger(0, 2)
+    for seq in (1, 2):
+        tagger.took(Message(pack(1, seq), (), b""))
+    assert tagger.context() == (pack(1, 2),), "reduced: two messages of one member"
+
+
+GRAPH_CHECKS: dict[str, EngineCheck] = ENGINE_CHECKS | {
+    "reduced": check_reduced,
+    "lying sender": check_lying_sender,
+}

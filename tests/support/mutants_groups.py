@@ -503,8 +503,6 @@ LIES = [
        (f"{SPEAKING}:check_speaker", "        _check_running(peer, packet.running)\n    elif", "    elif")),
     of("i5: an origin's messages may come with a gap", "traitor 100",
        (f"{GRAPH}:GraphOrderer.receive", "            missing.append(dot - STEP)", "            pass")),
-    of("i6: a message need not follow from its sender's last", "traitor 90",
-       (f"{GRAPH}:GraphTagger.took", "        context.discard(message.dot - STEP)\n", "")),
     of("i7: a contact that lies about the program's state is asked first again", "asks_another",
        (f"{ENTRY}:Entry.refused", "        self._passed.add(contact)\n", "")),
     of("i8: a program that can install no state is not told", "gives_up",

@@ -1,6 +1,17 @@
 """Bugs planted into what members do when a process was put back to an earlier state."""
 
-from support.mutants_groups import BIRTHS, CARRYING, INSTALLING, LIVES, MEMBER, NODE, NOTICES, GroupMutant, of
+from support.mutants_groups import (
+    BIRTHS,
+    CARRYING,
+    INSTALLING,
+    LINKS,
+    LIVES,
+    MEMBER,
+    NODE,
+    NOTICES,
+    GroupMutant,
+    of,
+)
 
 LINEAGE = "thence.replica.group_lineage"
 TIMELINES = "thence.members.timelines"
@@ -76,6 +87,8 @@ MUTANTS: list[GroupMutant] = [
        "to before it left another side, which it goes on without",
        (f"{NOTICES}:Notices.course", "        if notice.source in member.view.past:\n",
         "        if False:\n")),
+    of("one that suspects this member is taken to be heard", "long 9800103",
+       (f"{LINKS}:Links.hears", " and self._ledger.me not in last.suspects", "")),
     of("an operation waits for one that runs and does not have it", "long 7020587",
        (f"{CARRYING}:Carrying._may_go", "        if self.disowns((operation.origin, operation.seq)):\n",
         "        if False:\n")),

@@ -203,11 +203,12 @@ class Links:
 
     def hears(self, member: str) -> bool:
         """Do its messages come from itself? They do not if its process runs another incarnation by now, or
-        has not heard of this one yet: then there is no receipt of its."""
+        has not heard of this one yet: then there is no receipt of its. Nor if it suspects this one."""
         link = self._links.get(process_of(member))
         if link is None or link.incoming is None or link.incoming.source != member:
             return False
-        return link.last is not None and link.last.source == member
+        last = link.last
+        return last is not None and last.source == member and self._ledger.me not in last.suspects
 
     def dropped(self) -> None:
         """What had come and was not delivered is lost: it must come again, under other numbers."""
