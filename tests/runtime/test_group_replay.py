@@ -7,12 +7,14 @@ from unittest.mock import patch
 import pytest
 from support.schedules_groups import Play
 
+from thence.core.errors import UsageError
 from thence.oplog.record import Stored
 from thence.oplog.view import View
 from thence.replica.events import Delivered, Gap
 from thence.replica.group import GroupNode
 from thence.replica.group_member import Member
 from thence.replica.group_replay import TURN, since
+from thence.replica.positions import place_of
 from thence.sim.groups import Air
 
 SENT = 3 * TURN
@@ -117,3 +119,13 @@ def test_what_was_carried_is_told_again_although_its_origin_is_past() -> None:
     assert "c" in member.view.past
     assert ("c", 1) in play.processes["a"].application.applied
     assert sorted(payloads(replayed(play, 0))) == [b"meanwhile", b"only c has it"]
+
+
+def test_a_position_within_the_last_message_is_not_ahead_of_the_log(play: Play) -> None:
+    """It may have carried several operations, and the program have been told of some when it ended."""
+    node, _ = running(play)
+    play.processes["a"].application.reads = True
+    last = node.position
+    assert payloads(node.replay(last | 1, 0)) == []
+    with pytest.raises(UsageError, match="ahead of this log"):
+        node.replay(place_of(node.number, SENT + 100), 0)

@@ -20,7 +20,6 @@ CHANGING = "thence.runtime.changing"
 NEIGHBOURS = "thence.runtime.group_neighbours"
 LINKS = "thence.runtime.open_links"
 ALL_LINKS = "thence.runtime.links"
-FIXED_NODE = "thence.runtime.fixed"
 NODE = "thence.runtime.node"
 WAY_IN = "thence.runtime.way_in"
 DRAINING = "thence.runtime.draining"
@@ -58,18 +57,12 @@ BUGS = of(
     (
         "a bug of links goes to the event loop",
         "a_bug_in_the_bookkeeping_of_links_stops_the_node_which_says_why",
-        "AssertionError",
+        "TimeoutError",
         (
             f"{ALL_LINKS}:Links._will_tell",
             "call_soon(self._safely, self._tell_downs)",
             "call_soon(self._tell_downs)",
         ),
-    ),
-    (
-        "a fixed group's node passes over a bug of its links",
-        "a_bug_in_the_bookkeeping_of_links_stops_the_node_which_says_why",
-        "TimeoutError",
-        (f"{FIXED_NODE}:Fixed.link_bug", "        self._node.running.stops(error)\n", "        pass\n"),
     ),
     (
         "a changing group's node passes over a bug of its links",
