@@ -129,3 +129,5 @@ def test_a_position_within_the_last_message_is_not_ahead_of_the_log(play: Play) 
     assert payloads(node.replay(last | 1, 0)) == []
     with pytest.raises(UsageError, match="ahead of this log"):
         node.replay(place_of(node.number, SENT + 100), 0)
+    with pytest.raises(UsageError, match="position 7 is of a data folder of version 1"):
+        node.replay(7, 0)

@@ -489,6 +489,11 @@ class GroupNode:
         self._speak(now)
         if not self.application.reads:
             raise UsageError("a program that is a state goes on from its state: it needs no position")
+        if 0 < after < place_of(1, 0):
+            raise UsageError(
+                f"position {after} is of a data folder of version 1: where that is in this log is not known. "
+                "Read on without a position, from the last event that was taken, or from 0"
+            )
         if after > self.position | PART_MAX:  # its last message may have carried several operations
             raise UsageError(f"position {after} is ahead of this log, which ends at {self.position}")
         member, log = self._running_member, self.log
