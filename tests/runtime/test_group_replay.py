@@ -8,12 +8,15 @@ import pytest
 from support.schedules_groups import Play
 
 from thence.core.errors import UsageError
+from thence.core.groups import CARRY
+from thence.members.operations import Operation
 from thence.oplog.record import Stored
 from thence.oplog.view import View
 from thence.replica.events import Delivered, Gap
 from thence.replica.group import GroupNode
 from thence.replica.group_member import Member
 from thence.replica.group_replay import TURN, since
+from thence.replica.group_state import Carried, carry_payload
 from thence.replica.positions import place_of
 from thence.sim.groups import Air
 
@@ -131,3 +134,20 @@ def test_a_position_within_the_last_message_is_not_ahead_of_the_log(play: Play) 
         node.replay(place_of(node.number, SENT + 100), 0)
     with pytest.raises(UsageError, match="position 7 is of a data folder of version 1"):
         node.replay(7, 0)
+
+
+def test_an_operation_that_was_carried_before_the_position_is_not_told_when_it_is_carried_again(
+    play: Play,
+) -> None:
+    """Two who had it have returned, one after the other, and the program was started again in between."""
+    first, again = Operation("z", 1, b"twice carried"), Operation("z", 2, b"new")
+    positions = []
+    for carried in ([first], [first, again]):
+        payload = carry_payload(Carried(carried))
+        play.call("b", lambda node, payload=payload: node.member.broadcast(CARRY, payload, play.now))  # type: ignore[misc]
+        play.passes(1)
+        node, _ = running(play)
+        positions.append(node.position)
+    assert payloads(replayed(play, positions[0] | 1)) == [b"new"]
+    assert payloads(replayed(play, positions[1] | 1)) == [b"new"], "the second part of it"
+    assert payloads(replayed(play, positions[1] | 2)) == []

@@ -65,10 +65,10 @@ def _logged(member: Member, log: OpLog, after: int, exact: bool) -> Iterator[Del
     """What the log holds after a position of this incarnation. `exact`: nothing else is lacking."""
     life, now = number_of(member.me), member.ledger.delivered
     ordinal, part = after - place_of(life, 0) >> PART_BITS, after & (1 << PART_BITS) - 1
-    if exact and ordinal >= now:
-        return
     if part:
         ordinal -= 1  # the rest of it is to come
+    if exact and ordinal >= now:
+        return
     readers = [_in_turns(log.since(log.head)) for _ in range(3)]  # all up to the same place
     last, count = dict(enumerate(member.ledger.counts)), 0
     for stored in readers[0]:
@@ -83,7 +83,7 @@ def _logged(member: Member, log: OpLog, after: int, exact: bool) -> Iterator[Del
         names = member.ledger.names
         lost = [Lost(names[at], 1, seq) for at, seq in last.items() if seq and names[at] != member.me]
         yield gap(lost, member.view.side, place_of(life, ordinal))
-    yield from _as_events(member, _without(readers[2], skipped), ordinal + 1, after)
+    yield from _as_events(member, readers[2], before + 1, after)
 
 
 def _in_turns(stored: Iterator[Stored]) -> Iterator[Stored | None]:
@@ -120,6 +120,8 @@ def _earlier(stored: Iterator[Stored | None], last: dict[int, int]) -> Iterator[
 def _as_events(
     member: Member, stored: Iterator[Stored | None], first: int, after: int
 ) -> Iterator[Delivered | None]:
+    """`first`: the ordinal of the first of them. What comes up to the position is read as well: an operation
+    that was carried there takes no effect when it is carried once more."""
     life, again, ledger, ordinal = number_of(member.me), set[Place](), member.ledger, first - 1
     for one in stored:
         if one is None:
