@@ -24,7 +24,11 @@ def subject(node: Subject) -> Iterator[Subject]:
 
 def test_samples_of_latency_are_of_what_is_new() -> None:
     """Repeats after a broken link are never delivered: kept, they would crowd out all others."""
-    with subject(ChangingSubject(reads=False)) as node:
+    with subject(ChangingSubject()) as node:
+        node.says("b", b"names go first")
+        node.talk()
+        node.events.clear()
+        node.reads = False
         observed: list[int] = []
         node.driver.on_delivery = observed.append
         node.says("b", b"theirs")

@@ -333,8 +333,7 @@ SESSIONS = [
     of("s7: what the log has not written yet is not read", 0,
        (f"{LEDGER}:Ledger.written", "for one in stored), fresh)", "for one in stored), ())")),
     of("s9: whoever there is a link to is heard", "leaves_before_it_has_heard",
-       (f"{LINKS}:Links.hears", "return link.last is not None and link.last.source == member",
-        "return True")),
+       (f"{LINKS}:Links.hears", "return last is not None and last.source == member and", "return")),
     of("s8: nothing is asked of others", 1,
        (f"{WANTS}:Wants.of_each", "                if asked is not None:\n", "                if False:\n")),
 ]  # fmt: skip
