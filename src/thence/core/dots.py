@@ -72,3 +72,8 @@ class Group:
     def show(self, dot: int) -> str:
         """The dot as people write it: `n3:17`."""
         return f"{self.names[origin_of(dot)]}:{seq_of(dot)}"
+
+
+def newest_of(counters: Iterable[int]) -> tuple[int, ...]:
+    """The newest message of each member that has sent any: a vector, spelled as dots."""
+    return tuple([pack(origin, seq) for origin, seq in enumerate(counters) if seq])

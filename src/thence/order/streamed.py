@@ -6,7 +6,7 @@ what a restart needs, and what a snapshot is tagged with. Messages carry their d
 are no tags to compare and nothing is known to be stable.
 """
 
-from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
+from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, newest_of, pack
 from thence.core.message import Message
 from thence.order.engine import Engine
 from thence.order.unordered import PassingOrderer, predecessors
@@ -41,7 +41,7 @@ class ClockTagger:
         return tuple(self._clock)
 
     def frontier(self) -> tuple[int, ...]:
-        return tuple([pack(origin, seq) for origin, seq in enumerate(self._clock) if seq])
+        return newest_of(self._clock)
 
     def admit(self, member: int) -> None:
         if member != len(self._clock):

@@ -17,7 +17,7 @@ wrong way; here a pass builds the list of survivors.
 from operator import gt
 from typing import ClassVar
 
-from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, STEP, pack
+from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, STEP, newest_of, pack
 from thence.core.errors import PeerError
 from thence.core.machine import OrderEffect
 from thence.core.message import Message
@@ -53,7 +53,7 @@ class VectorTagger:
         return tuple(self._seen)
 
     def frontier(self) -> tuple[int, ...]:
-        return tuple([pack(origin, seq) for origin, seq in enumerate(self._seen) if seq])
+        return newest_of(self._seen)
 
     def admit(self, member: int) -> None:
         if member != len(self._seen):

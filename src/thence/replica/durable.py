@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from thence.core.codec import Codec
-from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
+from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, newest_of
 from thence.core.errors import ThenceError
 from thence.core.machine import Effect, OrderEffect, Phantom, Wake
 from thence.core.message import Message
@@ -48,6 +48,13 @@ REGAINED: Final = 5
 
 INBOX_MAX: Final = 4096
 """Messages that wait for the application in memory: enough that reading the log back costs little each."""
+
+
+def noted_frontier(note: bytes) -> tuple[int, int, tuple[int, ...]]:
+    """Up to which position, how many own messages there were, and the context that follows from all of it."""
+    reader = Reader(note, 0, len(note))
+    position, own = reader.take(), reader.take()
+    return position, own, tuple([reader.take() for _ in range(reader.take())])
 
 
 class Published(NamedTuple):
@@ -146,7 +153,7 @@ class DurableReplica(Replica):
         for position, record in self._log.records(self._log.head):
             if isinstance(record, SnapshotRef):
                 if not covers(held, record.clock):  # if the trace has it, no node holds more by that
-                    frontier = tuple([pack(origin, seq) for origin, seq in enumerate(record.clock) if seq])
+                    frontier = newest_of(record.clock)
                     self._recorder.record_deps(INSTALL, 0, frontier, now)
             elif isinstance(record, Taken):
                 while untaken and untaken[0][0] <= record.upto:
@@ -210,9 +217,7 @@ class DurableReplica(Replica):
 
     def _resume(self, note: bytes) -> None:
         """What stood before this note may have been collected: begin with what it says."""
-        reader = Reader(note, 0, len(note))
-        position, own = reader.take(), reader.take()
-        context = tuple([reader.take() for _ in range(reader.take())])
+        position, own, context = noted_frontier(note)
         self._frontier.resume(own, context)
         self._noted.append(position)
         if position <= self.taken:

@@ -13,7 +13,7 @@ for are not delivered any more.
 
 from typing import Final
 
-from thence.core.dots import pack
+from thence.core.dots import newest_of
 from thence.core.errors import StorageError
 from thence.core.machine import Wake
 from thence.core.message import Message
@@ -135,7 +135,7 @@ class EcoReplica(TreeReplica):
         self._jump(clock)
         self._segment = -1  # what the log's segments are understood by has changed
         self.installs += 1
-        frontier = tuple([pack(origin, seq) for origin, seq in enumerate(clock) if seq])
+        frontier = newest_of(clock)
         self._recorder.record_deps(INSTALL, 0, frontier, now)
 
     def _settle_down(self, now: int) -> None:

@@ -263,6 +263,11 @@ class GroupNode:
         if self.member is not None or self._entry.attempt is not None:
             raise UsageError(f"{self.name} is {self.status} already")
 
+    def must_change(self) -> None:
+        """`UsageError`: the group is closed."""
+        if self.admits:
+            raise UsageError(CLOSED)
+
     def broadcast(self, payloads: Sequence[bytes], now: int) -> list[Sent]:
         """Send operations to the group, all of them or none; applied here at once. Not while the node is
         `in_debt`."""
@@ -341,8 +346,8 @@ class GroupNode:
         """Leave for good: the rest goes by itself, `status` says when it is over and `unclean` how."""
         if self.member is None:
             self._entry.attempt = None
-        elif self.admits:
-            raise UsageError(CLOSED)
+        else:
+            self.must_change()
         self._leaving.wanted = self.member is not None
         self._leave_if_due(now)
 
@@ -350,8 +355,7 @@ class GroupNode:
         """Go on without a member: a process or an incarnation. Returns the incarnation."""
         self._speak(now)
         member = self.member
-        if self.admits:
-            raise UsageError(CLOSED)
+        self.must_change()
         if member is None or member.view.leaving:
             raise UsageError(f"{self.name} is {self.status}: it cannot evict anybody")
         found = [name for name in sorted(member.view.side) if who in (name, process_of(name))]
@@ -367,8 +371,7 @@ class GroupNode:
         its name, and operations that it may lack, need not be kept any longer."""
         self._speak(now)
         member = self.member
-        if self.admits:
-            raise UsageError(CLOSED)
+        self.must_change()
         if member is None or member.view.leaving:
             raise UsageError(f"{self.name} is {self.status}: it cannot bury anybody")
         lost = [*member.view.evicted(), *member.view.strangers]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from thence.core.errors import StorageError, UsageError
 from thence.core.groups import Named, process_of
-from thence.replica.group import CLOSED, GroupNode
+from thence.replica.group import GroupNode
 from thence.replica.group_lineage import Rollback
 from thence.replica.group_member import Member
 from thence.replica.group_state import drained
@@ -281,7 +281,7 @@ class Changing:
     # What people ask of it
 
     def leave(self, force: bool) -> None:
-        self._must_change()
+        self._driver.machine.must_change()
         member = self._driver.machine.member
         if member is not None and not force and member.view.side == {member.me}:
             missing = ", ".join(sorted({process_of(name) for name in member.view.evicted()}))
@@ -300,12 +300,8 @@ class Changing:
     def bury(self, who: str) -> None:
         self._driver.call(lambda machine, now: machine.bury(process_of(who), now))
 
-    def _must_change(self) -> None:
-        if self._members:
-            raise UsageError(CLOSED)
-
     def _check_evictable(self, who: str, force: bool) -> None:
-        self._must_change()
+        self._driver.machine.must_change()
         member = self._driver.machine.member
         if member is None:
             return  # it says so itself

@@ -27,7 +27,7 @@ from urllib.parse import quote
 import msgspec
 
 from thence.core.codec import Codec
-from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
+from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, newest_of, pack
 from thence.core.errors import InvariantError, StorageError, TraceError, UsageError
 from thence.core.message import Message
 from thence.core.storage import DiskError
@@ -233,7 +233,7 @@ def missing_rows(
         elif isinstance(record, SnapshotRef):
             # Told once more where the trace has it: nobody holds more by that.
             if position > traced_from and not covers(held, record.clock):
-                yield INSTALL, 0, tuple([pack(o, seq) for o, seq in enumerate(record.clock) if seq])
+                yield INSTALL, 0, newest_of(record.clock)
         elif isinstance(record, Stored):
             held += [0] * ((record.dot & ORIGIN_MASK) + 1 - len(held))
             held[record.dot & ORIGIN_MASK] = record.dot >> ORIGIN_BITS

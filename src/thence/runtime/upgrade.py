@@ -17,16 +17,15 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from thence.core.codec import Codec
-from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, STEP, pack
+from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, STEP, newest_of
 from thence.core.errors import UsageError
 from thence.core.groups import OPERATION, Named, Place
 from thence.core.message import Message
 from thence.core.storage import DamageError
-from thence.core.varint import Reader
 from thence.oplog.log import OpLog
 from thence.oplog.record import BOOT_BITS, Note, Stored, Taken
 from thence.oplog.settings import Settings
-from thence.replica.durable import FRONTIER
+from thence.replica.durable import FRONTIER, noted_frontier
 from thence.replica.group_ledger import CODEC
 from thence.replica.group_state import GroupState, encode_state
 from thence.replica.history import understood
@@ -86,9 +85,8 @@ def _read(log: OpLog, names: list[str], me: int, vectors: bool) -> _Old:
     codec, old = Codec(len(names), stamps_are_dots=not vectors), _Old(names, log.start)
     for position, record in log.records(log.head):
         if isinstance(record, Note) and record.key == FRONTIER and not (old.taken or old.untaken):
-            old.context = _frontier(record.data)
-            if vectors:
-                old.context = _as_dots(old.context)
+            _, _, context = noted_frontier(record.data)
+            old.context = newest_of(context) if vectors else context
         elif isinstance(record, Taken):
             while old.untaken and old.untaken[0][0] <= record.upto:
                 old.taken.append(old.untaken.popleft()[1])
@@ -96,26 +94,14 @@ def _read(log: OpLog, names: list[str], me: int, vectors: bool) -> _Old:
             message = understood(codec, record)
             context = message.context
             if vectors:  # which count the message itself
-                context = tuple([dot if dot != message.dot else dot - STEP for dot in _as_dots(context)])
-                context = tuple([dot for dot in context if dot >> ORIGIN_BITS])
+                context = tuple([dot if dot != message.dot else dot - STEP for dot in newest_of(context)])
+                context = tuple(sorted([dot for dot in context if dot >> ORIGIN_BITS]))
             operation = Message(message.dot, context, bytes((OPERATION,)) + message.payload)
             if message.dot & ORIGIN_MASK == me:
                 old.taken.append(operation)
             else:
                 old.untaken.append((position, operation))
     return old
-
-
-def _as_dots(vector: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(sorted([pack(origin, seq) for origin, seq in enumerate(vector) if seq]))
-
-
-def _frontier(note: bytes) -> tuple[int, ...]:
-    """See `DurableReplica`."""
-    reader = Reader(note, 0, len(note))
-    reader.take()
-    reader.take()
-    return tuple([reader.take() for _ in range(reader.take())])
 
 
 def _write_new(

@@ -12,7 +12,7 @@ that have been here for longer than the time to live go, if the newest snapshot 
 from collections.abc import Sequence
 from zlib import crc32
 
-from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
+from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, newest_of
 from thence.core.errors import InvariantError
 from thence.core.message import Message
 from thence.core.varint import Reader, put
@@ -114,5 +114,5 @@ class Keeper:
         self._history.install(clock)
         self._take_snapshot()
         self.installs += 1
-        frontier = tuple([pack(origin, seq) for origin, seq in enumerate(clock) if seq])
+        frontier = newest_of(clock)
         self._recorder.record_deps(INSTALL, 0, frontier, now)

@@ -7,7 +7,7 @@ node that comes back from a crash is made anew from its log and from the peers t
 
 from typing import NamedTuple, Protocol
 
-from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
+from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, newest_of, pack
 from thence.core.errors import InvariantError
 from thence.core.machine import Packet, SpreadEffect, Transmit, Wake
 from thence.core.message import Message
@@ -94,7 +94,7 @@ class OverlayNode:
         """New, or back with the log of an earlier life."""
         vector = self.history.vector
         if any(vector):
-            frontier = tuple([pack(origin, seq) for origin, seq in enumerate(vector) if seq])
+            frontier = newest_of(vector)
             self._recorder.record_deps(RESTART, 0, frontier, now)
             self._recall(vector)
         else:
