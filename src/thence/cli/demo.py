@@ -81,7 +81,7 @@ class Tour:
         )
         self.claims.claim(
             f"nothing was lost on the way of any member, and messages were told stable {run.stables:,} times",
-            counts["lost"] == 0 and 0 < run.stables <= run.sends + run.deliveries,
+            counts["lost"] == counts["unstable"] == 0 and run.stables > 0,
         )
 
     def control(self) -> None:
