@@ -162,6 +162,8 @@ class Receipt(NamedTuple):
     wants: tuple[str, ...] = ()
     past: tuple[Span, ...] = ()
     """Incarnations of which the source has everything, and that it does not count one by one."""
+    number: int = 0
+    """Of two receipts of one incarnation the newer has the higher one."""
 
 
 Rank = tuple[int, int, str, str]

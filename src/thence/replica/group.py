@@ -72,6 +72,7 @@ from thence.replica.group_speaking import check_speaker
 from thence.replica.group_state import GroupState, concerns_programs, drained
 from thence.replica.life_tag import LifeTag
 from thence.replica.positions import PART_MAX, place_of
+from thence.spread.rings import Rings
 
 CLOSED: Final = "the group is closed: its members were named at its start, and none joins or leaves"
 
@@ -79,7 +80,8 @@ CLOSED: Final = "the group is closed: its members were named at its start, and n
 class GroupNode:
     __slots__ = (
         "_checkpoints", "_contacts", "_entry", "_installing", "_kept", "_leaving", "_linked", "_links",
-        "_lives", "_notices", "_payload_max", "_probe_at", "_settings", "_shelf", "_wires",
+        "_lives", "_notices", "_payload_max", "_probe_at", "_relinks", "_rings", "_settings", "_shelf",
+        "_wide", "_wires",
         "address", "admits", "application", "former", "member", "name", "posts", "rollback", "unclean",
     )  # fmt: skip
 
@@ -129,6 +131,11 @@ class GroupNode:
         self._links: dict[str, str | None] | None = None
         """Changes of that, for the world."""
         self._contacts: dict[str, str] = {}
+        """To whom links are wanted."""
+        self._rings = Rings(settings.rings) if settings.rings else None
+        self._relinks = False
+        """Links have come or gone, and others may be wanted."""
+        self._wide = True
         self._wires = Wires()
         self._wires.used = sessions
         self._lives = Lives(
@@ -237,6 +244,7 @@ class GroupNode:
         """A session link to a process: it keeps the order, and loses nothing until it breaks."""
         self._wires.used = True
         self._wires.up.add(peer)
+        self._relinks = self._rings is not None
         if self.member is not None:
             self.member.up(peer, now)
             if not self._silent:
@@ -248,6 +256,7 @@ class GroupNode:
     def link_down(self, peer: str, now: int) -> None:
         """What was under way may be lost."""
         self._wires.up.discard(peer)
+        self._relinks = self._rings is not None
         self._kept = [(other, packet) for other, packet in self._kept if other != peer]
         if member := self.member or self.former:
             member.down(peer, now)
@@ -421,9 +430,11 @@ class GroupNode:
 
     def commit(self, now: int) -> Sequence[Sync | Wake]:
         log, member = self.log, self.member
+        if self._rings is not None and self._is_wide != self._wide and (known := member or self.former):
+            self._relink(known)
         if log is None or member is None:
             return ()
-        if member.view.addresses != self._linked:
+        if member.view.addresses != self._linked or self._relinks:
             self._relink(member)
         member.links.gather()
         member.lineages.tell()
@@ -431,16 +442,27 @@ class GroupNode:
         member.committed()
         return effects
 
+    @property
+    def _is_wide(self) -> bool:
+        """Anybody may be needed: this process is on its way into the group."""
+        return self.member is None or self._entry.attempt is not None
+
     def _relink(self, member: Member) -> None:
-        """Members, suspects, leavers and the evicted are kept in touch with. That others were let in is on
-        disk before anything that follows from it leaves: a process that has forgotten everything else still
-        knows whom to ask."""
-        self._linked = dict(member.view.addresses)
+        """Members, suspects, leavers and the evicted are kept in touch with; in a tree some of them, unless
+        this process is about to return through any. That others were let in is on disk before anything that
+        follows from it leaves: a process that has forgotten everything else still knows whom to ask."""
         contacts = {name: at for name, at in self.addresses.items() if name != self.name}
-        gone = {name: None for name in (*self._entry.seeds, *self._contacts) if name not in contacts}
-        self._links = {**(self._links or {}), **contacts, **gone}
-        self._contacts = contacts
-        self._shelf.keep_contacts(contacts)
+        if member.view.addresses != self._linked:
+            self._linked = dict(member.view.addresses)
+            self._shelf.keep_contacts(contacts)
+        wanted, self._relinks, self._wide = contacts, False, self._is_wide
+        if self._rings is not None and not self._wide:
+            self._rings.keep([self.name, *contacts])
+            near = self._rings.wanted(self.name, self._wires.up.__contains__)
+            wanted = {name: contacts[name] for name in near}
+        gone = {name: None for name in (*self._entry.seeds, *self._contacts) if name not in wanted}
+        self._links = {**(self._links or {}), **wanted, **gone}
+        self._contacts = wanted
 
     def output(self) -> Output:
         posts, links = list(self.posts), self._links
@@ -522,7 +544,7 @@ class GroupNode:
         elif isinstance(packet, Receipt):
             if member and (process_of(packet.source) == peer or member.trusts(peer)):
                 member.ghosts(packet.running, now)
-                self._receipt(member, packet, now)
+                self._receipt(member, peer, packet, now)
         elif isinstance(packet, JoinRequest):
             if member:
                 member.ghosts(packet.running, now)
@@ -551,7 +573,7 @@ class GroupNode:
             for named in messages:
                 self.member.accept(self.member.ledger.message(named), now)
 
-    def _receipt(self, member: Member, packet: Receipt, now: int) -> None:
+    def _receipt(self, member: Member, peer: str, packet: Receipt, now: int) -> None:
         view, source = member.view, packet.source
         final = view.gone.get(source)
         if final is not None and not final.evicted:
@@ -561,7 +583,7 @@ class GroupNode:
         if source in view.past:
             self._late(member, packet)
             return
-        member.receipt(packet, now)
+        member.receipt(packet, peer, now)
         if self._notices.is_due(member, packet, now):
             self._send_notice(member, source)
 

@@ -81,14 +81,12 @@ class Backlog:
 class Relay:
     """What one member is passed on of one origin."""
 
-    __slots__ = ("backlog", "bytes", "last", "sent")
+    __slots__ = ("backlog", "last", "sent")
 
     def __init__(self, sent: int, backlog: Backlog) -> None:
         self.sent = sent
         self.last = sent
         """Up to where it goes before the next receipt."""
-        self.bytes = 0
-        """Since the last one."""
         self.backlog = backlog
 
 
@@ -97,7 +95,7 @@ class Outgoing:
 
     __slots__ = (
         "_acked_bytes", "_filled", "_marks", "_sent_bytes", "acked", "backlog", "number", "open", "ready",
-        "relays", "sent", "to", "told",
+        "relayed_bytes", "relays", "sent", "to", "told",
     )  # fmt: skip
 
     def __init__(self, number: int, to: str, acked: int, filled: list["Outgoing"], backlog: Backlog) -> None:
@@ -115,6 +113,8 @@ class Outgoing:
         self.acked = self.sent = acked
         self.relays: dict[str, Relay] = {}
         """By origin, others' messages that are passed on."""
+        self.relayed_bytes = 0
+        """Of these, since the last receipt."""
         self._acked_bytes = self._sent_bytes = 0
         self._marks: deque[tuple[int, int]] = deque()
         """Now and then: up to this counter, so many bytes were sent."""

@@ -106,7 +106,17 @@ class Incoming:
 
 
 class Link:
-    __slots__ = ("incoming", "last", "outgoing", "past", "past_said", "said", "said_at")
+    __slots__ = (
+        "incoming",
+        "last",
+        "outgoing",
+        "passed",
+        "passed_at",
+        "past",
+        "past_said",
+        "said",
+        "said_at",
+    )
 
     def __init__(self) -> None:
         self.incoming: Incoming | None = None
@@ -120,12 +130,16 @@ class Link:
         """Which incarnation was told who is past, and which version of that."""
         self.past = ("", Spans())
         """The same of the other end: who told it, and all that it told. A receipt says what is new."""
+        self.passed: dict[str, tuple[int, dict[str, int]]] | None = None
+        """Of each other member the newest receipt that is with the other end: its number, and its counts."""
+        self.passed_at = 0
+        """When everything was last told."""
 
 
 class Links:
     __slots__ = (
         "_filled", "_incoming", "_lacking", "_ledger", "_links", "_posts", "_recent", "_recent_bytes",
-        "_settings", "_view", "_wires", "barred", "upto",
+        "_relaying", "_settings", "_view", "_wires", "barred", "came", "upto",
     )  # fmt: skip
 
     def __init__(
@@ -141,11 +155,15 @@ class Links:
         self._filled: list[Outgoing] = []
         self._lacking: dict[Outgoing, None] = {}
         """Who could be sent more, whoever was served longest ago first."""
+        self._relaying: dict[Outgoing, None] = {}
+        """Who is passed on messages of others."""
         self._recent: deque[tuple[int, bytes]] = deque()
         """The newest own messages, as many as a window: what lies further back is read from the log."""
         self._recent_bytes = 0
         self.upto: list[int] | None = None
         """A leaver passes on only what it had delivered before its leave."""
+        self.came: dict[int, int] = {}
+        """Per index, up to where messages have come, delivered or not; in a tree."""
         self.barred: set[str] = set()
         """Processes that are not listened to: they have gone on from something else (`group_lineage`)."""
 
@@ -170,8 +188,12 @@ class Links:
 
     def down(self, process: str) -> None:
         link = self._links.pop(process, None)
-        if link is not None and link.incoming is not None:
+        if link is None:
+            return
+        if link.incoming is not None:
             del self._incoming[link.incoming.number]
+        if link.outgoing is not None:
+            self._relaying.pop(link.outgoing, None)
 
     def to(self, member: str) -> Link | None:
         return self._links.get(process_of(member))
@@ -210,9 +232,15 @@ class Links:
         last = link.last
         return last is not None and last.source == member and self._ledger.me not in last.suspects
 
+    def audible(self) -> list[str]:
+        """All members whose messages come from themselves."""
+        found = [link.incoming.source for link in self._links.values() if link.incoming is not None]
+        return sorted([member for member in found if self.hears(member)])
+
     def dropped(self) -> None:
         """What had come and was not delivered is lost: it must come again, under other numbers."""
         self._incoming.clear()
+        self.came.clear()
         for link in self._links.values():
             link.incoming = None
 
@@ -232,6 +260,20 @@ class Links:
             if outgoing.sent == seq - 1 and outgoing.room(settings):
                 outgoing.sending(seq, data, settings.window_bytes // 16)
 
+    def forward(self, origin: str, seq: int, data: bytes) -> None:
+        """A message of another was delivered: to all who want it from here and have everything before it. To
+        the others it goes from the log."""
+        most = self._settings.window_bytes // 4
+        for outgoing in self._relaying:
+            if not outgoing.open or (relay := outgoing.relays.get(origin)) is None:
+                continue
+            if self.upto is None and relay.sent == seq - 1 < relay.last and outgoing.relayed_bytes <= most:
+                outgoing.add(data)
+                outgoing.relayed_bytes += len(data)
+                relay.sent = seq
+            else:
+                self._lacking[outgoing] = None
+
     def receipt(self, receipt: Receipt) -> bool:
         """A receipt came over a link; it may be one that was passed on. Returns whether it is the first word
         of somebody. A joiner got nothing of what it was told before it had its state: it is told again."""
@@ -243,7 +285,7 @@ class Links:
         self._consider(link, receipt)
         if link.outgoing is None or link.outgoing.to == before:
             return False
-        link.said, link.past_said = None, ("", 0)
+        link.said, link.past_said, link.passed = None, ("", 0), None
         return True
 
     def past_of(self, receipt: Receipt) -> Spans:
@@ -276,6 +318,8 @@ class Links:
             if not receipt.stream:
                 return
             backlog = Backlog(self._ledger, self._ledger.me)
+            if outgoing is not None:
+                self._relaying.pop(outgoing, None)
             outgoing = link.outgoing = Outgoing(receipt.stream, receipt.source, has, self._filled, backlog)
         else:
             outgoing.open = True
@@ -289,16 +333,18 @@ class Links:
         settings, ledger = self._settings, self._ledger
         for origin in [origin for origin in outgoing.relays if origin not in receipt.wants]:
             del outgoing.relays[origin]
-        limits = ledger.counts if self.upto is None else self.upto
+        outgoing.relayed_bytes = 0
         for origin in receipt.wants:
-            index = ledger.index(origin)
             has = receipt.counts.get(origin, 0)
             relay = outgoing.relays.get(origin)
             if relay is None:
                 relay = outgoing.relays[origin] = Relay(has, Backlog(ledger, origin))
-            relay.sent, relay.bytes = max(relay.sent, has), 0
-            known = limits[index] if 0 <= index < len(limits) else 0
-            relay.last = min(known, has + max(1, settings.window // 4))
+            relay.sent = max(relay.sent, has)
+            relay.last = has + max(1, settings.window // 4)
+        if outgoing.relays:
+            self._relaying[outgoing] = None
+        else:
+            self._relaying.pop(outgoing, None)
 
     @property
     def unfinished(self) -> bool:
@@ -316,7 +362,7 @@ class Links:
             if link is None or link.outgoing is not outgoing or not outgoing.open:
                 continue
             more = [self._pump(outgoing, allowance)]
-            more += [self._relay(outgoing, relay, allowance) for relay in outgoing.relays.values()]
+            more += [self._relay(outgoing, origin, allowance) for origin in outgoing.relays]
             if any(more):
                 self._lacking[outgoing] = None
 
@@ -342,19 +388,21 @@ class Links:
             allowance.spend(data)
             yield seq, data
 
-    def _relay(self, outgoing: Outgoing, relay: Relay, allowance: Allowance) -> bool:
-        most = self._settings.window_bytes // 4
-        if relay.sent < relay.last and relay.bytes <= most and allowance.left > 0:
+    def _relay(self, outgoing: Outgoing, origin: str, allowance: Allowance) -> bool:
+        relay, most = outgoing.relays[origin], self._settings.window_bytes // 4
+        limits, index = self._ledger.counts if self.upto is None else self.upto, self._ledger.index(origin)
+        last = min(relay.last, limits[index] if 0 <= index < len(limits) else 0)
+        if relay.sent < last and outgoing.relayed_bytes <= most and allowance.left > 0:
             for seq, data in relay.backlog.read(relay.sent, allowance):
-                if seq > relay.last:
+                if seq > last:
                     relay.backlog.rewind()
-                    relay.last = relay.sent  # what lies between is stable, and need not be here any more
-                    break
+                    return False  # what lies between is stable, and need not be here any more
                 outgoing.add(data)
-                relay.sent, relay.bytes = seq, relay.bytes + len(data)
-                if relay.sent == relay.last or relay.bytes > most:
+                outgoing.relayed_bytes += len(data)
+                relay.sent = seq
+                if seq == last or outgoing.relayed_bytes > most:
                     break
-        return relay.sent < relay.last and relay.bytes <= most and self._may_find(relay.backlog)
+        return relay.sent < last and outgoing.relayed_bytes <= most and self._may_find(relay.backlog)
 
     def _may_find(self, backlog: Backlog) -> bool:
         """Is it worth looking again in the next step? What this one delivered is not in the log yet."""

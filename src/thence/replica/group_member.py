@@ -58,6 +58,7 @@ from thence.replica.group_lineage import Lineages
 from thence.replica.group_links import Links, Wires
 from thence.replica.group_making import Making
 from thence.replica.group_parts import Application, Closed, Diary
+from thence.replica.group_passing import Passing
 from thence.replica.group_peers import Peers
 from thence.replica.group_reading import Reading
 from thence.replica.group_settings import GroupSettings
@@ -94,8 +95,9 @@ APPLICATIONS = bytes((OPERATION,))
 
 class Member:
     __slots__ = (
-        "_application", "_diary", "_freed", "_gate", "_log", "_peers", "_position", "_posts", "_settings",
-        "_start", "_took", "_unswept", "_watch", "abandoned_by", "carrying", "inbox", "leavers", "ledger",
+        "_application", "_diary", "_freed", "_gate", "_log", "_passing", "_peers", "_position", "_posts",
+        "_settings", "_start", "_took", "_unswept", "_watch", "abandoned_by", "carrying", "inbox", "leavers",
+        "ledger",
         "lineages", "links", "me", "operations", "reading", "view",
     )  # fmt: skip
 
@@ -152,7 +154,10 @@ class Member:
         self.links = Links(self.ledger, self.view, settings, posts, wires)
         self.lineages = Lineages(self.ledger, self.view, self._peers, self.links, posts, self._drop_pending)
         self.carrying.disowns = self.lineages.disowns
-        self._watch = Watch(self.ledger, self.view, self._peers, self.links, self._gate, settings, posts, now)
+        self._passing = Passing(me, self.view, self._peers, self.links, settings, posts)
+        self._watch = Watch(
+            self.ledger, self.view, self._peers, self.links, self._gate, settings, posts, now, start
+        )  # fmt: skip
         self._unswept = 1
         """What was delivered or heard since somebody last looked for what is stable."""
         self._freed = self._took = 0
@@ -196,6 +201,7 @@ class Member:
         if self._diary.writes:
             self._diary.row(DELIVER, ledger.place(message.dot), None, now)
         data = ledger.write(message)
+        self.links.forward(ledger.names[message.dot & ORIGIN_MASK], message.dot >> ORIGIN_BITS, data)
         self._delivered(message, now)
         if self.view.suspects:
             self.flush(now)
@@ -427,8 +433,13 @@ class Member:
         self._watch.heard(incoming.source, now)
         if packet.names:
             incoming.learn(packet.first, packet.names)
+        came = self.links.came if self._settings.rings else None
         for body in packet.bodies:
-            self.accept(incoming.read(body), now)
+            message = incoming.read(body)
+            self.accept(message, now)
+            if came is not None:
+                origin = message.dot & ORIGIN_MASK
+                came[origin] = max(came.get(origin, 0), message.dot >> ORIGIN_BITS)
 
     def accept(self, message: Message, now: int) -> None:
         ledger, origin, seq = self.ledger, message.dot & ORIGIN_MASK, message.dot >> ORIGIN_BITS
@@ -444,21 +455,28 @@ class Member:
             check_payload(message.payload)
         self.inbox.extend(ledger.orderer.receive(message, 0, now))  # type: ignore[arg-type]  # messages all
 
-    def receipt(self, packet: Receipt, now: int) -> None:
-        """Rule 5."""
+    def receipt(self, packet: Receipt, via: str, now: int) -> None:
+        """Rule 5. It came over the link to the process `via`."""
         source, inside = packet.source, packet.source in self.view.side
+        if process_of(source) != via:
+            whole = self._peers.whole(packet)
+            if whole is None:
+                return
+            packet = whole
         packet = self._spelled(packet)
         if not self.lineages.counted(packet):
             return
         if inside:
             self._watch.heard(source, now)
             self._peers.hold(packet, now)
+            self._passing.came(packet, via, now)
             few = max(1, 4 * SWEEP_EVERY // len(self.view.view))
             self._unswept += SWEEP_EVERY if self.view.leaving else few  # it has nothing else to wait for
         if self.links.used:
             if self.links.receipt(packet):
                 self.lineages.first_word(source)
                 self._watch.greet([source], now)
+                self._passing.greet(now)
         elif (inside or source in self.view.departing) and (data := self._peers.serve(self.me, packet, now)):
             self._post(source, data)
         for member in packet.unheard if inside else ():
@@ -639,7 +657,7 @@ class Member:
             return 0
         if self.carrying.unfinished and not self.view.leaving:
             return 0
-        return min(self._watch.at, self._watch.hasty_at)
+        return min(self._watch.at, self._watch.hasty_at, self._passing.at)
 
     def tick(self, running: Running, now: int) -> None:
         """Rules 4 and 16: tell what was delivered; notice who is silent."""
@@ -647,6 +665,8 @@ class Member:
         self._gate.go_on()
         self._post_pieces()
         self._close(running, now)
+        if now >= self._passing.at:
+            self._passing.pass_on(now)
         if now < self._watch.at:
             if now >= self._watch.hasty_at:
                 self._watch.tell_hasty(running, self.drained, now)
@@ -672,7 +692,10 @@ class Member:
     def down(self, process: str, now: int) -> None:
         self.links.down(process)
         self.lineages.link(process)
-        self._watch.news(now)
+        if self._settings.rings:  # others are to be asked for what came this way
+            self._watch.urgent(now)
+        else:
+            self._watch.news(now)
 
     def committed(self) -> None:
         """The log was written: nothing has to be remembered for it."""

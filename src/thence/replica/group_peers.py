@@ -14,6 +14,7 @@ from itertools import islice
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
 from thence.core.groups import Data, Named, Receipt
 from thence.members.group import GroupView
+from thence.members.spans import Spans
 from thence.replica.group_ledger import Ledger
 from thence.replica.group_settings import GroupSettings
 
@@ -66,6 +67,23 @@ class Peers:
         for peer in self._peers.values():
             peer.told.pop(member, None)
             peer.served.pop(member, None)
+
+    def last(self, member: str) -> Receipt | None:
+        """What a member said last, as far as it still counts."""
+        peer = self._peers.get(member)
+        return peer.last if peer is not None else None
+
+    def whole(self, receipt: Receipt) -> Receipt | None:
+        """One that was passed on may say only which counts have grown. None: a newer one is here."""
+        last = self.last(receipt.source)
+        if last is None:
+            return receipt
+        if receipt.number <= last.number:
+            return None
+        past, counts = Spans(receipt.past), last.counts
+        if receipt.past != last.past:  # what is past is not counted any more, and is there as a whole
+            counts = {name: count for name, count in counts.items() if name not in past}
+        return receipt._replace(counts=counts | receipt.counts)
 
     def hold(self, receipt: Receipt, now: int) -> None:
         peer = self.of(receipt.source, now)

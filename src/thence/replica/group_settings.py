@@ -10,7 +10,7 @@ POSITIVE = (
     "repeat_us", "relay_us", "unheard_us", "burst", "pending_max", "probe_every_us", "join_retry_us",
     "join_timeout_us", "piece_bytes", "pieces", "leave_timeout_us", "window", "window_bytes", "packet_bytes",
     "tags_max", "step_max", "frame_bytes", "joins_max", "states_bytes", "settle_timeout_us", "backlog",
-    "backlog_bytes", "history_bytes",
+    "backlog_bytes", "history_bytes", "overdue_us", "gather_us",
 )  # fmt: skip
 
 
@@ -31,6 +31,13 @@ class GroupSettings:
     """How long a member may lack an own message, or one of a suspect or leaver, before it is sent again."""
     relay_us: int = 800_000
     """The same for other members' messages: their sender is given its chance first."""
+    rings: int = 0
+    """How many rings tell with whom links are kept (`spread/rings.py`): a tree. 0: with all, a mesh."""
+    overdue_us: int = 150_000
+    """In a tree: for how long another neighbour may be ahead with an origin's messages before it is asked for
+    them. Above the wait between two receipts, so that it does not happen to one that works."""
+    gather_us: int = 10_000
+    """In a tree: how long receipts of others wait for more of them before they are passed on."""
     unheard_us: int = 2_500_000
     """Without a word for so long, others are asked for a member's last receipt: more than the longest wait
     between two of them."""
@@ -92,5 +99,7 @@ class GroupSettings:
         for name in POSITIVE:
             if getattr(self, name) < 1:
                 raise UsageError(f"group settings: {name} must be positive")
+        if self.rings < 0:
+            raise UsageError("group settings: rings must not be negative")
         if self.silence_us is not None and self.silence_us <= self.receipt_idle_us:
             raise UsageError("group settings: silence must be longer than the wait between two receipts")

@@ -3,20 +3,29 @@
 Over session links a member's messages come from itself, for as long as there is a link to it. Of one who
 cannot be heard, or must not be listened to any more, they come from somebody who has them: one at a time, so
 that nothing comes from everybody at once; the next one, if nothing came for a while.
+
+In a tree most members have no link to each other, and are not expected to. Whom to ask follows from the rings
+(`spread/rings.py`); they know nothing of links that are down elsewhere, so where another neighbour is ahead
+for a while, by its receipts, that one is asked instead, until the ways change.
 """
 
+from thence.core.groups import process_of
 from thence.members.group import GroupView
 from thence.replica.group_ledger import Ledger
 from thence.replica.group_links import Links
 from thence.replica.group_peers import Peers
 from thence.replica.group_settings import GroupSettings
+from thence.spread.rings import Rings
 
 Asked = tuple[str, int, int]
 """Who was asked, how many messages there were when something last came, and when that was."""
 
 
 class Wants:
-    __slots__ = ("_absent", "_asked", "_ledger", "_links", "_peers", "_settings", "_view")
+    __slots__ = (
+        "_absent", "_asked", "_first", "_ledger", "_links", "_peers", "_rings", "_routes", "_settings",
+        "_view", "_ways",
+    )  # fmt: skip
 
     def __init__(
         self, ledger: Ledger, view: GroupView, links: Links, peers: Peers, settings: GroupSettings
@@ -29,9 +38,18 @@ class Wants:
         self._absent: dict[str, int] = {}
         """Who is not heard, and since when."""
         self._asked: dict[str, Asked] = {}
+        self._rings = Rings(settings.rings)
+        """Of the members that are not suspected."""
+        self._first: list[str] = []
+        """Neighbours that are heard, when ways were last looked for."""
+        self._routes: dict[str, str] = {}
+        self._ways: dict[str, str] = {}
+        """Which route an origin was last asked for by."""
 
     def of_each(self, now: int) -> dict[str, list[str]]:
         """Per member that is asked for something, the origins."""
+        if self._settings.rings:
+            return self._of_tree(now)
         wants: dict[str, list[str]] = {}
         absent = {}
         for origin in sorted(self._view.view - {self._ledger.me}):
@@ -64,4 +82,41 @@ class Wants:
             asked = next((member for member in others if member > asked), others[0])
             since = now
         self._asked[origin] = (asked, had, since)
+        return asked
+
+    # In a tree
+
+    def _of_tree(self, now: int) -> dict[str, list[str]]:
+        view, me = self._view, self._ledger.me
+        heard = {process_of(member): member for member in self._links.audible()}
+        first = sorted(heard)
+        if self._rings.keep([process_of(member) for member in view.side]) or first != self._first:
+            self._first = first
+            self._routes = self._rings.routes(process_of(me), first)
+        wants: dict[str, list[str]] = {}
+        for origin in sorted(view.view - {me}):
+            way = self._routes.get(process_of(origin), "") if origin in view.side else ""
+            if heard.get(process_of(origin)) != origin:
+                asked = self._along(origin, heard.get(way, ""), heard, now)
+                if asked:
+                    wants.setdefault(asked, []).append(origin)
+        for gone in sorted(self._asked.keys() - view.view):
+            del self._asked[gone]
+            self._ways.pop(gone, None)
+        return wants
+
+    def _along(self, origin: str, way: str, heard: dict[str, str], now: int) -> str:
+        """Whom to ask for an origin that rings say is reached by this way."""
+        asked, had, since = self._asked.get(origin, ("", -1, now))
+        index = self._ledger.index(origin)
+        have = max(self._ledger.count(origin), self._links.came.get(index, 0))
+        ahead = [member for member in heard.values() if self._peers.counted(member, origin) > have]
+        if asked not in heard.values() or way != self._ways.get(origin, ""):
+            asked, since = way or next(iter(ahead), ""), now
+        elif have > had or not ahead:
+            since = now
+        elif now - since >= self._settings.overdue_us:
+            asked, since = next((member for member in ahead if member > asked), ahead[0]), now
+        self._ways[origin] = way
+        self._asked[origin] = (asked, have, since)
         return asked

@@ -18,14 +18,20 @@ from thence.replica.group_peers import Peers
 from thence.replica.group_settings import GroupSettings
 from thence.replica.group_wants import Wants
 
+START_BITS = 32
+"""Of the number of a start: the lower ones are chance."""
+
+NUMBER_BITS = 40
+"""Of the number of a receipt, those that count receipts of one start."""
+
 CROWD = 16
 """Members from which on receipts become rarer."""
 
 
 class Watch:
     __slots__ = (
-        "_gate", "_hasty", "_ledger", "_links", "_peers", "_posts", "_settings", "_view", "_wait", "_wants",
-        "at", "coming", "hasty_at",
+        "_gate", "_hasty", "_ledger", "_links", "_number", "_peers", "_posts", "_settings", "_view", "_wait",
+        "_wants", "at", "coming", "hasty_at",
     )  # fmt: skip
 
     def __init__(
@@ -38,6 +44,7 @@ class Watch:
         settings: GroupSettings,
         posts: list[Post],
         now: int,
+        start: int,
     ) -> None:
         self._ledger = ledger
         self._view = view
@@ -47,6 +54,8 @@ class Watch:
         self._settings = settings
         self._posts = posts
         self._wants = Wants(ledger, view, links, peers, settings)
+        # Numbers of receipts go on over restarts: starts count upwards, or the clock does.
+        self._number = start >> START_BITS << NUMBER_BITS if start else now
         self._wait = settings.receipt_every_us
         self.at = now
         """When the next receipts are due."""
@@ -63,7 +72,10 @@ class Watch:
 
     @property
     def _every(self) -> int:
-        """What a receipt costs grows with the group, and so does the number of those who get one."""
+        """What a receipt costs grows with the group, and so does the number of those who get one, but for a
+        tree."""
+        if self._settings.rings:
+            return self._settings.receipt_every_us
         return self._settings.receipt_every_us * (1 + len(self._view.view) // CROWD)
 
     def urgent(self, now: int) -> None:
@@ -135,7 +147,9 @@ class Watch:
         others = sorted(view.side - {self._ledger.me} - self.coming.keys())
         unheard = [] if drained else self._peers.silent(others, now - self._settings.unheard_us, now)
         counts, suspects = self._ledger.vector(), tuple(sorted(view.suspects))
-        return Receipt(self._ledger.me, counts, suspects, tuple(unheard), running, past=view.past.all)
+        self._number += 1
+        receipt = Receipt(self._ledger.me, counts, suspects, tuple(unheard), running, past=view.past.all)
+        return receipt._replace(number=self._number)
 
     def missed(self, now: int) -> list[str]:
         """Rule 16: members that should have been heard by now, and were not."""

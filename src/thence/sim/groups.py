@@ -67,7 +67,7 @@ class Process:
     """What is there of a process, whether or not it runs."""
 
     __slots__ = (
-        "application", "backlog", "backup", "dead", "joins", "life", "lost_disk", "paused",
+        "application", "backlog", "backup", "dead", "dismissed", "joins", "life", "lost_disk", "paused",
         "restored", "shelf", "start", "steps", "taking", "torn", "trace", "waking",
     )  # fmt: skip
 
@@ -81,6 +81,8 @@ class Process:
         self.start = 0
         """The number of the start that it runs under."""
         self.life = 0
+        self.dismissed: set[str] = set()
+        """To whom it keeps no link."""
         self.dead = False
         """Down for good."""
         self.joins = False
@@ -217,6 +219,7 @@ class GroupWorld:
         if process.steps is not None or process.dead:
             return
         process.waking = NEVER
+        process.dismissed.clear()
         try:
             process.start = self._start(process)
             machine = self._make(name, process)
@@ -422,6 +425,8 @@ class GroupWorld:
                 if not looked:
                     looked = True
                     self._look(name, process, steps.machine)
+                for other, where in (effect.links or {}).items():
+                    (process.dismissed.add if where is None else process.dismissed.discard)(other)
                 process.application.released(effect.events)
                 for to, packet in effect.posts:
                     self._transmit(name, to, packet)
@@ -610,6 +615,11 @@ class GroupWorld:
 
     def is_cut(self, one: str, other: str) -> bool:
         return (one, other) in self.cut
+
+    def is_wanted(self, one: str, other: str) -> bool:
+        if not self.settings.rings:
+            return True
+        return other not in self.processes[one].dismissed or one not in self.processes[other].dismissed
 
     def told(self, name: str, other: str, up: bool) -> None:
         self._step(

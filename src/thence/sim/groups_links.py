@@ -36,6 +36,10 @@ class Surroundings(Protocol):
 
     def is_cut(self, one: str, other: str) -> bool: ...
 
+    def is_wanted(self, one: str, other: str) -> bool:
+        """Does either keep a link to the other?"""
+        ...
+
     def told(self, name: str, other: str, up: bool) -> None:
         """An end hears that a link came up, or broke."""
         ...
@@ -72,6 +76,7 @@ class SimLinks:
         for pair in self._pairs:
             lives = {name: world.life(name) for name in pair}
             able = min(lives.values()) >= 0 and not (world.is_cut(*pair) or world.is_cut(*pair[::-1]))
+            able = able and world.is_wanted(*pair)
             link = self._links.get(pair)
             if link is None:
                 if able:

@@ -1,0 +1,78 @@
+"""Receipts of others, passed on from neighbour to neighbour: in a tree most members have no link to each
+other, and what is stable depends on all of them.
+
+A receipt has a number, and only the newest of each member counts. Whatever is newer than what was there is
+passed on, after a moment in which others may join it, over every link but the one that it came over; over a
+link that is up it says only which counts have grown since the last one that went that way. So a receipt
+crosses each link once or twice, whichever of them are up.
+
+Invariant: what a link was told, and what came over it, is with its other end, or the link breaks. Still, what
+one end has passed over (`group_lineage`) it does not get again: now and then everything is told anew.
+"""
+
+from thence.core.groups import Post, Receipt, process_of
+from thence.core.machine import NEVER
+from thence.members.group import GroupView
+from thence.replica.group_links import Links
+from thence.replica.group_peers import Peers
+from thence.replica.group_settings import GroupSettings
+
+ANEW = 4
+"""Of the longest wait between two receipts: how often a link is told everything again."""
+
+
+class Passing:
+    __slots__ = ("_fresh", "_links", "_me", "_peers", "_posts", "_settings", "_view", "at")
+
+    def __init__(
+        self, me: str, view: GroupView, peers: Peers, links: Links, settings: GroupSettings, posts: list[Post]
+    ) -> None:
+        self._me = me
+        self._view = view
+        self._peers = peers
+        self._links = links
+        self._settings = settings
+        self._posts = posts
+        self._fresh: set[str] = set()
+        """Members whose newest receipt was not passed on yet."""
+        self.at = NEVER
+        """When to do that."""
+
+    def came(self, receipt: Receipt, via: str, now: int) -> None:
+        """A receipt that is newer than the last came over the link to the process `via`."""
+        if not self._settings.rings or receipt.source == self._me:
+            return
+        link = self._links.to(via)
+        if link is not None and link.passed is not None:
+            link.passed[receipt.source] = receipt.number, receipt.counts
+        self._fresh.add(receipt.source)
+        self.at = min(self.at, now + self._settings.gather_us)
+
+    def greet(self, now: int) -> None:
+        """There is a link over which nothing was passed on yet."""
+        if self._settings.rings:
+            self.at = min(self.at, now)
+
+    def pass_on(self, now: int) -> None:
+        fresh, self._fresh, self.at = sorted(self._fresh), set(), NEVER
+        for member in self._links.audible():
+            link = self._links.to(member)
+            assert link is not None
+            sources = fresh
+            if link.passed is None or now - link.passed_at > ANEW * self._settings.receipt_idle_us:
+                link.passed, link.passed_at = {}, now
+                sources = sorted(self._view.side)
+            for source in sources:
+                if process_of(source) != process_of(member) and source != self._me:
+                    self._pass(link.passed, source, member)
+
+    def _pass(self, passed: dict[str, tuple[int, dict[str, int]]], source: str, member: str) -> None:
+        last = self._peers.last(source)
+        if last is None:
+            return
+        number, told = passed.get(source, (-1, {}))
+        if last.number > number:
+            passed[source] = last.number, last.counts
+            counts = {name: count for name, count in last.counts.items() if told.get(name) != count}
+            word = last._replace(counts=counts, target="", stream=0, wants=(), unheard=())
+            self._posts.append(Post(process_of(member), word))
