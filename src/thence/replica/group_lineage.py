@@ -138,9 +138,10 @@ class Lineages:
             return True
         return bool(mine.get(me)) and lineage.starts.get(me, ())[:1] == mine[me][:1]
 
-    def counted(self, receipt: Receipt) -> bool:
+    def counted(self, receipt: Receipt, passed: bool) -> bool:
         """A receipt came: does what it says count? A member has no more of this one than was sent, unless
-        some of that was forgotten. What others say who are none proves nothing."""
+        some of that was forgotten. What others say who are none proves nothing. `passed`: by another than its
+        source, so that it may be here before the lineage that it follows from."""
         has, sent, me = receipt.counts.get(self._ledger.me, 0), self._ledger.sent, self._ledger.me
         if has > sent:
             if has < ALL and receipt.source in self._view.view:
@@ -148,7 +149,7 @@ class Lineages:
             return False
         process = process_of(receipt.source)
         said = self._heard.get(process)
-        if said is not None and said.source == receipt.source:
+        if said is not None and said.source == receipt.source and not passed:
             self._counts[process] = receipt.counts
             if process in self.odd:
                 self._judge(process)

@@ -458,13 +458,13 @@ class Member:
     def receipt(self, packet: Receipt, via: str, now: int) -> None:
         """Rule 5. It came over the link to the process `via`."""
         source, inside = packet.source, packet.source in self.view.side
-        if process_of(source) != via:
+        if passed := process_of(source) != via:
             whole = self._peers.whole(packet)
             if whole is None:
                 return
             packet = whole
         packet = self._spelled(packet)
-        if not self.lineages.counted(packet):
+        if not self.lineages.counted(packet, passed):
             return
         if inside:
             self._watch.heard(source, now)
