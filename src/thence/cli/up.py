@@ -28,7 +28,7 @@ from thence.cli.node import as_arguments, with_words
 from thence.cli.seen import Seen, has_left, look
 from thence.cli.status import page
 from thence.core.errors import ThenceError, UsageError
-from thence.replica.live import must_go_together
+from thence.replica.live import is_streamed, must_go_together
 from thence.runtime.load import MOST_SECONDS, Load
 from thence.runtime.settings import NodeSettings
 from thence.runtime.sources import compose
@@ -89,9 +89,11 @@ def _checked(flags: Mapping[str, object]) -> NodeSettings:
 
 def _changing(wish: Wish, settings: NodeSettings) -> bool | None:
     """Whether members may come and go: where they can, unless somebody says otherwise. None: as it was."""
-    can = settings.spread == "mesh"
+    can = not is_streamed(settings.order, settings.spread)
     if wish.changing and not can:
-        raise UsageError("--changing goes with spread mesh: a group over a tree is closed (--fixed)")
+        raise UsageError(
+            "--changing goes with order graph or vector: without tags a group is closed (--fixed)"
+        )
     if wish.changing is None and not (wish.data / FILE).exists():
         return can
     return wish.changing

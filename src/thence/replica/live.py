@@ -101,6 +101,11 @@ def must_go_together(order: str, spread: str) -> None:
         tree_engine(order)
 
 
+def is_streamed(order: str, spread: str) -> bool:
+    """Do messages come in order because of the way that they come? Then there are no tags, and no view."""
+    return spread != "mesh" and (order == STREAMED.name or TREES.get(spread) == "eco-sync-tree")
+
+
 def live(
     me: int, size: int, settings: LiveSettings, recorder: Recorder, log: OpLog, taken: int, now: int
 ) -> Live:

@@ -46,7 +46,7 @@ class Changing:
         settings = node.settings
         must_go_together(settings.order, settings.spread)
         if not settings.stability.enabled:
-            raise UsageError("a mesh collects what is stable: no stability is for trees")
+            raise UsageError("a group collects what is stable: no stability is for trees with order none")
         self._members: dict[str, str] = {}
         """Of a closed group, and where they are."""
         self._untaken: list[Named] = []

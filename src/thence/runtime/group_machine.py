@@ -17,6 +17,7 @@ def machine_settings(settings: NodeSettings, closed: bool) -> GroupSettings:
     frame_bytes = settings.links.frame_bytes_max
     return GroupSettings(
         order="vector" if settings.order == "vector" else "graph",
+        rings=0 if settings.spread == "mesh" else (settings.tree.neighbours + 1) // 2,
         frame_bytes=frame_bytes,
         packet_bytes=min(PACKET_BYTES, frame_bytes // 2),  # beside it heads, lengths and the like
         piece_bytes=min(PIECE_BYTES, frame_bytes // 2),

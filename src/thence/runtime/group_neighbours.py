@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from thence.runtime.driver import Driver
 
 
+CLOSE_US: Final = 5_000_000
+"""In a tree: how long a link stays that this end does not need any more. The other end may, for a moment, and
+what waits there is sent by then."""
+
+
 class Neighbours:
     """`links.Handler` and the driver's outlet."""
 
@@ -43,6 +48,7 @@ class Neighbours:
         """`members`: of a closed group, and where they are."""
         self._settings: Final = settings
         self._members: Final = members
+        self._keeps_few: Final = settings.spread != "mesh"
         self._says: Final = log
         self.links: Final = OpenLinks(
             identity, settings.secret, settings.listen, settings.links, self,
@@ -160,7 +166,7 @@ class Neighbours:
     def keep(self, links: Mapping[str, str | None]) -> None:
         for name, where in links.items():
             if where is None:
-                self.links.dismiss(name)
+                self.links.dismiss(name, CLOSE_US if self._keeps_few else None)
                 continue
             with suppress(UsageError):  # an address that is none: it will have to call
                 self.links.know(name, parse_address(where))

@@ -11,6 +11,7 @@ link may be silent; else the newcomer is refused, told why, and may come again. 
 way.
 """
 
+import asyncio
 from collections.abc import Callable
 from random import Random
 from typing import Final
@@ -64,15 +65,24 @@ class OpenLinks(Links):
                 return
         self._dial_after(peer, 0, patient=not at_once)
 
-    def dismiss(self, name: str) -> None:
-        """Nobody needs it any more; a link that is up stays until its other end closes it."""
+    def dismiss(self, name: str, close_after_us: int | None = None) -> None:
+        """This end needs it no more; a link that is up stays until its other end closes it, or for so
+        long."""
         peer = self._peers.get(name)
         if peer is None or not peer.dials:
             return
         peer.dials = False
         peer.stop_dialling()
         if peer.link is None:
-            del self._peers[name]
+            if not peer.cut:
+                del self._peers[name]
+        elif close_after_us is not None:
+            loop = asyncio.get_running_loop()
+            loop.call_later(close_after_us / 1_000_000, self._safely, self._part, peer, peer.link)
+
+    def _part(self, peer: Peer, link: Connection) -> None:
+        if peer.link is link and not peer.dials:
+            link.end(End.CLOSED, "not needed")
 
     def knows(self, name: str) -> bool:
         return name in self._peers
