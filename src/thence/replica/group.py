@@ -80,8 +80,8 @@ CLOSED: Final = "the group is closed: its members were named at its start, and n
 class GroupNode:
     __slots__ = (
         "_checkpoints", "_contacts", "_entry", "_installing", "_kept", "_leaving", "_linked", "_links",
-        "_lives", "_notices", "_payload_max", "_probe_at", "_relinks", "_rings", "_settings", "_shelf",
-        "_wide", "_wires",
+        "_lives", "_notices", "_payload_max", "_probe_at", "_reached", "_relinks", "_rings", "_settings",
+        "_shelf", "_up_since", "_wide", "_wires",
         "address", "admits", "application", "former", "member", "name", "posts", "rollback", "unclean",
     )  # fmt: skip
 
@@ -135,6 +135,9 @@ class GroupNode:
         self._rings = Rings(settings.rings) if settings.rings else None
         self._relinks = False
         """Links have come or gone, and others may be wanted."""
+        self._up_since: dict[str, int] = {}
+        self._reached: set[str] = set()
+        """In a tree: to whom there is a link that is of use."""
         self._wide = True
         self._wires = Wires()
         self._wires.used = sessions
@@ -244,7 +247,8 @@ class GroupNode:
         """A session link to a process: it keeps the order, and loses nothing until it breaks."""
         self._wires.used = True
         self._wires.up.add(peer)
-        self._relinks = self._rings is not None
+        self._up_since[peer] = now
+        self._look_around(now)
         if self.member is not None:
             self.member.up(peer, now)
             if not self._silent:
@@ -256,10 +260,11 @@ class GroupNode:
     def link_down(self, peer: str, now: int) -> None:
         """What was under way may be lost."""
         self._wires.up.discard(peer)
-        self._relinks = self._rings is not None
+        self._up_since.pop(peer, None)
         self._kept = [(other, packet) for other, packet in self._kept if other != peer]
         if member := self.member or self.former:
             member.down(peer, now)
+        self._look_around(now)
 
     def join(self, now: int) -> None:
         """Become a member through one of the seeds, and keep trying."""
@@ -442,6 +447,17 @@ class GroupNode:
         member.committed()
         return effects
 
+    def _look_around(self, now: int) -> None:
+        """In a tree: who can be reached? One that has a link and is not heard over it, since it runs as one
+        that is not known here, or suspects this one, is of no use: what is to tell of it comes elsewhere."""
+        if self._rings is None:
+            return
+        heard = set(map(process_of, self.member.links.audible())) if self.member else set[str]()
+        recent = now - self._settings.relay_us
+        reached = {peer for peer, since in self._up_since.items() if since > recent or peer in heard}
+        if reached != self._reached:
+            self._reached, self._relinks = reached, True
+
     @property
     def _is_wide(self) -> bool:
         """Anybody may be needed: this process is on its way into the group."""
@@ -458,7 +474,7 @@ class GroupNode:
         wanted, self._relinks, self._wide = contacts, False, self._is_wide
         if self._rings is not None and not self._wide:
             self._rings.keep([self.name, *contacts])
-            near = self._rings.wanted(self.name, self._wires.up.__contains__)
+            near = self._rings.wanted(self.name, self._reached.__contains__)
             wanted = {name: contacts[name] for name in near}
         gone = {name: None for name in (*self._entry.seeds, *self._contacts) if name not in wanted}
         self._links = {**(self._links or {}), **wanted, **gone}
@@ -794,6 +810,7 @@ class GroupNode:
         member = self.member
         if member is not None:
             member.tick(self._running(), now)
+            self._look_around(now)
             if now >= self._probe_at:
                 self._probe(member, now)
             if now >= self._leaving.until:
