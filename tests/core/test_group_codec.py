@@ -73,6 +73,7 @@ packets: st.SearchStrategy[GroupPacket] = st.one_of(
         st.integers(0, 2**40),
         names,
         st.lists(spans, max_size=3).map(tuple),
+        st.integers(0, 2**60),
     ),
     st.builds(
         JoinRequest,

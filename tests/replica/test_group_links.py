@@ -186,9 +186,9 @@ def test_a_receipt_for_messages_that_were_never_sent_means_that_they_were_forgot
     member = play.member("a")
     receipt = play.member("b")._watch.about(play.processes["b"].node._running(), True, play.now)  # type: ignore[union-attr]
     said = replace_counts(receipt, "a", 99)
-    member.receipt(said._replace(source="x"), play.now)
+    member.receipt(said._replace(source="x"), "x", play.now)
     before = member.lineages.rollback
-    member.receipt(said, play.now)
+    member.receipt(said, "b", play.now)
     after = member.lineages.rollback
     assert before is None
     assert after is not None

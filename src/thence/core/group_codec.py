@@ -128,7 +128,8 @@ def encode(packet: GroupPacket) -> bytes:
         writer.number(packet.stream)
         writer.names(packet.wants)
         writer.spans(packet.past)
-        writer.number(packet.number)
+        if packet.number:
+            writer.number(packet.number)
     elif isinstance(packet, JoinRequest):
         kind = JOIN_REQUEST
         writer.name(packet.joiner)
@@ -205,7 +206,8 @@ def _receipt(parser: Parser) -> Receipt:
     source, counts = parser.name(), parser.counts()
     suspects, unheard, running = parser.names(), parser.names(), _take_running(parser)
     target, stream = _take_optional(parser), parser.number()
-    wants, past, number = parser.names(), parser.spans(), parser.number()
+    wants, past = parser.names(), parser.spans()
+    number = 0 if parser.done else parser.number()
     return Receipt(source, counts, suspects, unheard, running, target, stream, wants, past, number)
 
 

@@ -1,14 +1,17 @@
 """Receipts of others, passed on from neighbour to neighbour: in a tree most members have no link to each
 other, and what is stable depends on all of them.
 
-A receipt has a number, and only the newest of each member counts. Whatever is newer than what was there is
-passed on, after a moment in which others may join it, over every link but the one that it came over; over a
-link that is up it says only which counts have grown since the last one that went that way. So a receipt
-crosses each link once or twice, whichever of them are up.
+A receipt goes the way of its source's messages: to those that want these from here (`group_wants`), after a
+moment in which others may join it. It has a number, and only the newest of each member counts; over a link it
+says which counts have grown since the last one that went that way. So it crosses as many links as there are
+members, as a message does.
 
 Invariant: what a link was told, and what came over it, is with its other end, or the link breaks. Still, what
-one end has passed over (`group_lineage`) it does not get again: now and then everything is told anew.
+one end has passed over (`group_lineage`) it does not get again, and a way may be broken without anybody
+knowing: now and then each neighbour is told everything anew.
 """
+
+from collections.abc import Iterable
 
 from thence.core.groups import Post, Receipt, process_of
 from thence.core.machine import NEVER
@@ -22,7 +25,7 @@ ANEW = 4
 
 
 class Passing:
-    __slots__ = ("_fresh", "_links", "_me", "_peers", "_posts", "_settings", "_view", "at")
+    __slots__ = ("_links", "_me", "_peers", "_posts", "_settings", "_view", "at")
 
     def __init__(
         self, me: str, view: GroupView, peers: Peers, links: Links, settings: GroupSettings, posts: list[Post]
@@ -33,10 +36,8 @@ class Passing:
         self._links = links
         self._settings = settings
         self._posts = posts
-        self._fresh: set[str] = set()
-        """Members whose newest receipt was not passed on yet."""
         self.at = NEVER
-        """When to do that."""
+        """When to look what is to be passed on."""
 
     def came(self, receipt: Receipt, via: str, now: int) -> None:
         """A receipt that is newer than the last came over the link to the process `via`."""
@@ -45,7 +46,6 @@ class Passing:
         link = self._links.to(via)
         if link is not None and link.passed is not None:
             link.passed[receipt.source] = receipt.number, receipt.counts
-        self._fresh.add(receipt.source)
         self.at = min(self.at, now + self._settings.gather_us)
 
     def greet(self, now: int) -> None:
@@ -54,11 +54,12 @@ class Passing:
             self.at = min(self.at, now)
 
     def pass_on(self, now: int) -> None:
-        fresh, self._fresh, self.at = sorted(self._fresh), set(), NEVER
+        self.at = NEVER
         for member in self._links.audible():
             link = self._links.to(member)
-            assert link is not None
-            sources = fresh
+            if link is None or link.outgoing is None:
+                continue
+            sources: Iterable[str] = link.outgoing.relays
             if link.passed is None or now - link.passed_at > ANEW * self._settings.receipt_idle_us:
                 link.passed, link.passed_at = {}, now
                 sources = sorted(self._view.side)

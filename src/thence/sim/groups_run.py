@@ -1,4 +1,5 @@
-"""A storm over a group, from what was asked for to trace and outcome: scenarios `membership`, `closed`."""
+"""A storm over a group, from what was asked for to trace and outcome: scenarios `membership`, `closed`,
+`tree`."""
 
 import math
 import time
@@ -13,16 +14,21 @@ from thence.core.dots import pack
 from thence.core.errors import UsageError
 from thence.core.groups import Place, number_of, process_of
 from thence.replica.group_settings import Order
-from thence.sim.groups_storm import Storm, Weather, draw_all, draw_closed
+from thence.sim.groups_storm import Storm, Weather, draw_all, draw_closed, draw_tree
 from thence.sim.run import whole_trace
 from thence.trace.parquet import ParquetTrace
 from thence.trace.recorder import KINDS, Columns
 from thence.trace.schema import NO_OPERATION
 
-MEMBERSHIP, CLOSED, STORM = "membership", "closed", "storm"
+MEMBERSHIP, CLOSED, TREE, STORM = "membership", "closed", "tree", "storm"
+DRAWS = {MEMBERSHIP: draw_all, CLOSED: draw_closed, TREE: draw_tree}
+ORDERS: dict[str, tuple[Order, ...]] = {
+    MEMBERSHIP: ("graph",), CLOSED: ("graph", "vector"), TREE: ("graph", "vector"),
+}  # fmt: skip
 SAYS = {
     MEMBERSHIP: "members join, leave, crash, are evicted and return; then calm, and all must come right",
     CLOSED: "members that were named at the start crash, lose power and disks, and return",
+    TREE: "either of these over a tree: few links each, and messages are passed on",
 }
 SHARES = (None, CLOSED, None, CLOSED, MEMBERSHIP)
 """Of the seeds of scenario `storm`, in turns: which of these it is; None: neither."""
@@ -84,20 +90,20 @@ def group_scenario(scenario: str, given: Mapping[str, object]) -> str | None:
     seed, order, spread = chosen.pop("seed", 1), chosen.pop("order", "graph"), chosen.pop("spread", "mesh")
     assert isinstance(seed, int)
     kind = SHARES[seed % len(SHARES)]
-    fits = order == "graph" or (order == "vector" and kind == CLOSED)
+    fits = kind is not None and order in ORDERS[kind]
     return kind if fits and spread == "mesh" and not chosen else None
 
 
 def weather(scenario: str, given: Mapping[str, object], rough: bool = False) -> tuple[int, Weather]:
     """The seed, and the storm that it stands for, with what was given instead of what it draws."""
     chosen = {key: value for key, value in given.items() if value is not None}
-    engines = {"order": ("graph", "vector") if scenario == CLOSED else ("graph",), "spread": ("mesh",)}
+    engines = {"order": ORDERS[scenario], "spread": ("tree",) if scenario == TREE else ("mesh",)}
     for key, value in chosen.items():
         if key not in TAKES and value not in engines.get(key, ()):
             raise UsageError(f"scenario {scenario} has no --{key.replace('_', '-')} {value}")
     seed = chosen.get("seed", 1)
     assert isinstance(seed, int)
-    drawn = draw_closed(seed) if scenario == CLOSED else draw_all(seed)
+    drawn = DRAWS[scenario](seed)
     if chosen.get("order") in ("graph", "vector"):
         order: Order = "vector" if chosen["order"] == "vector" else "graph"
         drawn = replace(drawn, settings=replace(drawn.settings, order=order))

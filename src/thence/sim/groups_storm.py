@@ -105,6 +105,15 @@ def draw_closed(seed: int) -> Weather:
     )
 
 
+def draw_tree(seed: int) -> Weather:
+    """The same over a tree, closed or not: few links each, so that most messages are passed on."""
+    weather, random = draw_closed(seed) if seed % 3 == 0 else draw_all(seed), Random(f"{seed}/tree")
+    settings = replace(weather.settings, rings=random.choice((1, 1, 2)))
+    processes = max(weather.processes, random.choice((3, 5, 6, 8)))
+    air = replace(weather.air, links=True, sessions=False)
+    return replace(weather, air=air, settings=settings, processes=processes)
+
+
 def _puts_back(seed: int, weather: Weather) -> bool:
     """Every other storm with session links, without which nobody is told of starts."""
     return weather.air.links and Random(f"{seed}/puts back").random() < 0.5
