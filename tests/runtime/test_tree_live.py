@@ -20,6 +20,8 @@ from thence.runtime.application import OpenNode
 from thence.runtime.repair import repair
 
 TREE: dict[str, object] = {"spread": "tree"}
+STREAMED: dict[str, object] = {"spread": "tree", "order": "none"}
+"""Without tags: no view is agreed on."""
 
 
 def links(node: OpenNode) -> int:
@@ -107,11 +109,17 @@ def test_a_cut_that_divides_the_group_heals_when_it_is_mended(tmp_path: Path) ->
     run(test)
 
 
+async def send(node: OpenNode, payload: bytes) -> tuple[str, int]:
+    """Without a tag."""
+    [(place, _)] = await node._host.publish([payload])
+    return place
+
+
 async def sent(node: OpenNode) -> tuple[str, int]:
     """Refused as long as the node is recovering."""
     while True:
         with suppress(StorageError):
-            return node.name_of(await node.broadcast(b"back again"))
+            return await send(node, b"back again")
         await asyncio.sleep(0.002)
 
 
@@ -122,15 +130,15 @@ async def take_all(node: OpenNode) -> None:
 
 async def with_an_old_copy(group: Group) -> None:
     """b and c have five messages of a; the folder of a is from a time when there were two."""
-    async with group.open("b", settings=TREE) as b, group.open("c", settings=TREE) as c:
-        async with group.open("a", settings=TREE) as a:
-            await a.broadcast(b"1")
-            await a.broadcast(b"2")
+    async with group.open("b", settings=STREAMED) as b, group.open("c", settings=STREAMED) as c:
+        async with group.open("a", settings=STREAMED) as a:
+            await send(a, b"1")
+            await send(a, b"2")
             await delivered(b.events(), 2)
         shutil.copytree(group.folder / "a", group.folder / "copy")
-        async with group.open("a", settings=TREE) as a:
+        async with group.open("a", settings=STREAMED) as a:
             for payload in (b"3", b"4", b"5"):
-                await a.broadcast(payload)
+                await send(a, payload)
             await delivered(b.events(), 3)
             await delivered(c.events(), 5)
     shutil.rmtree(group.folder / "a")
@@ -143,11 +151,11 @@ def test_a_node_that_forgot_what_it_sent_gets_it_back_from_everybody_and_counts_
     async def test() -> None:
         await with_an_old_copy(group)
         repair(tmp_path / "a", Settings(), 0, forgetful=True)
-        async with group.open("a", settings=TREE) as a, group.open("b", settings=TREE) as b:
+        async with group.open("a", settings=STREAMED) as a, group.open("b", settings=STREAMED) as b:
             reading = [asyncio.create_task(take_all(node)) for node in (a, b)]
             with pytest.raises(StorageError, match="recovering"):
-                await a.broadcast(b"too early: c was not heard")
-            async with group.open("c", settings=TREE) as c:
+                await send(a, b"too early: c was not heard")
+            async with group.open("c", settings=STREAMED) as c:
                 reading.append(asyncio.create_task(take_all(c)))
                 assert await sent(a) == ("a", 6)
                 await until(lambda: all(node.status().clock["a"] == 6 for node in (a, b, c)))
@@ -163,9 +171,9 @@ def test_what_a_slow_neighbour_is_sent_waits_in_the_log_and_not_in_memory(tmp_pa
     group = Group(tmp_path, ["a", "b"])
 
     async def test() -> None:
-        settings = {**TREE, "allow_faults": True}
+        settings = {**STREAMED, "allow_faults": True}
         async with group.open("a", settings=settings) as a, group.open("b", settings=settings) as b:
-            await a.broadcast(b"hello")
+            await send(a, b"hello")
             events = b.events()
             await delivered(events, 1)
             a._host.fault("slow", "b", 500_000)
@@ -204,7 +212,7 @@ def test_a_peer_that_claims_more_than_was_sent_is_cut_off_and_the_node_goes_on(t
     group = Group(tmp_path, ["a", "b"])
 
     async def test() -> None:
-        async with group.open("a", settings=TREE) as a, group.open("b", settings=TREE) as b:
+        async with group.open("a", settings=STREAMED) as a, group.open("b", settings=STREAMED) as b:
             await until(lambda: links(a) == 1)
             node, driver = a._host, a._host.running
 
@@ -218,15 +226,15 @@ def test_a_peer_that_claims_more_than_was_sent_is_cut_off_and_the_node_goes_on(t
             hear(Ping(1))  # that says nothing of it
             assert "is an old copy" in str(node.health())
             with pytest.raises(StorageError, match="is an old copy"):
-                await a.broadcast(b"twice")
+                await send(a, b"twice")
             assert not driver.broken.done()
-            await b.broadcast(b"goes on")
+            await send(b, b"goes on")
             assert [event.payload for event in await delivered(a.events(), 1)] == [b"goes on"]
             hear(Graft(1, (0, 0)))
             assert node.health() is None
             with pytest.raises(PeerError, match="claims to have"):
                 hear(Graft(9, ((1 << 43) - 1, 0)))
-            await a.broadcast(b"once")
+            await send(a, b"once")
             assert [event.payload for event in await delivered(b.events(), 1)] == [b"once"]
 
     run(test)

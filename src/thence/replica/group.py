@@ -81,7 +81,7 @@ class GroupNode:
     __slots__ = (
         "_checkpoints", "_contacts", "_entry", "_installing", "_kept", "_leaving", "_linked", "_links",
         "_lives", "_notices", "_payload_max", "_probe_at", "_reached", "_relinks", "_rings", "_settings",
-        "_shelf", "_up_since", "_wide", "_wires",
+        "_shelf", "_sought", "_up_since", "_wide", "_wires",
         "address", "admits", "application", "former", "member", "name", "posts", "rollback", "unclean",
     )  # fmt: skip
 
@@ -138,6 +138,8 @@ class GroupNode:
         self._up_since: dict[str, int] = {}
         self._reached: set[str] = set()
         """In a tree: to whom there is a link that is of use."""
+        self._sought: dict[str, int] = {}
+        """To whom one is wanted, and until when the next one on a ring is not."""
         self._wide = True
         self._wires = Wires()
         self._wires.used = sessions
@@ -436,11 +438,11 @@ class GroupNode:
     def commit(self, now: int) -> Sequence[Sync | Wake]:
         log, member = self.log, self.member
         if self._rings is not None and self._is_wide != self._wide and (known := member or self.former):
-            self._relink(known)
+            self._relink(known, now)
         if log is None or member is None:
             return ()
         if member.view.addresses != self._linked or self._relinks:
-            self._relink(member)
+            self._relink(member, now)
         member.links.gather()
         member.lineages.tell()
         effects = log.commit(now)
@@ -455,15 +457,16 @@ class GroupNode:
         heard = set(map(process_of, self.member.links.audible())) if self.member else set[str]()
         recent = now - self._settings.relay_us
         reached = {peer for peer, since in self._up_since.items() if since > recent or peer in heard}
-        if reached != self._reached:
+        if reached != self._reached or any(0 < until <= now for until in self._sought.values()):
             self._reached, self._relinks = reached, True
+            self._sought = {name: until if until > now else 0 for name, until in self._sought.items()}
 
     @property
     def _is_wide(self) -> bool:
         """Anybody may be needed: this process is on its way into the group."""
         return self.member is None or self._entry.attempt is not None
 
-    def _relink(self, member: Member) -> None:
+    def _relink(self, member: Member, now: int) -> None:
         """Members, suspects, leavers and the evicted are kept in touch with; in a tree some of them, unless
         this process is about to return through any. That others were let in is on disk before anything that
         follows from it leaves: a process that has forgotten everything else still knows whom to ask."""
@@ -474,8 +477,12 @@ class GroupNode:
         wanted, self._relinks, self._wide = contacts, False, self._is_wide
         if self._rings is not None and not self._wide:
             self._rings.keep([self.name, *contacts])
-            near = self._rings.wanted(self.name, self._reached.__contains__)
+            until, sought = now + self._settings.relay_us, self._sought
+            near = self._rings.wanted(
+                self.name, lambda name: name in self._reached or sought.setdefault(name, until) > now
+            )
             wanted = {name: contacts[name] for name in near}
+            self._sought = {name: sought[name] for name in near if name not in self._reached}
         gone = {name: None for name in (*self._entry.seeds, *self._contacts) if name not in wanted}
         self._links = {**(self._links or {}), **wanted, **gone}
         self._contacts = wanted

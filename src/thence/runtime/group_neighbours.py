@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from thence.runtime.driver import Driver
 
 
-CLOSE_US: Final = 5_000_000
+CLOSE_US: Final = 1_000_000
 """In a tree: how long a link stays that this end does not need any more. The other end may, for a moment, and
 what waits there is sent by then."""
 

@@ -3,8 +3,8 @@
 All members know the same view, so nothing has to be agreed on. Each process has a place on several rings, by
 a hash of its name, and keeps links to the one before it and the one after it on each: a random regular graph,
 whose diameter is the logarithm of its size, and in which a process that comes or goes concerns its neighbours
-alone. A neighbour that cannot be reached is passed over, and the next one on that ring is a neighbour as
-well, so that those who reach each other stay connected whatever has become of the others.
+alone. A neighbour that cannot be reached is passed over after a while, and the next one on that ring is a
+neighbour as well, so that those who reach each other stay connected whatever has become of the others.
 
 A member gets each origin's messages from the neighbour that lies on a shortest way to it, as the rings tell
 (`routes`). Every step of such a way is one link closer to the origin, so the ways of all members to one
@@ -42,15 +42,15 @@ class Rings:
                 insort(ring, place)
         return bool(came or went)
 
-    def wanted(self, me: str, is_up: Callable[[str], bool]) -> list[str]:
-        """To whom `me` keeps links: on each ring, both ways, everyone up to the first that can be reached."""
+    def wanted(self, me: str, will_do: Callable[[str], bool]) -> list[str]:
+        """To whom `me` keeps links: on each ring, both ways, everyone up to the first that will do."""
         found: dict[str, None] = {}
         for ring, place in zip(self._rings, self._places.get(me, ()), strict=False):
             at = bisect_left(ring, place)
             for way in (1, -1):
                 for process in _walk(ring, at, way):
                     found[process] = None
-                    if is_up(process):
+                    if will_do(process):
                         break
         return list(found)
 
