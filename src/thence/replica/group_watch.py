@@ -21,8 +21,9 @@ from thence.replica.group_wants import Wants
 START_BITS = 32
 """Of the number of a start: the lower ones are chance."""
 
-NUMBER_BITS = 40
-"""Of the number of a receipt, those that count receipts of one start."""
+NUMBER_BITS, MILLISECOND_BITS = 44, 10
+"""Of the number of a receipt, those that count receipts of one start: five hundred years of milliseconds, and
+a member tells less than one in each."""
 
 CROWD = 16
 """Members from which on receipts become rarer."""
@@ -54,8 +55,8 @@ class Watch:
         self._settings = settings
         self._posts = posts
         self._wants = Wants(ledger, view, links, peers, settings)
-        # Numbers of receipts go on over restarts: starts count upwards, or the clock does.
-        self._number = start >> START_BITS << NUMBER_BITS if start else now
+        # They go on where the last member of this name ended: starts count upwards, and so does the clock.
+        self._number = (start >> START_BITS << NUMBER_BITS) + (now >> MILLISECOND_BITS)
         self._wait = settings.receipt_every_us
         self.at = now
         """When the next receipts are due."""

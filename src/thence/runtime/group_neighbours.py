@@ -52,7 +52,7 @@ class Neighbours:
         self._says: Final = log
         self.links: Final = OpenLinks(
             identity, settings.secret, settings.listen, settings.links, self,
-            Random(os.urandom(16)), clock, log, self._answer,
+            Random(os.urandom(16)), clock, log, self._answer, self._others,
         )  # fmt: skip
         self.driver: Driver[GroupNode] | None = None
         self._met: dict[str, tuple[bytes, int]] = {}
@@ -73,6 +73,11 @@ class Neighbours:
     @property
     def _member(self) -> "Member | None":
         return self.driver.machine.member if self.driver is not None else None
+
+    def _others(self) -> list[str]:
+        """Of the group, whether or not there is a link."""
+        known = self.driver.machine.addresses if self.driver is not None else {}
+        return [name for name in known if name != self._settings.name]
 
     # Links (`links.Handler`)
 

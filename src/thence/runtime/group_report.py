@@ -88,24 +88,18 @@ def _roles(member: "Member | None") -> dict[str, tuple[Role, str]]:
 
 
 def _members(node: "Node", member: "Member | None", now: int) -> list[MemberStatus]:
-    roles, links = _roles(member), node.link_status()
+    roles, links, mesh = _roles(member), node.link_status(), node.settings.spread == "mesh"
     me = node.settings.name
     told = [MemberStatus(name=me, address=node.address, link="me", incarnation=member.me if member else "")]
     for name in sorted((roles.keys() | links.keys()) - {me}):
         role, incarnation = roles.get(name, ("stranger", ""))
         link = links.get(name)
         if link is None:
-            told.append(MemberStatus(name=name, address="", link="down", role=role, incarnation=incarnation))
-            continue
-        told.append(
-            replace(
-                linked(name, link, now),
-                address=str(link.address) if link.address.host else "",
-                lag=_lag(member, incarnation) if role in ("member", "suspect") else 0,
-                role=role,
-                incarnation=incarnation,
-            )
-        )
+            one = MemberStatus(name=name, address="", link="down" if mesh else "idle")
+        else:
+            one = replace(linked(name, link, now), address=str(link.address) if link.address.host else "")
+        lag = _lag(member, incarnation) if role in ("member", "suspect") else 0
+        told.append(replace(one, lag=lag, role=role, incarnation=incarnation))
     return sorted(told, key=lambda one: one.name)
 
 

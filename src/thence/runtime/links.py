@@ -210,7 +210,7 @@ class Links:
 
     def fault(self, what: str, peer: str | None, delay_us: int) -> None:
         """`cut`, `slow` or `mend` the link to a peer, or to all of them."""
-        names = sorted(self._peers)
+        names = self._named()
         if peer is not None and peer not in names:
             raise UsageError(f"{peer} is no peer of {self._me.name}; there is {', '.join(names)}")
         for name in names if peer is None else [peer]:
@@ -249,6 +249,9 @@ class Links:
         known.delay_us = delay_us
         if known.link is not None:
             known.link.slow(delay_us)
+
+    def _named(self) -> list[str]:
+        return sorted(self._peers)
 
     def _known(self, name: str) -> Peer:
         if name not in self._peers:

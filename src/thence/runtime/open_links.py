@@ -12,7 +12,7 @@ way.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Final
 
@@ -45,11 +45,14 @@ class OpenLinks(Links):
         clock: Clock,
         log: Log,
         answer: Callable[[Introduction], bytes],
+        others: Callable[[], Iterable[str]] = tuple,
         *,
         limits: LinkLimits | None = None,
     ) -> None:
-        """`answer`: what to tell those that ask for the group."""
+        """`answer`: what to tell those that ask for the group. `others`: processes to which there may be a
+        link one day."""
         self._open_answer: Final = answer
+        self._others: Final = others
         super().__init__(me, secret, listen, {}, settings, handler, random, clock, log, limits=limits)
 
     def know(self, name: str, address: Address, *, at_once: bool = False) -> None:
@@ -73,16 +76,35 @@ class OpenLinks(Links):
             return
         peer.dials = False
         peer.stop_dialling()
-        if peer.link is None:
-            if not peer.cut:
-                del self._peers[name]
-        elif close_after_us is not None:
+        self._forget(peer)
+        if peer.link is not None and close_after_us is not None:
             loop = asyncio.get_running_loop()
             loop.call_later(close_after_us / 1_000_000, self._safely, self._part, peer, peer.link)
 
     def _part(self, peer: Peer, link: Connection) -> None:
         if peer.link is link and not peer.dials:
             link.end(End.CLOSED, "not needed")
+
+    def _forget(self, peer: Peer) -> None:
+        """One that is not needed and has no link; unless a fault is to last."""
+        if not (peer.link or peer.dials or peer.cut or peer.delay_us):
+            self._peers.pop(peer.name, None)
+
+    def _named(self) -> list[str]:
+        return sorted({*self._peers, *self._others()})
+
+    def _known(self, name: str) -> Peer:
+        if name not in self._peers and name in self._named():
+            self._peers[name] = Peer(name, NOWHERE, dials=False, now=self._clock())
+        return super()._known(name)
+
+    def mend(self, peer: str) -> None:
+        super().mend(peer)
+        self._forget(self._known(peer))
+
+    def slow(self, peer: str, delay_us: int) -> None:
+        super().slow(peer, delay_us)
+        self._forget(self._known(peer))
 
     def knows(self, name: str) -> bool:
         return name in self._peers
@@ -169,5 +191,4 @@ class OpenLinks(Links):
 
     def _link_down(self, peer: Peer, end: End, why: str) -> None:
         super()._link_down(peer, end, why)
-        if not peer.dials:
-            self._peers.pop(peer.name, None)
+        self._forget(peer)
