@@ -31,6 +31,7 @@ from thence.core.groups import (
     Lineage,
     Notice,
     Offer,
+    Passed,
     Piece,
     Receipt,
     Running,
@@ -38,7 +39,7 @@ from thence.core.groups import (
 from thence.core.varint import Reader, put
 
 VERSION: Final = 1
-DATA, RECEIPT, JOIN_REQUEST, OFFER, PIECE, NOTICE, FAREWELL, FLOW, LINEAGE = range(32, 41)
+DATA, RECEIPT, JOIN_REQUEST, OFFER, PIECE, NOTICE, FAREWELL, FLOW, LINEAGE, PASSED = range(32, 42)
 
 
 def _put_running(writer: Writer, running: Running) -> None:
@@ -107,6 +108,18 @@ def _take_flow(data: bytes) -> Flow:
     return Flow(stream, first, names, tuple(bodies))
 
 
+def _put_receipt(writer: Writer, receipt: Receipt) -> None:
+    writer.name(receipt.source)
+    writer.counts(receipt.counts)
+    writer.names(receipt.suspects)
+    writer.names(receipt.unheard)
+    _put_running(writer, receipt.running)
+    _optional(writer, receipt.target)
+    writer.number(receipt.stream)
+    writer.names(receipt.wants)
+    writer.spans(receipt.past)
+
+
 def encode(packet: GroupPacket) -> bytes:
     if isinstance(packet, Flow):
         return _put_flow(packet)
@@ -119,17 +132,15 @@ def encode(packet: GroupPacket) -> bytes:
             writer.message(message)
     elif isinstance(packet, Receipt):
         kind = RECEIPT
-        writer.name(packet.source)
-        writer.counts(packet.counts)
-        writer.names(packet.suspects)
-        writer.names(packet.unheard)
-        _put_running(writer, packet.running)
-        _optional(writer, packet.target)
-        writer.number(packet.stream)
-        writer.names(packet.wants)
-        writer.spans(packet.past)
+        _put_receipt(writer, packet)
         if packet.number:
             writer.number(packet.number)
+    elif isinstance(packet, Passed):
+        kind = PASSED
+        writer.number(len(packet.receipts))
+        for receipt in packet.receipts:
+            _put_receipt(writer, receipt)
+            writer.number(receipt.number)
     elif isinstance(packet, JoinRequest):
         kind = JOIN_REQUEST
         writer.name(packet.joiner)
@@ -207,8 +218,16 @@ def _receipt(parser: Parser) -> Receipt:
     suspects, unheard, running = parser.names(), parser.names(), _take_running(parser)
     target, stream = _take_optional(parser), parser.number()
     wants, past = parser.names(), parser.spans()
-    number = 0 if parser.done else parser.number()
-    return Receipt(source, counts, suspects, unheard, running, target, stream, wants, past, number)
+    return Receipt(source, counts, suspects, unheard, running, target, stream, wants, past)
+
+
+def _numbered(parser: Parser) -> Receipt:
+    receipt = _receipt(parser)
+    return receipt._replace(number=0 if parser.done else parser.number())
+
+
+def _passed(parser: Parser) -> Passed:
+    return Passed(tuple([_numbered(parser) for _ in range(parser.count())]))
 
 
 def _lineage(parser: Parser) -> Lineage:
@@ -224,7 +243,8 @@ def _notice(parser: Parser) -> Notice:
 
 TAKE: dict[int, Callable[[Parser], GroupPacket]] = {
     DATA: _data,
-    RECEIPT: _receipt,
+    RECEIPT: _numbered,
+    PASSED: _passed,
     JOIN_REQUEST: _join_request,
     OFFER: lambda parser: Offer(*_pair(parser)),
     PIECE: _piece,

@@ -166,6 +166,12 @@ class Receipt(NamedTuple):
     """Of two receipts of one incarnation the newer has the higher one."""
 
 
+class Passed(NamedTuple):
+    """Receipts of others that a neighbour in a tree passes on: what they ask for is left out."""
+
+    receipts: tuple[Receipt, ...]
+
+
 Rank = tuple[int, int, str, str]
 """How good a side somebody is on; the smaller, the better: 0 a member, 1 a leaver, 2 nobody yet; minus the
 size of its side; the smallest member of it; itself."""
@@ -255,7 +261,7 @@ class Lineage(NamedTuple):
     yours: dict[str, int] = {}  # noqa: RUF012  # never changed
 
 
-GroupPacket = Data | Flow | Receipt | JoinRequest | Offer | Piece | Notice | Farewell | Lineage
+GroupPacket = Data | Flow | Receipt | Passed | JoinRequest | Offer | Piece | Notice | Farewell | Lineage
 
 
 class Post(NamedTuple):

@@ -36,6 +36,7 @@ from thence.core.groups import (
     Named,
     Notice,
     Offer,
+    Passed,
     Piece,
     Post,
     Rank,
@@ -568,6 +569,11 @@ class GroupNode:
             if member and (process_of(packet.source) == peer or member.trusts(peer)):
                 member.ghosts(packet.running, now)
                 self._receipt(member, peer, packet, now)
+        elif isinstance(packet, Passed):
+            for receipt in packet.receipts:
+                if self.member is member is not None and member.trusts(peer):
+                    member.ghosts(receipt.running, now)
+                    self._receipt(member, peer, receipt, now)
         elif isinstance(packet, JoinRequest):
             if member:
                 member.ghosts(packet.running, now)

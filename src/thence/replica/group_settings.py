@@ -14,6 +14,9 @@ POSITIVE = (
 )  # fmt: skip
 
 
+CROWD = 16
+"""Members from which on receipts become rarer."""
+
 Order = Literal["graph", "vector"]
 
 

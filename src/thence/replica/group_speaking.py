@@ -14,6 +14,7 @@ from thence.core.groups import (
     GroupPacket,
     JoinRequest,
     Offer,
+    Passed,
     Piece,
     Receipt,
     Running,
@@ -26,6 +27,10 @@ def check_speaker(peer: str, packet: GroupPacket) -> None:
     """`PeerError` unless the packet speaks for the process `peer`. What a `Flow` brings is checked against
     its stream, a receipt that was passed on against the view."""
     if isinstance(packet, Flow) or is_passed_on(peer, packet):
+        return
+    if isinstance(packet, Passed):
+        if not all(is_passed_on(peer, receipt) for receipt in packet.receipts):
+            raise PeerError(f"{peer} passes on what no other member has said")
         return
     if isinstance(packet, JoinRequest):
         source = packet.joiner

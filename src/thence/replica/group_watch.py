@@ -15,7 +15,7 @@ from thence.replica.group_gate import Gate
 from thence.replica.group_ledger import Ledger
 from thence.replica.group_links import Links
 from thence.replica.group_peers import Peers
-from thence.replica.group_settings import GroupSettings
+from thence.replica.group_settings import CROWD, GroupSettings
 from thence.replica.group_wants import Wants
 
 START_BITS = 32
@@ -24,9 +24,6 @@ START_BITS = 32
 NUMBER_BITS, MILLISECOND_BITS = 44, 10
 """Of the number of a receipt, those that count receipts of one start: five hundred years of milliseconds, and
 a member tells less than one in each."""
-
-CROWD = 16
-"""Members from which on receipts become rarer."""
 
 
 class Watch:
@@ -73,10 +70,7 @@ class Watch:
 
     @property
     def _every(self) -> int:
-        """What a receipt costs grows with the group, and so does the number of those who get one, but for a
-        tree."""
-        if self._settings.rings:
-            return self._settings.receipt_every_us
+        """What a receipt costs grows with the group, and so does the number of those who get one."""
         return self._settings.receipt_every_us * (1 + len(self._view.view) // CROWD)
 
     def urgent(self, now: int) -> None:
