@@ -92,8 +92,8 @@ def test_weather_is_told_to_the_kernel_in_its_words() -> None:
     [
         (["--nodes", "1"], "2 to 9 nodes"),
         (["--minutes", "0"], "--minutes must be positive"),
-        (["--changing", "--nodes", "3"], "a changing group is a mesh of at least 4 nodes"),
-        (["--changing", "--spread", "tree"], "a changing group is a mesh"),
+        (["--changing", "--nodes", "3"], "a changing group is a mesh or a tree of at least 4 nodes"),
+        (["--changing", "--spread", "eco-sync-tree"], "a changing group is a mesh or a tree"),
         (["--out", "."], "holds something else"),
     ],
 )

@@ -32,8 +32,16 @@ from thence.trace.schema import FORGIVEN, VERDICTS
 
 
 class ChangingRound(Round):
-    def __init__(self, seed: int, nodes: int, seconds: float, folder: Path, netem: bool = False) -> None:
-        drawn = draw_changing_setup(seed, names(nodes))
+    def __init__(
+        self,
+        seed: int,
+        nodes: int,
+        seconds: float,
+        folder: Path,
+        netem: bool = False,
+        spread: str = "mesh",
+    ) -> None:
+        drawn = draw_changing_setup(seed, names(nodes), spread)
         flags, run = drawn.flags(), program(drawn.filler, drawn.readers)
         layout = self._make(seed, nodes, seconds, folder, netem, str(drawn), flags, run, changing=True)
         self._drawn: Final = drawn

@@ -42,8 +42,8 @@ def run(
         raise UsageError(f"--spread is {' or '.join(MOST_NODES)}, not {spread!r}")
     if not 2 <= nodes <= MOST_NODES[spread]:
         raise UsageError(f"a trial takes 2 to {MOST_NODES[spread]} nodes, not {nodes}")
-    if changing and (spread != "mesh" or nodes < LEAST + 1):
-        raise UsageError(f"a changing group is a mesh of at least {LEAST + 1} nodes")
+    if changing and (spread == "eco-sync-tree" or nodes < LEAST + 1):
+        raise UsageError(f"a changing group is a mesh or a tree of at least {LEAST + 1} nodes")
     if minutes <= 0:
         raise UsageError("--minutes must be positive")
     if netem and (reason := why_not()) is not None:
@@ -58,7 +58,7 @@ def run(
         out.print(f"[bold]seed {number}[/]: {nodes} nodes, {seconds:.0f} s of trouble")
         try:
             if changing:
-                ChangingRound(number, nodes, seconds, trial, netem).run(master)
+                ChangingRound(number, nodes, seconds, trial, netem, spread).run(master)
             else:
                 Round(number, nodes, seconds, trial, netem, spread).run(master)
         except ThenceError as error:
