@@ -12,6 +12,7 @@ from support.groups import (
     judged,
     trouble,
     trouble_in_a_glass,
+    trouble_in_a_tree,
     trouble_in_turns,
     trouble_with_declining,
     with_bad_disks,
@@ -26,7 +27,7 @@ from thence.replica.group_settings import GroupSettings, Order
 from thence.sim.groups import Air
 from thence.sim.groups_parts import SimDiary
 from thence.sim.groups_run import CLOSED, MEMBERSHIP, group_scenario, simulate_group
-from thence.sim.groups_storm import Storm, draw_all, draw_closed
+from thence.sim.groups_storm import Storm, draw_all, draw_closed, draw_tree
 from thence.sim.run import TRACE_FILE
 from thence.trace.recorder import SEND
 from thence.trace.schema import FORGIVEN
@@ -45,6 +46,25 @@ GLASS = {
 @pytest.mark.parametrize("seed", [0, 2, 3, 5, 6, 7, 9, 10])
 def test_a_storm_harms_nobody_and_all_comes_to_rest(seed: int) -> None:
     assert trouble(seed) == ""
+
+
+TREES = {
+    10: "a receipt that was passed on came before the lineage that it follows from",
+    110: "a member had links only to processes that ran as incarnations it had not heard of",
+    232: "a machine that was made anew numbered its receipts from the beginning",
+}
+"""Storms over trees that once failed, and why."""
+
+
+@pytest.mark.parametrize("seed", TREES)
+def test_a_storm_over_a_tree_that_once_failed_harms_nobody(seed: int) -> None:
+    storm = Storm(seed, draw_tree(seed))
+    assert judged(storm(), storm.world) == ""
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_short_storm_over_a_tree_harms_nobody(seed: int) -> None:
+    assert trouble_in_a_tree(seed) == ""
 
 
 LONG = {7010368: "a relay looked for ever for messages that were stable and gone"}

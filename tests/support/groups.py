@@ -50,6 +50,15 @@ def trouble_in_a_glass(seed: int) -> str:
     return judged(storm(), storm.world)
 
 
+def trouble_in_a_tree(seed: int) -> str:
+    """The same over a tree: few links, a member between most others."""
+    weather, random = glass(seed), Random(f"{seed}/tree")
+    settings = replace(weather.settings, rings=random.choice((1, 1, 2)))
+    weather = replace(weather, settings=settings, processes=random.choice((4, 5, 6)), founders=6)
+    storm = Storm(seed, replace(weather, air=replace(weather.air, links=True, sessions=False)))
+    return judged(storm(), storm.world)
+
+
 def trouble_with_declining(seed: int) -> str:
     """A short storm whose applications do not want all of their orphans back."""
     storm, random = Storm(seed, glass(seed)), Random(f"{seed}/declining")
