@@ -100,6 +100,8 @@ MUTANTS: list[GroupMutant] = [
        (f"{LINEAGE}:Lineages._is_proven",
         "        if any(process_of(name) == process for name in self._view.named()):\n",
         "        if False:\n")),
+    of("a guest is believed by one that has run all the time", "long 9812263",
+       (f"{LINEAGE}:Lineages._is_proven", " and first[0][1] != self._start", "")),
     of("what waits for a message takes another for it", "the next word is a message",
        (f"{MEMBER}:Member._delivered", "                self._drop_pending()\n", "                pass\n")),
     of("what was carried stands for all before it", "long 7020210",

@@ -36,8 +36,8 @@ class Rollback(NamedTuple):
 
 class Lineages:
     __slots__ = (
-        "_counts", "_drop", "_heard", "_ledger", "_links", "_peers", "_posts", "_told", "_view", "odd",
-        "rollback",
+        "_counts", "_drop", "_heard", "_ledger", "_links", "_peers", "_posts", "_start", "_told", "_view",
+        "odd", "rollback",
     )  # fmt: skip
 
     def __init__(
@@ -48,8 +48,11 @@ class Lineages:
         links: Links,
         posts: list[Post],
         drop: Callable[[], None],
+        start: int,
     ) -> None:
-        """`drop`: what came and was not delivered may follow from something else than what is here."""
+        """`drop`: what came and was not delivered may follow from something else than what is here. `start`:
+        that of the process."""
+        self._start = start
         self._drop = drop
         self._ledger = ledger
         self._view = view
@@ -132,11 +135,13 @@ class Lineages:
 
     def _is_proven(self, lineage: Lineage) -> bool:
         """One that the disk that was put back does not know: its process was a member under another
-        name, or the number of a start is its proof."""
+        name, or the number of a start is its proof. That start is an earlier one: no folder is put back
+        under a process that runs."""
         me, mine, process = self._ledger.me, self._ledger.timelines.starts, process_of(lineage.source)
         if any(process_of(name) == process for name in self._view.named()):
             return True
-        return bool(mine.get(me)) and lineage.starts.get(me, ())[:1] == mine[me][:1]
+        first = mine.get(me, ())[:1]
+        return bool(first) and first[0][1] != self._start and lineage.starts.get(me, ())[:1] == first
 
     def counted(self, receipt: Receipt) -> bool:
         """A receipt came: does what it says count? A member has no more of this one than was sent, unless

@@ -150,7 +150,9 @@ class Member:
         self._peers = Peers(self.ledger, self.view, settings)
         self._gate = Gate(log, settings)
         self.links = Links(self.ledger, self.view, settings, posts, wires)
-        self.lineages = Lineages(self.ledger, self.view, self._peers, self.links, posts, self._drop_pending)
+        self.lineages = Lineages(
+            self.ledger, self.view, self._peers, self.links, posts, self._drop_pending, start
+        )
         self.carrying.disowns = self.lineages.disowns
         self._watch = Watch(self.ledger, self.view, self._peers, self.links, self._gate, settings, posts, now)
         self._unswept = 1
