@@ -455,6 +455,43 @@ def a_number_that_newcomers_know() -> str:
     return noticed(play, "c")
 
 
+def a_larger_side() -> str:
+    """b and c were put back, have come back as others and forgotten who they were, and a is alone. All had
+    more than these two remember, so that nobody keeps it: they return to a, though they are two."""
+    play = rolling("abc")
+    for name in "abc":
+        sends(play, name, 2)
+    play.passes(1)
+    play.save("b")
+    sends(play, "b", 1)
+    play.passes(1)
+    play.save("c")
+    for name in "abc":
+        sends(play, name, 3)
+    play.passes(5)
+    play.cuts("ab", "ac")
+    for name in "bc":
+        play.restore(name)
+    for whom in "bc":
+        play.evicts("a", whom)
+    play.boot("c")
+    sends(play, "c", 2)
+    play.boot("b")
+    play.passes(3)
+    play.evicts("b", "a")
+    play.evicts("b", "c")
+    play.passes(10)
+    member = play.processes["b"].node.member  # type: ignore[union-attr]
+    if member is None or "c" not in member.view.past:
+        return "c is missed"
+    play.heals()
+    play.passes(20)
+    if play.me("a") != "a":
+        return f"a has returned, and is {play.me('a')}"
+    lost = sorted(play.lost_operations())  # of c's messages the trace has two under one dot, as b has heard
+    return play.problem or play.unsettled() or (f"lost operations: {lost}" if lost else "")
+
+
 ROLLBACK = {
     "fewer own messages than others have": fewer,
     "other messages under the same counters": as_many_others,
@@ -478,4 +515,5 @@ ROLLBACK = {
     "a group that knows less": a_group_that_knows_less,
     "to before its first message": before_its_first_message,
     "to before its first message, which names another start": before_its_first_message_and_start,
+    "a larger side": a_larger_side,
 }

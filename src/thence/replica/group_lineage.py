@@ -85,13 +85,13 @@ class Lineages:
             self.link(process)
         self._told.pop(process, None)
 
-    def about(self, process: str) -> Lineage:
-        """What a process is told."""
+    def about(self, process: str, whole: bool = False) -> Lineage:
+        """What a process is told; `whole`: also of all who are past and not forgotten."""
         ledger, view = self._ledger, self._view
         starts, ends = ledger.timelines.starts, ledger.timelines.branches
-        counts = {name: ledger.count(name) for name in starts if name not in ledger.past}
         # It may have been put back to when it was one who is past.
-        counts |= {name: ends[name] for name in starts if process_of(name) == process and name in ledger.past}
+        told = [name for name in starts if whole or name not in ledger.past or process_of(name) == process]
+        counts = {name: self._count(name) for name in told}
         there = [name for name in view.view if process_of(name) == process]
         target, yours = view.newest(process), dict[str, int]()
         if there:
@@ -216,6 +216,22 @@ class Lineages:
         starts, newer = said.starts.get(origin, ()), self._counts.get(process_of(origin), {})
         count = max(said.counts.get(origin, 0), newer.get(origin, 0))
         return not is_in(starts, count, start, seq)
+
+    def _count(self, name: str) -> int:
+        """Also of one that is past."""
+        count = self._ledger.count(name)
+        return self._ledger.timelines.branches[name] if count == ALL else count
+
+    def goes_before(self, source: str) -> bool | None:
+        """Rule 21: of this member and one that goes on without it, which has listened to one that was put
+        back, and the other not? It is the other; it is this one (false); neither, or both (none)."""
+        said, starts = self._heard.get(process_of(source)), self._ledger.timelines.starts
+        if said is None or said.source != source:
+            return None
+        names = sorted(said.starts.keys() & starts.keys())
+        forks = [fork(starts[x], self._count(x), said.starts[x], said.counts.get(x, 0)) for x in names]
+        behind = {found.behind for found in forks if found is not None}
+        return not behind.pop() if len(behind) == 1 else None
 
     def is_behind(self, process: str) -> bool:
         """Can the member of this process, as far as it has said, not go on either?"""
