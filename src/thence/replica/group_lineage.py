@@ -99,6 +99,8 @@ class Lineages:
             # Whoever is past is so because every member has all of it.
             ended = {name: ends[name] for name in starts if name in ledger.past}
             yours = ended | self._peers.said(target)
+        elif target in view.suspects:
+            yours = ledger.told_had()
         return Lineage(ledger.me, counts, {name: starts[name] for name in counts}, target, yours)
 
     def tell(self) -> None:

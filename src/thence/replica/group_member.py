@@ -496,10 +496,9 @@ class Member:
             self._application.stable(zip(places, found, strict=True), self.me)
             self._log.mark_stable(ledger.stables())
         if (self._settle(now) or found) and not (self.view.suspects or self.view.strangers):
-            # Whoever may come back, or be come back to, has what all members have.
             if self.operations.inherited:
                 self.reading.cleared(ledger)
-            ledger.floor = ledger.stables()
+            ledger.settled()
             self.operations.inherited = []  # a state in the making may still read the old list
 
     def _settle(self, now: int) -> bool:
