@@ -126,3 +126,18 @@ def test_a_guest_cannot_use_up_the_numbers_of_one_that_was_put_back() -> None:
     assert node._lives.highest == highest
     node.receive("a", Lineage("a", {}, {}, "c~9999", {}), play.now)
     assert node._lives.highest >= 9999
+
+
+def test_a_guest_that_knows_a_start_is_believed_by_one_that_has_restarted_since() -> None:
+    """That one cannot know: a folder is put back while its process is down."""
+    play = rolling("abc")
+    sends(play, "c", 2)
+    play.passes(1)
+    play.crash("c")
+    play.boot("c")
+    node = play.processes["c"].node
+    assert node is not None
+    assert node.member is not None
+    starts = node.member.ledger.timelines.starts["c"]
+    node.receive("g", Lineage("g", {"c": 2}, {"c": starts}, "c~2", {}), play.now)
+    assert node.rollback is not None

@@ -13,9 +13,20 @@ TRAITORS = {
 """Lies of members that once broke another, and how."""
 
 
+GUESTS = {
+    9812263: "a member that had run all the time took itself for put back, and was spoken of for ever",
+}
+"""Lies of guests that once did harm, and which."""
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_a_guest_that_lies_harms_nobody(seed: int) -> None:
     assert trouble_with_a_guest(seed) == ""
+
+
+@pytest.mark.parametrize("seed", GUESTS)
+def test_a_long_storm_with_a_guest_that_once_did_harm_harms_nobody(seed: int) -> None:
+    assert Storm(seed, draw_all(seed))() == ""
 
 
 @pytest.mark.parametrize("seed", [*range(3, 12), *TRAITORS])

@@ -51,6 +51,7 @@ LONG = {
     7025905: "its disk was from before its first message, and who knew better was another by now",
     9200757: "a group that had settled the end of one that was put back was taken for that one",
     9300309: "its process had come back as another and left, and nobody told it so",
+    9402700: "one that had more returned to two that were put back, and brought what its log still held",
     9402004: "a message waited for one that was sent, under the same counter, by one that had been put back",
     9100050: "its disk was from before its first message, and who knew better was unknown to it",
 }

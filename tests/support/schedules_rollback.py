@@ -455,6 +455,86 @@ def a_number_that_newcomers_know() -> str:
     return noticed(play, "c")
 
 
+def a_larger_side() -> str:
+    """b and c were put back, have come back as others and forgotten who they were, and a is alone. All had
+    more than these two remember, so that nobody keeps it: they return to a, though they are two."""
+    play = rolling("abc")
+    for name in "abc":
+        sends(play, name, 2)
+    play.passes(1)
+    play.save("b")
+    sends(play, "b", 1)
+    play.passes(1)
+    play.save("c")
+    for name in "abc":
+        sends(play, name, 3)
+    play.passes(5)
+    play.cuts("ab", "ac")
+    for name in "bc":
+        play.restore(name)
+    for whom in "bc":
+        play.evicts("a", whom)
+    play.boot("c")
+    sends(play, "c", 2)
+    play.boot("b")
+    play.passes(3)
+    play.evicts("b", "a")
+    play.evicts("b", "c")
+    play.passes(10)
+    member = play.processes["b"].node.member  # type: ignore[union-attr]
+    if member is None or "c" not in member.view.past:
+        return "c is missed"
+    play.heals()
+    play.passes(20)
+    if play.me("a") != "a":
+        return f"a has returned, and is {play.me('a')}"
+    lost = sorted(play.lost_operations())  # of c's messages the trace has two under one dot, as b has heard
+    return play.problem or play.unsettled() or (f"lost operations: {lost}" if lost else "")
+
+
+def before_its_eviction(through: str = "a") -> str:
+    """c was evicted, and its disk is from before others sent what all had by then. It has not sent anything
+    since, so that nobody has more of it; and b, which has left, is on its side. a must not return to it. The
+    same where d tells it so, which never was with it."""
+    play = rolling("abcd", "abc")
+    play.send("c")
+    play.passes(2)
+    play.save("c")
+    for name in "ab":
+        sends(play, name, 3)
+    play.passes(5)
+    play.leaves("b")
+    play.cuts("ac", "bc", "cd")
+    play.evicts("a", "c")
+    play.passes(5)
+    if through == "d":
+        play.join("d")
+        play.passes(3)
+        play.leaves("a")
+        play.passes(3)
+    play.restore("c")
+    play.boot("c")
+    play.passes(1)
+    play.heals()
+    play.passes(10)
+    if play.me(through) != through:
+        return f"{through} has returned, and is {play.me(through)}"
+    return noticed(play, "c")
+
+
+def a_guest_knows_a_start() -> str:
+    """It tells c, which has run all the time, of a number that c never used."""
+    play = rolling("abc")
+    sends(play, "c", 2)
+    play.passes(1)
+    node = play.processes["c"].node
+    assert node is not None
+    assert node.member is not None
+    starts = node.member.ledger.timelines.starts["c"]
+    node.receive("g", Lineage("g", {"c": 2}, {"c": starts}, "c~2", {}), play.now)
+    return "" if node.rollback is None else "c believes a guest"
+
+
 ROLLBACK = {
     "fewer own messages than others have": fewer,
     "other messages under the same counters": as_many_others,
@@ -478,4 +558,8 @@ ROLLBACK = {
     "a group that knows less": a_group_that_knows_less,
     "to before its first message": before_its_first_message,
     "to before its first message, which names another start": before_its_first_message_and_start,
+    "a larger side": a_larger_side,
+    "to before its eviction": before_its_eviction,
+    "to before its eviction, as a newcomer knows": lambda: before_its_eviction("d"),
+    "a guest knows a start": a_guest_knows_a_start,
 }

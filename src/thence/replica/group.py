@@ -628,7 +628,7 @@ class GroupNode:
     def _send_notice(self, member: Member, target: str) -> None:
         """Before one is compared with another side it must know whether it was put back."""
         if member.ledger.timelines.starts:
-            self._send(target, member.lineages.about(process_of(target)))
+            self._send(target, member.lineages.about(process_of(target), whole=True))
         self._send(target, self._notices.notice(member, target))
 
     def _bid_farewell(self, member: Member, leaver: str, final: int) -> None:

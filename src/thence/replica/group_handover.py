@@ -67,6 +67,7 @@ def state_of(
         carried={} if joins else dict.fromkeys(operations.listed),
         starts=dict(ledger.timelines.starts),
         branches=dict(ledger.timelines.branches),
+        had=ledger.told_had(),
         reach=told if joins and not operations.inherited else reading.reach,
         lost=lost,
         holders=tuple(sorted(view.side)) if lost else (),

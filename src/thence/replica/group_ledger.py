@@ -48,8 +48,8 @@ many."""
 
 class Ledger:
     __slots__ = (
-        "_index", "counts", "delivered", "floor", "fresh", "log", "me", "mine", "names", "orderer",
-        "past", "quiet", "tagger", "timelines", "window",
+        "_index", "counts", "delivered", "floor", "fresh", "had", "log", "me", "mine", "names",
+        "orderer", "past", "quiet", "tagger", "timelines", "window",
     )  # fmt: skip
 
     def __init__(
@@ -84,6 +84,9 @@ class Ledger:
         """Messages, of all members."""
         self.floor = [state.floor.get(name, count) for name, count in zip(self.names, stable, strict=True)]
         """Operations above these counters may have to be carried one day."""
+        self.had = [state.had.get(name, 0) for name in self.names]
+        """What was stable when last nobody was missed, here or where the state was made: all who are missed
+        now had delivered that."""
         self.tagger = TAGGERS[order](self.mine, size)
         seen = self.dots(state.context)
         if order == "vector":
@@ -190,6 +193,16 @@ class Ledger:
     def vector(self) -> dict[str, int]:
         named = zip(self.names, self.counts, strict=True)
         return {name: count for at, (name, count) in enumerate(named) if count and at not in self.quiet}
+
+    def settled(self) -> None:
+        """Nobody is missed: whoever may come back one day, or be come back to, has what all members have."""
+        self.floor = self.had = self.stables()
+
+    def told_had(self) -> dict[str, int]:
+        """By name; of those who are past, the last."""
+        starts, past = self.timelines.starts, self.past
+        named = [each for each in zip(self.names, self.had, strict=False) if each[1]]
+        return {name: count for name, count in named if name in starts or name not in past}
 
     def frontier(self) -> tuple[Place, ...]:
         return self.places(self.tagger.frontier())

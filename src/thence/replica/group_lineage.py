@@ -36,8 +36,8 @@ class Rollback(NamedTuple):
 
 class Lineages:
     __slots__ = (
-        "_counts", "_drop", "_heard", "_ledger", "_links", "_peers", "_posts", "_told", "_view", "odd",
-        "rollback",
+        "_counts", "_drop", "_heard", "_ledger", "_links", "_peers", "_posts", "_start", "_told", "_view",
+        "odd", "rollback",
     )  # fmt: skip
 
     def __init__(
@@ -48,8 +48,11 @@ class Lineages:
         links: Links,
         posts: list[Post],
         drop: Callable[[], None],
+        start: int,
     ) -> None:
-        """`drop`: what came and was not delivered may follow from something else than what is here."""
+        """`drop`: what came and was not delivered may follow from something else than what is here. `start`:
+        that of the process."""
+        self._start = start
         self._drop = drop
         self._ledger = ledger
         self._view = view
@@ -82,13 +85,13 @@ class Lineages:
             self.link(process)
         self._told.pop(process, None)
 
-    def about(self, process: str) -> Lineage:
-        """What a process is told."""
+    def about(self, process: str, whole: bool = False) -> Lineage:
+        """What a process is told; `whole`: also of all who are past and not forgotten."""
         ledger, view = self._ledger, self._view
         starts, ends = ledger.timelines.starts, ledger.timelines.branches
-        counts = {name: ledger.count(name) for name in starts if name not in ledger.past}
         # It may have been put back to when it was one who is past.
-        counts |= {name: ends[name] for name in starts if process_of(name) == process and name in ledger.past}
+        told = [name for name in starts if whole or name not in ledger.past or process_of(name) == process]
+        counts = {name: self._count(name) for name in told}
         there = [name for name in view.view if process_of(name) == process]
         target, yours = view.newest(process), dict[str, int]()
         if there:
@@ -96,6 +99,8 @@ class Lineages:
             # Whoever is past is so because every member has all of it.
             ended = {name: ends[name] for name in starts if name in ledger.past}
             yours = ended | self._peers.said(target)
+        elif target in view.suspects:
+            yours = ledger.told_had()
         return Lineage(ledger.me, counts, {name: starts[name] for name in counts}, target, yours)
 
     def tell(self) -> None:
@@ -132,11 +137,13 @@ class Lineages:
 
     def _is_proven(self, lineage: Lineage) -> bool:
         """One that the disk that was put back does not know: its process was a member under another
-        name, or the number of a start is its proof."""
+        name, or the number of a start is its proof. That start is an earlier one: no folder is put back
+        under a process that runs."""
         me, mine, process = self._ledger.me, self._ledger.timelines.starts, process_of(lineage.source)
         if any(process_of(name) == process for name in self._view.named()):
             return True
-        return bool(mine.get(me)) and lineage.starts.get(me, ())[:1] == mine[me][:1]
+        first = mine.get(me, ())[:1]
+        return bool(first) and first[0][1] != self._start and lineage.starts.get(me, ())[:1] == first
 
     def counted(self, receipt: Receipt, passed: bool) -> bool:
         """A receipt came: does what it says count? A member has no more of this one than was sent, unless
@@ -212,6 +219,22 @@ class Lineages:
         starts, newer = said.starts.get(origin, ()), self._counts.get(process_of(origin), {})
         count = max(said.counts.get(origin, 0), newer.get(origin, 0))
         return not is_in(starts, count, start, seq)
+
+    def _count(self, name: str) -> int:
+        """Also of one that is past."""
+        count = self._ledger.count(name)
+        return self._ledger.timelines.branches[name] if count == ALL else count
+
+    def goes_before(self, source: str) -> bool | None:
+        """Rule 21: of this member and one that goes on without it, which has listened to one that was put
+        back, and the other not? It is the other; it is this one (false); neither, or both (none)."""
+        said, starts = self._heard.get(process_of(source)), self._ledger.timelines.starts
+        if said is None or said.source != source:
+            return None
+        names = sorted(said.starts.keys() & starts.keys())
+        forks = [fork(starts[x], self._count(x), said.starts[x], said.counts.get(x, 0)) for x in names]
+        behind = {found.behind for found in forks if found is not None}
+        return not behind.pop() if len(behind) == 1 else None
 
     def is_behind(self, process: str) -> bool:
         """Can the member of this process, as far as it has said, not go on either?"""

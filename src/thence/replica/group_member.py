@@ -152,7 +152,9 @@ class Member:
         self._peers = Peers(self.ledger, self.view, settings)
         self._gate = Gate(log, settings)
         self.links = Links(self.ledger, self.view, settings, posts, wires)
-        self.lineages = Lineages(self.ledger, self.view, self._peers, self.links, posts, self._drop_pending)
+        self.lineages = Lineages(
+            self.ledger, self.view, self._peers, self.links, posts, self._drop_pending, start
+        )
         self.carrying.disowns = self.lineages.disowns
         self._passing = Passing(me, self.view, self._peers, self.links, settings, posts)
         self._watch = Watch(
@@ -512,10 +514,9 @@ class Member:
             self._application.stable(zip(places, found, strict=True), self.me)
             self._log.mark_stable(ledger.stables())
         if (self._settle(now) or found) and not (self.view.suspects or self.view.strangers):
-            # Whoever may come back, or be come back to, has what all members have.
             if self.operations.inherited:
                 self.reading.cleared(ledger)
-            ledger.floor = ledger.stables()
+            ledger.settled()
             self.operations.inherited = []  # a state in the making may still read the old list
 
     def _settle(self, now: int) -> bool:

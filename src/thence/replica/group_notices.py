@@ -90,6 +90,10 @@ class Notices:
         if notice.source in member.view.past:
             return Course.ANSWER
         side, theirs = member.view.side, set(notice.members)
+        if theirs and notice.source not in side:
+            before = member.lineages.goes_before(notice.source)
+            if before is not None:
+                return Course.ANSWER if before else Course.RETURN
         todo = course(notice.source, theirs, side, self.side(member))
         if todo is Course.RETURN and notice.source in side:
             self._against |= theirs

@@ -98,6 +98,8 @@ class GroupState:
     """Under which starts of its process an incarnation has sent what is counted here."""
     branches: dict[str, int] = field(default_factory=dict)
     """Of incarnations that were put back: what was carried of timelines that are not counted here."""
+    had: dict[str, int] = field(default_factory=dict)
+    """What everybody who is missed had delivered, as far as it is known."""
     reach: dict[str, int] = field(default_factory=dict)
     """Operations above these counters are in `retained` or `log`, or in the log of whoever wrote this."""
     history: list[Operation] = field(default_factory=list)
@@ -210,7 +212,7 @@ def encoding(state: GroupState, sources: Sources | None = None) -> Generator[int
     writer.number(
         state.leaves | state.goes_on << 1 | state.owes << 2 | state.vague << 3
         | bool(state.spent) << 4 | bool(state.ended) << 5 | bool(state.abandoned) << 6
-        | bool(state.starts) << 7 | tells_programs << 8
+        | bool(state.starts) << 7 | tells_programs << 8 | bool(state.had) << 9
     )  # fmt: skip
     writer.number(state.since)
     writer.names(sorted(state.strangers))
@@ -222,6 +224,8 @@ def encoding(state: GroupState, sources: Sources | None = None) -> Generator[int
     if state.starts:
         writer.starts(state.starts)
         writer.counts(state.branches)
+    if state.had:
+        writer.counts(state.had)
     if tells_programs:
         writer.counts(state.reach)
         yield from _long(writer, parts, history, put_operation)
@@ -342,6 +346,7 @@ def decoding(data: bytes) -> Generator[int, None, GroupState]:
     state.abandoned = set(parser.names()) if flags & 64 else set()
     if flags & 128:
         state.starts, state.branches = parser.starts(), parser.counts()
+    state.had = parser.counts() if flags & 512 else {}
     if flags & 256:
         yield from _take_reading(parser, state)
     parser.end()
