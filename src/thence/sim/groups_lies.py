@@ -22,6 +22,7 @@ from thence.core.groups import (
     JoinRequest,
     Named,
     Notice,
+    Receipt,
     Running,
     Span,
     incarnation,
@@ -80,6 +81,8 @@ class Liar:
             some = random.choice(list(changed.values()))
             changed[random.choice([*changed, random.choice(self._names)])] = self._other(some)
             return changed
+        if isinstance(value, Receipt):
+            return self.lie(value)
         if isinstance(value, Extent | Named | Running):
             at = random.randrange(len(value))
             parts: list[Any] = list(value)
