@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 from support.groups import (
     trouble_in_a_glass,
+    trouble_in_a_tree,
     trouble_in_turns,
     trouble_with_a_guest,
     trouble_with_a_traitor,
@@ -18,14 +19,16 @@ from support.schedules_installing import INSTALLING
 from support.schedules_leaving import LEAVING
 from support.schedules_load import LOAD
 from support.schedules_reading import READING
+from support.schedules_trees import TREES
 
-BY_HAND = SCHEDULES | FORGETFUL | CLOSING | LOAD | READING | INSTALLING | LEAVING
+BY_HAND = SCHEDULES | FORGETFUL | CLOSING | LOAD | READING | INSTALLING | LEAVING | TREES
 
 STORMS = {
     "disks": trouble_with_disks,
     "guest": trouble_with_a_guest,
     "traitor": trouble_with_a_traitor,
     "turns": trouble_in_turns,
+    "tree": trouble_in_a_tree,
 }
 
 MORE_SEEDS = 40
@@ -64,4 +67,4 @@ def test_nothing_stays_planted() -> None:
 
 
 def test_no_two_bugs_are_the_same() -> None:
-    assert len({mutant.edits for mutant in MUTANTS}) == len({mutant.name for mutant in MUTANTS}) == 132
+    assert len({mutant.edits for mutant in MUTANTS}) == len({mutant.name for mutant in MUTANTS}) == 139

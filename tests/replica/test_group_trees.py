@@ -1,48 +1,17 @@
 """Groups over trees: a few links each, messages and receipts passed on, and the same promises."""
 
-from collections import Counter
-
 import pytest
-from support.schedules_groups import Play
+from support.schedules_trees import EIGHT, ONE_RING, TREES, TWO_RINGS, Tree
 
 from thence.core.errors import PeerError
-from thence.core.groups import Flow, GroupPacket, Passed, Receipt, Running
-from thence.replica.group_member import Member
+from thence.core.groups import Passed, Receipt, Running
 from thence.replica.group_settings import GroupSettings
 from thence.replica.group_speaking import check_speaker
-from thence.sim.groups import Air
-
-EIGHT = "abcdefgh"
-ONE_RING = GroupSettings(rings=1)
-TWO_RINGS = GroupSettings(rings=2)
 
 
-class Tree(Play):
-    """A world that counts what travels."""
-
-    def __init__(self, names: str, settings: GroupSettings = ONE_RING, take_us: int = 0) -> None:
-        self.seen: list[tuple[str, str, GroupPacket]] = []
-        super().__init__(names, settings, take_us, Air(jitter_us=0, links=True, wire=True))
-        self.filter = self._watch
-
-    def _watch(self, sender: str, receiver: str, packet: GroupPacket) -> GroupPacket:
-        self.seen.append((sender, receiver, packet))
-        return packet
-
-    def bodies(self) -> Counter[tuple[str, bytes]]:
-        flows = [(receiver, packet) for _, receiver, packet in self.seen if isinstance(packet, Flow)]
-        return Counter([(receiver, body) for receiver, flow in flows for body in flow.bodies])
-
-    def member(self, name: str) -> Member:
-        node = self.processes[name].node
-        assert node is not None
-        assert node.member is not None
-        return node.member
-
-    def links(self, name: str) -> list[str]:
-        node = self.processes[name].node
-        assert node is not None
-        return sorted(node._wires.up)
+@pytest.mark.parametrize("schedule", TREES)
+def test_schedules_end_well(schedule: str) -> None:
+    assert TREES[schedule]() == ""
 
 
 @pytest.mark.parametrize("settings", [ONE_RING, TWO_RINGS])
@@ -72,40 +41,6 @@ def test_a_member_that_comes_gets_a_place_and_one_that_leaves_is_not_missed() ->
     play.leaves("a")
     play.passes(5)
     assert play.unsettled() == ""
-
-
-def test_what_comes_no_more_by_its_way_is_asked_for_elsewhere() -> None:
-    """A neighbour whose program takes nothing passes nothing on: others do."""
-    play = Tree(EIGHT, TWO_RINGS).together(EIGHT)
-    play.passes(5)
-    asleep = "c"
-    play.processes[asleep].taking = play.processes[asleep].node  # it takes nothing any more
-    for _ in range(5):
-        play.send("a")
-    play.passes(3)
-    sent = play.member("a").ledger.sent
-    assert play.member(asleep).ledger.count("a") < sent
-    for name in set(EIGHT) - {asleep}:
-        assert play.member(name).ledger.count("a") == sent
-    play.seen.clear()
-    play.send("a")  # and from now on without a wait
-    play.passes(0.1)
-    for name in set(EIGHT) - {asleep}:
-        assert play.member(name).ledger.count("a") == sent + 1
-    assert not [one for one, _, packet in play.seen if one == asleep and isinstance(packet, Flow)]
-
-
-def test_dead_neighbours_are_passed_over() -> None:
-    play = Tree(EIGHT).together(EIGHT)
-    play.passes(5)
-    ring = play.links("a")
-    for name in ring:
-        play.crash(name)
-    play.passes(10)
-    play.send("a")
-    play.passes(2)
-    left = set(EIGHT) - set(ring) - {"a"}
-    assert all(play.member(name).ledger.count("a") == play.member("a").ledger.sent for name in left)
 
 
 def test_receipts_of_others_say_what_has_grown() -> None:

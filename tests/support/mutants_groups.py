@@ -5,8 +5,8 @@ no harm here and are not planted. 17, messages for another incarnation of the pr
 member of the own side sends is good for any incarnation, since it was delivered there before it flushed
 anybody. 29, leavers are not served: whoever stays tells them that they may go, and so does whoever leaves at
 the same time. To these come bugs of how history ends (p), of session links (s), of those who are the last
-to leave a side (l), of disks (d), of orphans that nobody wants (o), of lies that are believed (i) and of
-programs that only read (r).
+to leave a side (l), of disks (d), of orphans that nobody wants (o), of lies that are believed (i), of
+programs that only read (r) and of trees (t).
 
 Each is an edit of one or more modules. Unlike other mutants they are not taken out of their module but put to
 work: while one is planted, every module of the project that uses something of the edited ones uses the edited
@@ -53,8 +53,8 @@ ATTEMPT = "thence.members.attempt"
 class GroupMutant:
     name: str
     found_by: int | str
-    """The seed of a short storm, also of one with bad disks or a liar ("disks 9", "guest 7", "traitor 2"), or
-    the name of a schedule."""
+    """The seed of a short storm, also of one with bad disks, a liar or a tree ("disks 9", "guest 7",
+    "traitor 2", "tree 8"), or the name of a schedule."""
     edits: tuple[Edit, ...]
 
 
@@ -167,8 +167,9 @@ CUT = [
     of("15: a leaver passes on what came after its leave", "leaver_and_suspect",
        (f"{PEERS}:Peers.serve", "limits = self._ledger.counts if self.upto is None else self.upto",
         "limits = self._ledger.counts"),
-       (f"{LINKS}:Links._pass_on", "limits = ledger.counts if self.upto is None else self.upto",
-        "limits = ledger.counts")),
+       (f"{LINKS}:Links._relay", "self._ledger.counts if self.upto is None else self.upto",
+        "self._ledger.counts"),
+       (f"{LINKS}:Links.forward", "self.upto is None and ", "")),
     of("16: a restart forgets suspects", "restart_while_evicting",
        (f"{LIVES}:Lives.recover", "            member.recovered(seen, log.stable, log.notes, now)\n",
         "            member.recovered(seen, log.stable, log.notes, now)\n"
@@ -194,10 +195,9 @@ PROGRESS = [
        (f"{MEMBER}:Member.data", "            self.accept(self.ledger.message(named), now)\n",
         "            if named.origin == packet.source:\n"
         "                self.accept(self.ledger.message(named), now)\n"),
-       (f"{MEMBER}:Member.flow", "            self.accept(incoming.read(body), now)\n",
-        "            message = incoming.read(body)\n"
+       (f"{MEMBER}:Member.flow", "            self.accept(message, now)\n",
         "            if self.ledger.place(message.dot)[0] == incoming.source:\n"
-        "                self._accept(message, now)\n")),
+        "                self.accept(message, now)\n")),
     of("21: a flush is not joined", 50,
        (f"{VIEW}:GroupView.deliver", "            self._suspect(fresh, changes)\n", "")),
     of("22: a joiner sends no flush", 0,
@@ -311,8 +311,8 @@ HISTORY_ENDS = [
 SESSIONS = [
     of("s1: what was dropped does not come again", 1,
        (f"{LINKS}:Links.dropped",
-        "        self._incoming.clear()\n        for link in self._links.values():\n"
-        "            link.incoming = None\n",
+        "        self._incoming.clear()\n        self.came.clear()\n"
+        "        for link in self._links.values():\n            link.incoming = None\n",
         "        pass\n")),
     of("s2: a receipt frees nothing", 1,
        (f"{LINKS}:Links._consider", "            outgoing.acknowledged(has)\n", "            pass\n")),
@@ -322,8 +322,7 @@ SESSIONS = [
        (f"{LINKS}:Links.up", "        self.down(process)\n        self._links[process] = Link()\n",
         "        self._links.setdefault(process, Link())\n"),
        (f"{LINKS}:Links.down",
-        "        link = self._links.pop(process, None)\n        if link is not None and",
-        "        link = None\n        if link is not None and")),
+        "        link = self._links.pop(process, None)\n", "        link = None\n")),
     of("s5: what lies further back than a window is not sent", 1,
        (f"{LINKS}:Links._own", "            yield from outgoing.backlog.read(outgoing.sent, allowance)\n",
         "")),
@@ -549,5 +548,27 @@ READERS = [
 ]  # fmt: skip
 """Bugs of what programs without a state are told."""
 
+PASSING = "thence.replica.group_passing"
+RINGS = "thence.spread.rings"
+
+TREES = [
+    of("t1: the way that rings tell is the only one", "sleeper_in_between",
+       (f"{WANTS}:Wants._along", "elif now - since >= self._settings.overdue_us:", "elif False:")),
+    of("t2: receipts are not passed on", "tree 8",
+       (f"{PASSING}:Passing.pass_on", "            if words:\n", "            if False:\n")),
+    of("t3: a neighbour that is not heard will do", "tree 9",
+       (f"{NODE}:GroupNode._look_around", "if since > recent or peer in heard}", "}")),
+    of("t4: neighbours that cannot be reached are not passed over", "dead_neighbours",
+       (f"{NODE}:GroupNode._look_around", "until if until > now else 0",
+        "until if until > now else 9**18")),
+    of("t5: what has grown is taken for all", "tree 19",
+       (f"{PEERS}:Peers.whole", "counts=counts | receipt.counts", "counts=receipt.counts")),
+    of("t6: a message is passed on out of turn", "out_of_turn",
+       (f"{LINKS}:Links.forward", "relay.sent == seq - 1 < relay.last", "seq - 1 < relay.last")),
+    of("t7: a message counts as passed on and is not", "sleeper_in_between",
+       (f"{LINKS}:Links.forward", "                outgoing.add(data)\n", "")),
+]  # fmt: skip
+"""Bugs of groups over trees."""
+
 MUTANTS = STABILITY + CUT + PROGRESS + HISTORY + HISTORY_ENDS + SESSIONS + LEAVERS + DISKS + ORPHANS
-MUTANTS += LIES + LOADED + READERS
+MUTANTS += LIES + LOADED + READERS + TREES

@@ -246,7 +246,7 @@ LINKED = of(
     ("a guest is kept for ever",
      "a_joiner_dials_at_once_whatever_its_name_and_is_a_guest", "AssertionError",
      (f"{LINKS}:OpenLinks._link_down",
-      "        if not peer.dials:\n            self._peers.pop(peer.name, None)\n", "        pass\n")),
+      "        self._forget(peer)\n", "        pass\n")),
     ("links begin anew only where there is no guest",
      "links_begin_anew_also_if_guests_are_among_them", "UsageError",
      (f"{LINKS}:OpenLinks.linked", "    def linked(self, name: str)",
@@ -258,8 +258,7 @@ LINKED = of(
       "            delay_us += 1\n")),
     ("who is not needed any more loses its link",
      "who_is_not_needed_any_more_keeps_its_link_until_it_closes_it", "AssertionError",
-     (f"{LINKS}:OpenLinks.dismiss", "        if peer.link is None:\n            del self._peers[name]\n",
-      "        del self._peers[name]\n")),
+     (f"{LINKS}:OpenLinks._forget", "peer.link or ", "")),
     ("one that is cut comes back",
      "one_that_is_cut_on_request_is_not_let_in_until_it_is_mended", "TimeoutError",
      (f"{LINKS}:OpenLinks._expects", "        if peer is not None and peer.cut:\n"
