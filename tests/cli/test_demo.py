@@ -88,20 +88,21 @@ def test_everything_holds_and_becomes_a_page(running: Running, tmp_path: Path) -
         "is a member again, as d~2",
         "its process ended: exit code 0",
         "b came back from its log, boot 2",
+        "others took its place",
         "no violation of any kind",
         "tag: the tag of",
     ):
         assert words in told
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert page.count("data:image/png;base64,") == 4
-    assert page.count("<tr><td>") == 3
+    assert page.count("<tr><td>") == 4
     assert "Everything held." in page
     eventually(lambda: not running.left())
 
 
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
-@pytest.mark.parametrize("moment", ["1. A group", "3. c is cut off", "5. d falls", "8. Spark"])
+@pytest.mark.parametrize("moment", ["1. A group", "3. c is cut off", "5. d falls", "8. 8 processes", "9. Spark"])
 def test_an_interrupt_at_any_moment_leaves_no_process_behind(running: Running, moment: str) -> None:
     running.until(moment)
     os.kill(running.process.pid, signal.SIGINT)

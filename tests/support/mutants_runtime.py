@@ -250,8 +250,9 @@ LINKED = of(
     ("links begin anew only where there is no guest",
      "links_begin_anew_also_if_guests_are_among_them", "UsageError",
      (f"{LINKS}:OpenLinks.linked", "    def linked(self, name: str)",
-      "    def begin_anew(self):\n        for name in self.status():\n            self.cut(name)\n"
-      "            self.mend(name)\n\n    def linked(self, name: str)")),
+      "    def begin_anew(self):\n        for name in self.status():\n            Links.cut(self, name)\n"
+      "            self.remove_peer(name)\n            self.mend(name)\n\n"
+      "    def linked(self, name: str)")),
     ("both dial at once",
      "of_two_that_know_each_other_the_smaller_name_dials", "AssertionError",
      (f"{LINKS}:OpenLinks._dial_after", "            delay_us += PATIENCE_US\n",

@@ -1,9 +1,10 @@
 """`thence demo`: what thence does, shown step by step and checked on the way.
 
 A group of real processes works under load while one joins, one is cut off, one killed, one evicted and one
-leaves; then everything must be everywhere, and Spark judges the trace. As the control, the simulator runs a
-group with no order at all, where effects come before their causes. Last, one fault of each kind is planted
-into a good trace, and Spark must find exactly those. What was seen on the way becomes a page.
+leaves; another group works over a tree. Then everything must be everywhere, and Spark judges the traces. As
+the control, the simulator runs a group with no order at all, where effects come before their causes. Last,
+one fault of each kind is planted into a good trace, and Spark must find exactly those. What was seen on the
+way becomes a page.
 
 Invariant: exit code 0 means that every claim held; and however the tour ends, no process is left.
 """
@@ -18,6 +19,7 @@ from thence.cli.console import counting, out, working
 from thence.cli.folders import fresh_folder
 from thence.cli.layout import open_layout
 from thence.cli.tour.claims import Claims
+from thence.cli.tour.grove import LINKS, NODES, Grove
 from thence.cli.tour.live import FLAGS, Live, Story
 from thence.cli.tour.pace import Pace
 from thence.core.errors import UsageError
@@ -40,7 +42,9 @@ def run(folder: Path, master: str | None, pace: Pace | None = None) -> int:
     started = time.monotonic()
     tour = Tour(folder, master, pace or Pace())
     story = tour.live()
+    tour.grove()
     tour.judge()
+    tour.judge_tree()
     tour.control()
     tour.sabotage()
     tour.write_page(story, f"thence demo --out {folder}")
@@ -70,6 +74,13 @@ class Tour:
         cluster = Cluster(layout, flags=(*FLAGS, "--trace", str(trace)), contacts=layout.names[:-1])
         return Live(cluster, trace, self.pace, self.claims).run()
 
+    def grove(self) -> None:
+        """A group over a tree."""
+        layout = open_layout((self.folder / "grove").absolute(), NODES, changing=True)
+        trace = str((self.folder / "tree").absolute())
+        tree = ("--spread", "tree", "--set", f"tree.neighbours={LINKS}", "--trace", trace)
+        Grove(Cluster(layout, flags=(*FLAGS, *tree)), self.pace, self.claims).run()
+
     def judge(self) -> None:
         self.claims.step("Spark works out from the trace alone what caused what", "judge")
         run = self._judge("the cluster", self.folder / "trace")
@@ -82,6 +93,14 @@ class Tour:
         self.claims.claim(
             f"nothing was lost on the way of any member, and messages were told stable {run.stables:,} times",
             counts["lost"] == counts["unstable"] == 0 and run.stables > 0,
+        )
+
+    def judge_tree(self) -> None:
+        tree = self._judge("the tree", self.folder / "tree")
+        self.claims.claim(
+            f"over the tree {tree.sends:,} messages, {tree.deliveries:,} deliveries: "
+            f"{_list(tree.violations) or 'no violation of any kind'}",
+            not any(tree.violations.values()) and tree.sends > 0,
         )
 
     def control(self) -> None:
