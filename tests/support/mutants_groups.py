@@ -549,7 +549,7 @@ READERS = [
 """Bugs of what programs without a state are told."""
 
 PASSING = "thence.replica.group_passing"
-RINGS = "thence.spread.rings"
+VICINITY = "thence.replica.group_vicinity"
 
 TREES = [
     of("t1: the way that rings tell is the only one", "sleeper_in_between",
@@ -557,9 +557,9 @@ TREES = [
     of("t2: receipts are not passed on", "tree 8",
        (f"{PASSING}:Passing.pass_on", "            if words:\n", "            if False:\n")),
     of("t3: a neighbour that is not heard will do", "tree 9",
-       (f"{NODE}:GroupNode._look_around", "if since > recent or peer in heard}", "}")),
+       (f"{VICINITY}:Vicinity.look", "if since > recent or peer in near}", "}")),
     of("t4: neighbours that cannot be reached are not passed over", "dead_neighbours",
-       (f"{NODE}:GroupNode._look_around", "until if until > now else 0",
+       (f"{VICINITY}:Vicinity.look", "until if until > now else 0",
         "until if until > now else 9**18")),
     of("t5: what has grown is taken for all", "tree 19",
        (f"{PEERS}:Peers.whole", "counts=counts | receipt.counts", "counts=receipt.counts")),

@@ -71,9 +71,9 @@ from thence.replica.group_sending import why_not
 from thence.replica.group_settings import GroupSettings
 from thence.replica.group_speaking import check_speaker
 from thence.replica.group_state import GroupState, concerns_programs, drained
+from thence.replica.group_vicinity import Vicinity
 from thence.replica.life_tag import LifeTag
 from thence.replica.positions import PART_MAX, place_of
-from thence.spread.rings import Rings
 
 CLOSED: Final = "the group is closed: its members were named at its start, and none joins or leaves"
 
@@ -81,8 +81,7 @@ CLOSED: Final = "the group is closed: its members were named at its start, and n
 class GroupNode:
     __slots__ = (
         "_checkpoints", "_contacts", "_entry", "_installing", "_kept", "_leaving", "_linked", "_links",
-        "_lives", "_notices", "_payload_max", "_probe_at", "_reached", "_relinks", "_rings", "_settings",
-        "_shelf", "_sought", "_up_since", "_wide", "_wires",
+        "_lives", "_notices", "_payload_max", "_probe_at", "_settings", "_shelf", "_vicinity", "_wires",
         "address", "admits", "application", "former", "member", "name", "posts", "rollback", "unclean",
     )  # fmt: skip
 
@@ -133,15 +132,7 @@ class GroupNode:
         """Changes of that, for the world."""
         self._contacts: dict[str, str] = {}
         """To whom links are wanted."""
-        self._rings = Rings(settings.rings) if settings.rings else None
-        self._relinks = False
-        """Links have come or gone, and others may be wanted."""
-        self._up_since: dict[str, int] = {}
-        self._reached: set[str] = set()
-        """In a tree: to whom there is a link that is of use."""
-        self._sought: dict[str, int] = {}
-        """To whom one is wanted, and until when the next one on a ring is not."""
-        self._wide = True
+        self._vicinity = Vicinity(name, settings)
         self._wires = Wires()
         self._wires.used = sessions
         self._lives = Lives(
@@ -250,7 +241,7 @@ class GroupNode:
         """A session link to a process: it keeps the order, and loses nothing until it breaks."""
         self._wires.used = True
         self._wires.up.add(peer)
-        self._up_since[peer] = now
+        self._vicinity.up(peer, now)
         self._look_around(now)
         if self.member is not None:
             self.member.up(peer, now)
@@ -263,7 +254,7 @@ class GroupNode:
     def link_down(self, peer: str, now: int) -> None:
         """What was under way may be lost."""
         self._wires.up.discard(peer)
-        self._up_since.pop(peer, None)
+        self._vicinity.down(peer)
         self._kept = [(other, packet) for other, packet in self._kept if other != peer]
         if member := self.member or self.former:
             member.down(peer, now)
@@ -438,11 +429,11 @@ class GroupNode:
 
     def commit(self, now: int) -> Sequence[Sync | Wake]:
         log, member = self.log, self.member
-        if self._rings is not None and self._is_wide != self._wide and (known := member or self.former):
-            self._relink(known, now)
+        if member is None and self._vicinity.changed and self.former is not None:
+            self._relink(self.former, now)
         if log is None or member is None:
             return ()
-        if member.view.addresses != self._linked or self._relinks:
+        if self._vicinity.changed or member.view.addresses != self._linked:
             self._relink(member, now)
         member.links.gather()
         member.lineages.tell()
@@ -451,39 +442,22 @@ class GroupNode:
         return effects
 
     def _look_around(self, now: int) -> None:
-        """In a tree: who can be reached? One that has a link and is not heard over it, since it runs as one
-        that is not known here, or suspects this one, is of no use: what is to tell of it comes elsewhere."""
-        if self._rings is None:
-            return
-        heard = set(map(process_of, self.member.links.audible())) if self.member else set[str]()
-        recent = now - self._settings.relay_us
-        reached = {peer for peer, since in self._up_since.items() if since > recent or peer in heard}
-        if reached != self._reached or any(0 < until <= now for until in self._sought.values()):
-            self._reached, self._relinks = reached, True
-            self._sought = {name: until if until > now else 0 for name, until in self._sought.items()}
+        heard = self.member.links.audible() if self.member is not None else ()
+        self._vicinity.look(heard, self._is_wide, now)
 
     @property
     def _is_wide(self) -> bool:
-        """Anybody may be needed: this process is on its way into the group."""
         return self.member is None or self._entry.attempt is not None
 
     def _relink(self, member: Member, now: int) -> None:
-        """Members, suspects, leavers and the evicted are kept in touch with; in a tree some of them, unless
-        this process is about to return through any. That others were let in is on disk before anything that
-        follows from it leaves: a process that has forgotten everything else still knows whom to ask."""
+        """Members, suspects, leavers and the evicted are kept in touch with. That others were let in is on
+        disk before anything that follows from it leaves: a process that has forgotten everything else still
+        knows whom to ask."""
         contacts = {name: at for name, at in self.addresses.items() if name != self.name}
         if member.view.addresses != self._linked:
             self._linked = dict(member.view.addresses)
             self._shelf.keep_contacts(contacts)
-        wanted, self._relinks, self._wide = contacts, False, self._is_wide
-        if self._rings is not None and not self._wide:
-            self._rings.keep([self.name, *contacts])
-            until, sought = now + self._settings.relay_us, self._sought
-            near = self._rings.wanted(
-                self.name, lambda name: name in self._reached or sought.setdefault(name, until) > now
-            )
-            wanted = {name: contacts[name] for name in near}
-            self._sought = {name: sought[name] for name in near if name not in self._reached}
+        wanted = self._vicinity.wanted(contacts, self._is_wide, now)
         gone = {name: None for name in (*self._entry.seeds, *self._contacts) if name not in wanted}
         self._links = {**(self._links or {}), **wanted, **gone}
         self._contacts = wanted
