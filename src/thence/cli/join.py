@@ -5,6 +5,7 @@ from pathlib import Path
 
 from thence.cli.layout import HOST, Layout, free_ports, names, read_layout
 from thence.cli.node import run as run_node
+from thence.cli.seen import look
 from thence.core.errors import UsageError
 from thence.runtime.shelf import read_written
 
@@ -19,7 +20,8 @@ def run(folder: Path, name: str | None, flags: Mapping[str, object], words: list
     if name in layout.names:
         raise UsageError(f"{name} is one of the nodes that `thence up` runs: take another name")
     given = {
-        **flags,
+        **_alike(layout),
+        **{key: value for key, value in flags.items() if value is not None},
         "name": name,
         "listen": flags.get("listen") or _where(layout, name),
         "cluster": layout.cluster,
@@ -28,6 +30,15 @@ def run(folder: Path, name: str | None, flags: Mapping[str, object], words: list
         "secret_file": layout.secret,
     }
     return run_node(given, words, None)
+
+
+def _alike(layout: Layout) -> dict[str, object]:
+    """How the group's messages are ordered, and travel: as the nodes that run say."""
+    for seen in look([layout.data(name) for name in layout.names]):
+        if (status := seen.status) is not None:
+            tree = {"tree.neighbours": status.neighbours} if status.neighbours else {}
+            return {"order": status.order, "spread": status.spread, **tree}
+    return {}
 
 
 def _next(layout: Layout) -> str:

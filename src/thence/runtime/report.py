@@ -54,6 +54,8 @@ def status_of(node: "Node") -> Status:
         faults=_faults(node.settings.allow_faults, links),
         load=node.load_status(),
         spread=node.settings.spread,
+        neighbours=node.settings.tree.neighbours if node.settings.spread != "mesh" else 0,
+        order=node.settings.order,
         root=facts.root,
         parent=facts.parent,
         clock=dict(facts.clock),

@@ -128,12 +128,15 @@ class Status(Struct, frozen=True, kw_only=True):
     faults: Faults = field(default_factory=Faults)
     load: LoadStatus | None = None
     spread: str = "mesh"
+    neighbours: int = 0
+    """Of a tree: links that a node keeps."""
+    order: str = "graph"
     root: str = ""
     """Of the tree, as far as this node knows; `parent`: where its beats come from."""
     parent: str = ""
     clock: dict[str, int] = field(default_factory=dict)
     """Messages of each member that are in the log, or in a state that stands in for them."""
     group: GroupStatus | None = None
-    """None: the group has another order or spread, or no stability."""
+    """None: over a tree with order none."""
     warnings: list[str] = field(default_factory=list)
     """What its settings leave open that most would not want so."""
