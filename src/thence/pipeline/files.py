@@ -9,6 +9,7 @@ A folder `key=value` below the trace is a Hive partition: the column `key` of al
 
 import errno
 import os
+import re
 import stat
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -66,6 +67,11 @@ def refused(path: object, error: OSError) -> Exception:
     if error.errno in REFUSED:
         return TraceError(f"{path}: cannot be read: {error.strerror}")
     return error
+
+
+def is_url(path: str) -> bool:
+    """Whether a path names a file system that only Spark knows: s3a://…, hdfs://…"""
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", path) is not None
 
 
 def trace_files(trace: Path) -> list[TraceFile]:
