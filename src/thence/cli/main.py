@@ -118,6 +118,9 @@ def sim(
     trace: Annotated[
         Path | None, typer.Option(help="Folder for the trace; without it none is kept.", metavar="DIR")
     ] = None,
+    name: Annotated[
+        str | None, typer.Option("--run", help="The run's name in the trace; default: scenario and seed.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run a group in virtual time.
@@ -138,7 +141,7 @@ def sim(
         "ttl_ms": ttl_ms, "bandwidth_mbit": bandwidth_mbit, "handling_us": handling_us,
         "shows_links": shows_links, "seed": seed,
     }  # fmt: skip
-    raise typer.Exit(command.run(scenario, given, trace, as_json))
+    raise typer.Exit(command.run(scenario, given, trace, as_json, name))
 
 
 @app.command()
