@@ -115,7 +115,7 @@ def _below(folder: Path, hive: Hive, above: tuple[tuple[int, int], ...]) -> Iter
         place = (found.st_dev, found.st_ino)
         if place in above:
             raise TraceError(f"{entry}: a link that leads back to a folder above it")
-        yield from _below(entry, hive + _partition(entry.name), (*above, place))
+        yield from _below(entry, hive + partition_of(entry.name), (*above, place))
 
 
 def _regular(path: Path, found: os.stat_result) -> Path:
@@ -124,7 +124,7 @@ def _regular(path: Path, found: os.stat_result) -> Path:
     return path
 
 
-def _partition(name: str) -> Hive:
+def partition_of(name: str) -> Hive:
     key, equals, value = name.partition("=")
     if not key or not equals:
         return ()

@@ -53,6 +53,8 @@ NO_PIECE: Final = {
     "run": "", "group": "", "events": 0, "sends": 0, "restarts": 0, "nodes": [], "others": [], "payload": b"",
     "torn": 0, "error": None,
 }  # fmt: skip
+CLUES: Final = "array<struct<what string, place string>>"
+CLUE_TYPE: Final = pa.list_(pa.struct([("what", pa.string()), ("place", pa.string())]))
 TASK: Final = "task int, splits binary"
 MESSAGE: Final = "(?s)^(.*):([0-9]+)$"
 SHARE: Final = StructType(
@@ -70,8 +72,8 @@ SHARE: Final = StructType(
 arrow_function = cast(Any, arrow_udf)
 
 
-def _pieces(splits: Sequence[Split]) -> list[dict[str, Any]]:
-    """What a task's splits hold; a row that cannot be read becomes a piece that says so."""
+def pieces(splits: Sequence[Split]) -> list[dict[str, Any]]:
+    """What a task's splits hold, as rows; a row of the trace that cannot be read becomes one that says so."""
     found: list[dict[str, Any]] = []
     for split in splits:
         try:
@@ -101,7 +103,7 @@ def packed(spark: SparkSession, tasks: Sequence[Sequence[Split]]) -> DataFrame:
 
 
 def _read_tasks(tasks: pa.Array) -> pa.Array:
-    return pa.array([_pieces(_splits(task)) for task in tasks], PIECE_TYPE)
+    return pa.array([pieces(_splits(task)) for task in tasks], PIECE_TYPE)
 
 
 def clues(spark: SparkSession, tasks: Sequence[Sequence[Split]], suspect: Suspect) -> DataFrame:
@@ -109,9 +111,9 @@ def clues(spark: SparkSession, tasks: Sequence[Sequence[Split]], suspect: Suspec
 
     def look_in(tasks: pa.Array) -> pa.Array:
         found = [[clue._asdict() for clue in look(_splits(task), suspect)] for task in tasks]
-        return pa.array(found, pa.list_(pa.struct([("what", pa.string()), ("place", pa.string())])))
+        return pa.array(found, CLUE_TYPE)
 
-    function = arrow_function(look_in, "array<struct<what string, place string>>")
+    function = arrow_function(look_in, CLUES)
     return (
         tasks_of(spark, tasks).select("task", F.posexplode(function("splits"))).select("task", "pos", "col.*")
     )

@@ -255,6 +255,11 @@ def is_remote(spark: SparkSession) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
+def is_local(spark: SparkSession) -> bool:
+    """Whether tasks run in the folder that this process runs in."""
+    return not is_remote(spark) and str(spark.sparkContext.master).startswith("local")
+
+
 def cores(spark: SparkSession) -> int:
     """How many tasks run at once, as the place says where they run."""
     if not is_remote(spark):

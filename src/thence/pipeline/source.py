@@ -63,7 +63,10 @@ class ThenceSource(DataSource):
         path = self.options.get("path")
         if not path:
             raise UsageError("which trace? spark.read.format('thence').load(PATH)")
-        return Path(os.path.abspath(path.removeprefix("file://")))
+        path = path.removeprefix("file://")
+        if files.is_url(path):
+            raise UsageError(f"{path}: only Spark can reach it: spark.read.parquet reads its Parquet files")
+        return Path(os.path.abspath(path))
 
     def _is_log(self) -> bool:
         rows = self.options.get("rows", "trace")

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 
 from thence.core.errors import TraceError
-from thence.pipeline import files, frames, report
+from thence.pipeline import files, frames, inputs, report
 from thence.pipeline.findings import EXAMPLES
 from thence.pipeline.locate import Clue, Suspect, tell
 from thence.pipeline.plan import Size, plan
@@ -47,7 +47,8 @@ def verify(
             judged.refuse(report.suspect(rows))
         else:
             judged.check()
-            frames.told(judged.found).write.parquet(str(findings))
+            target = findings if files.is_url(str(findings)) else Path(findings).absolute()
+            frames.told(judged.found).write.parquet(str(target))
             rows = frames.first_ones(judged.found).collect()
         return report.build(rows, judged.survey.torn, judged.survey.kinds, still_open=still_open)
 
@@ -98,15 +99,14 @@ def _judged(
     split_rows: int,
 ) -> Iterator[Judged]:
     """What the trace holds and what was found in it, kept until the caller has done with it."""
-    splits = files.cut(files.trace_files(Path(path)), split_bytes, split_rows, tolerant=tolerant)
     parallelism = cores(spark)
-    tasks = files.share_out(splits, tasks_min=2 * parallelism, task_bytes=split_bytes)
+    trace = inputs.find(spark, path, parallelism, split_bytes, split_rows, tolerant)
 
     def explain(suspect: Suspect) -> str:
-        rows = frames.clues(spark, tasks, suspect).orderBy("task", "pos").limit(CLUES_MAX).collect()
+        rows = trace.clues(suspect).orderBy("task", "pos").limit(CLUES_MAX).collect()
         return tell(suspect, [Clue(row["what"], row["place"]) for row in rows])
 
-    pieces = frames.packed(spark, tasks).persist()
+    pieces = trace.packed().persist()
     found = None
     try:
         survey = _survey(pieces)
