@@ -1,4 +1,4 @@
-"""Integration: the same words wherever Spark runs: on a cluster, over Connect, by spark-submit, from a URL."""
+"""Integration: the same words wherever Spark runs: on clusters, over Connect, by spark-submit, from URLs."""
 
 import importlib.util
 import subprocess
