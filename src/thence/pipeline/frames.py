@@ -165,6 +165,7 @@ def _judge_task(batches: Iterator[tuple[pa.Array, ...]], limit: int | None) -> A
         keys = zip(*(column.to_pylist() for column in (run, group, block, blocks)), strict=True)
         for key, binary in zip(keys, payload, strict=True):
             runs.setdefault(key, []).append(memoryview(binary.as_buffer()))
+    binary = payload = None  # a batch goes once its runs are judged
     found = []
     for key in sorted(runs):
         run_name, group_name, number, of = key

@@ -6,7 +6,7 @@ installed; and whether a past can be worked out, only to all blocks together. Th
 marks, and rows that another block must not flag become marks that take back.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -42,10 +42,13 @@ class Judged(NamedTuple):
 
 
 def judge(
-    payloads: Sequence[Any], number: int = 0, blocks: int = 1, limit: int | None = EXAMPLES
+    payloads: list[Any], number: int = 0, blocks: int = 1, limit: int | None = EXAMPLES
 ) -> list[Finding]:
-    """Findings of one block of one run, given all of the run's pieces."""
-    table = assemble([unpack(payload) for payload in payloads])
+    """Findings of one block of one run, given all pieces of the run, which are used up: a large one must not
+    be in memory twice."""
+    chunks = [unpack(payload) for payload in payloads]
+    payloads.clear()
+    table = assemble(chunks)
     if table is None:
         return []
     if isinstance(table, Twice):
@@ -57,7 +60,7 @@ def judge(
 
 def _passes(run: Run, number: int, blocks: int, limit: int | None) -> Judged:
     facts, rows, nodes = run.facts, len(run.table.kind), len(run.table.nodes)
-    flags, previous = np.zeros(rows, np.uint8), np.full(rows, -1, np.int32)
+    flags, previous = np.zeros(rows, np.uint8), np.full(len(facts.tag_row), -1, np.int32)
     single.judge_rows(facts, flags, previous)
     stretches, broken_row, broken_dot = schedule(facts)
     order = np.lexsort((broken_dot, broken_row))
