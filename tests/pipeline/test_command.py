@@ -16,7 +16,7 @@ from support.run_text import rows
 from thence.cli.main import main
 from thence.core.errors import UsageError
 from thence.pipeline.files import Split
-from thence.pipeline.session import _children, _is_spark
+from thence.pipeline.session import _children, _is_spark, reason
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -154,6 +154,50 @@ def test_a_file_that_vanishes_is_trouble_and_no_verdict(
     out = capsys.readouterr()
     assert out.err.count("\n") == 1
     assert "gone.jsonl" in out.err
+
+
+def test_spark_that_cannot_write_does_not_start(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "x.jsonl", FINE)
+    scratch = f"spark.local.dir={tmp_path / 'x.jsonl' / 'below'}"  # no folder can be made there
+    command = [sys.executable, "-m", "thence.cli.main", "verify", str(tmp_path), "--conf", scratch]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
+    assert done.stderr.startswith("thence: Spark did not start on local")
+
+
+FULL = """An error occurred while calling o229.collectToPython.
+: org.apache.spark.SparkException: Job aborted due to stage failure: most recent failure: \
+Lost task 0.0 in stage 10.0 (TID 11) (localhost executor driver): java.io.IOException: No space left
+\tat java.base/sun.nio.ch.FileDispatcherImpl.write0(Native Method)
+
+Driver stacktrace:
+\tat org.apache.spark.scheduler.DAGScheduler.abortStage(DAGScheduler.scala:3122)
+Caused by: java.io.IOException: No space left
+\t... 1 more
+"""
+PYTHON = """Job aborted: Lost task 0.0 in stage 1.0 (TID 3) (127.0.0.1 executor 0): Traceback:
+  File "readers.py", line 7, in read
+FileNotFoundError: [Errno 2] No such file or directory: 'gone.jsonl'
+
+\tat org.apache.spark.api.python.BasePythonRunner.handle(PythonRunner.scala:555)
+
+JVM stacktrace:
+org.apache.spark.SparkException
+"""
+
+
+@pytest.mark.parametrize(
+    ("account", "what"),
+    [
+        (FULL, "java.io.IOException: No space left"),
+        (PYTHON, "FileNotFoundError: [Errno 2] No such file or directory: 'gone.jsonl'"),
+        ("one line", "one line"),
+        ("first\n\tat x.y\n\tSuppressed: java.io.IOException: full", "java.io.IOException: full"),
+        ("", "RuntimeError"),
+    ],
+)
+def test_the_line_that_says_what_happened(account: str, what: str) -> None:
+    assert reason(RuntimeError(account)) == what
 
 
 def test_an_interrupt_while_spark_starts_leaves_no_java_behind(tmp_path: Path) -> None:

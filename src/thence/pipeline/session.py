@@ -79,11 +79,14 @@ FAILURES: Final = (Py4JError, PySparkException, MemoryError, OSError)
 
 
 def reason(error: BaseException) -> str:
-    """The line of a long account that says what happened."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    return next(
-        (line for line in reversed(lines) if line and not line.startswith("at ")), type(error).__name__
-    )
+    """The line of a long account that says what happened: the last one that is neither a place in Java nor in
+    what Java adds to an error of a task."""
+    account = re.split(r"\n(?:Driver|JVM) stacktrace:", str(error))[0]
+    lines = [line.strip() for line in account.splitlines()]
+    told = [line for line in lines if line and not re.match(r"at |\.\.\. \d+ more", line)]
+    if not told:
+        return type(error).__name__
+    return re.sub(r".*Lost task .*?\(TID \d+\) \([^)]*\): |^(?:Suppressed|Caused by): ", "", told[-1])
 
 
 def session(
@@ -117,7 +120,7 @@ def _start(master: str | None, conf: Mapping[str, str]) -> SparkSession:
     with _environment(local=local), no_orphans():
         try:
             spark = builder.getOrCreate()
-        except (Py4JError, PySparkException) as error:
+        except (Py4JError, PySparkException, OSError) as error:
             raise UsageError(f"Spark did not start on {master}: {reason(error)}") from error
     if not local:
         atexit.register(spark.stop)  # a cluster takes a driver that just vanishes for a failure
