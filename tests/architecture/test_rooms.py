@@ -24,7 +24,7 @@ ROOMS: dict[str, set[str]] = {
     "check": {"core", "trace"},
     "runtime": {"core", "trace", "oplog", "replica", "store"},
     "sim": {"core", "trace", "oplog", "replica", "store", "check", "order", "members", "spread"},
-    "pipeline": {"core", "trace"},
+    "pipeline": {"core", "trace", "oplog"},
     "experiments": {"core", "order", "sim", "pipeline"},
     "web": {"trace"},
     "cli": {"*"},

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from thence import __version__
@@ -104,3 +105,18 @@ def test_an_interrupt_is_quiet() -> None:
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (result.returncode, result.stdout, result.stderr) == (130, "", "thence: interrupted\n")
+
+
+@pytest.mark.parametrize(
+    ("flags", "run"),
+    [
+        (["--seed", "5"], "steady-5"),
+        (["--run", "mine"], "mine"),
+        (["--run", ""], ""),
+        (["--scenario", "membership", "--seed", "5"], "membership-5"),
+        (["--spread", "sync-tree", "--seed", "3"], "steady-3"),
+    ],
+)
+def test_a_simulated_run_has_a_name_in_its_trace(tmp_path: Path, flags: list[str], run: str) -> None:
+    assert main(["sim", "--nodes", "3", "--trace", str(tmp_path), *flags]) == 0
+    assert set(pq.read_table(tmp_path)["run"].to_pylist()) == {run}

@@ -20,7 +20,7 @@ def test_the_made_up_trace_is_valid(tmp_path: Path, stables: bool, blocks: int) 
     payloads = []
     for split in files.cut(files.trace_files(tmp_path)):
         payloads += [packed.payload for piece in read(split) for packed in pack(piece.rows)]
-    found = [finding.what for number in range(blocks) for finding in judge(payloads, number, blocks)]
+    found = [finding.what for number in range(blocks) for finding in judge(list(payloads), number, blocks)]
     assert found == ["run"]
 
 

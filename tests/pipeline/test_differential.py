@@ -1,5 +1,6 @@
 """Differential: Spark against the oracle, thousands of small runs, correct and broken, at a time."""
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -7,17 +8,21 @@ from typing import Any
 
 import pytest
 from pipeline.layouts import scatter, write_jsonl
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 from support.runs import random_run, sabotage
 
 from thence.check.oracle import RunVerdict, judge
+from thence.pipeline import local
 from thence.pipeline.report import RunReport
-from thence.pipeline.verify import verify
+from thence.pipeline.verify import findings, verify
 from thence.trace.schema import VERDICTS, Event
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 RUNS = 2000
+FEW = 300
+"""Where all that is found is compared, and not the first ten."""
 
 
 def runs(seed: int, count: int) -> Iterator[list[Event]]:
@@ -61,6 +66,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("few")
+    scatter(Random(2), folder, [event for run in runs(2, FEW) for event in run], files=6)
+    return folder
+
+
+@pytest.fixture(scope="module")
 def verdicts() -> list[tuple[Any, ...]]:
     return [expected(verdict) for run in runs(1, RUNS) for verdict in judge(run)]
 
@@ -74,6 +86,37 @@ def test_spark_and_the_oracle_agree_row_by_row(
     assert len(found) == len(verdicts)
     differences = [pair for pair in zip(sorted(verdicts), sorted(found), strict=True) if pair[0] != pair[1]]
     assert not differences, differences[0]
+
+
+def test_judging_in_one_process_says_the_same(spark: SparkSession, few: Path, tmp_path: Path) -> None:
+    """Word for word, and finding by finding."""
+    here = local.verify(few, findings=tmp_path / "here")
+    on_spark = verify(spark, few, findings=tmp_path / "there")
+    assert here == on_spark
+    one, other = (spark.read.parquet(str(tmp_path / name)) for name in ("here", "there"))
+    assert one.dtypes == other.dtypes
+    assert [one.exceptAll(other.select(one.columns)).count() for one, other in ((_flat(one), _flat(other)),
+            (_flat(other), _flat(one)))] == [0, 0]  # fmt: skip
+
+
+def _flat(found: DataFrame) -> DataFrame:
+    """Maps cannot be compared."""
+    return found.withColumn("detail", F.array_sort(F.map_entries("detail")))
+
+
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_every_finding_is_told(spark: SparkSession, few: Path, blocks: int) -> None:
+    told = findings(spark, few, blocks=blocks, split_bytes=1 << 16, split_rows=1 << 12)
+    found = [(row[0], row[1], row[2], row[3], row[4], f"{row[5]}:{row[6]}") for row in told.collect()]
+    told.unpersist()
+    flags = [
+        (verdict.run, verdict.group, flag.verdict, flag.node, flag.pos, flag.message)
+        for run in runs(2, FEW)
+        for verdict in judge(run)
+        for flag in verdict.flagged
+    ]
+    assert Counter(found) == Counter(flags)
+    assert {flag[2] for flag in flags} == set(VERDICTS)
 
 
 def test_every_verdict_occurs_in_what_is_compared(verdicts: list[tuple[Any, ...]]) -> None:

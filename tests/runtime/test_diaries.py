@@ -160,3 +160,12 @@ def test_who_lost_its_disk_ends_its_former_incarnations_though_it_counts_boots_f
     assert sorted(rows(tmp_path)) == [
         ("a", "crash", None, None), ("a", "start", None, None), ("a~2", "install", None, None),
     ]  # fmt: skip
+
+
+def test_every_row_has_the_run_s_name(tmp_path: Path) -> None:
+    diaries = Diaries(tmp_path, 1, "first")
+    story(diaries, 3)
+    write(diaries)
+    diaries.close()
+    [file] = tmp_path.iterdir()
+    assert [msgspec.json.decode(line)["run"] for line in file.read_bytes().splitlines()] == ["first"] * 3

@@ -159,15 +159,15 @@ WRITER = of(
 RECOVERY = of(
     "thence.oplog.recovery",
     ("every bad end is a torn tail", "damage further up", "damage",
-     (":_torn",
+     (":is_torn",
       "        if _whole(tail, at, bad, segment.seed) and (not power_lost or _proves(tail, at, bad)):\n"
       "            return False\n",
       "        pass\n")),
     ("no bad end is a torn tail", "cuts", "DamageError",
-     (":_last", "if damage.offset != segment.size or not _torn(files, segment, size, power_lost):",
+     (":_last", "if damage.offset != segment.size or not is_torn(files, segment, size, power_lost):",
       "if True:")),
     ("after a power cut whole records prove damage", "holes", "DamageError",
-     (":_torn", "(not power_lost or _proves(tail, at, bad))", "True")),
+     (":is_torn", "(not power_lost or _proves(tail, at, bad))", "True")),
     ("a torn tail is reported and not cut off", "cuts", "cut",
      (":_last", "        files.truncate(segment.name, segment.size)\n", "")),
     ("a torn tail is cut before its last whole record", "cuts", "DamageError",

@@ -77,3 +77,14 @@ def test_every_kind_has_its_name(kind: int) -> None:
     lines.record(kind, pack(0, 1), 0)
     lines.record_deps(kind, pack(0, 1), (), 0)
     assert [row.kind for row in events(lines.take_bytes())] == [KINDS[kind]] * 2
+
+
+def test_a_run_s_name_is_in_every_row() -> None:
+    lines = Lines("a", ["a"], 1, run='the "first"')
+    lines.record(START, 0, 1)
+    lines.record_deps(SEND, 1 << 20, (), 2)
+    rows = [msgspec.json.decode(line, type=Event) for line in lines.take_bytes().splitlines()]
+    assert [(row.run, row.node, row.kind) for row in rows] == [
+        ('the "first"', "a", "start"),
+        ('the "first"', "a", "send"),
+    ]

@@ -30,6 +30,12 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON value and not
 Master = Annotated[
     str | None, typer.Option(help="Spark master to run on; default: this machine.", metavar="URL")
 ]
+Remote = Annotated[
+    str | None, typer.Option(help="Spark Connect server to run on: sc://HOST:PORT.", metavar="URL")
+]
+Conf = Annotated[
+    list[str] | None, typer.Option("--conf", help="A setting of Spark; can be repeated.", metavar="KEY=VALUE")
+]
 
 
 def _version(asked: bool) -> None:
@@ -112,6 +118,9 @@ def sim(
     trace: Annotated[
         Path | None, typer.Option(help="Folder for the trace; without it none is kept.", metavar="DIR")
     ] = None,
+    name: Annotated[
+        str | None, typer.Option("--run", help="The run's name in the trace; default: scenario and seed.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run a group in virtual time.
@@ -132,25 +141,38 @@ def sim(
         "ttl_ms": ttl_ms, "bandwidth_mbit": bandwidth_mbit, "handling_us": handling_us,
         "shows_links": shows_links, "seed": seed,
     }  # fmt: skip
-    raise typer.Exit(command.run(scenario, given, trace, as_json))
+    raise typer.Exit(command.run(scenario, given, trace, as_json, name))
 
 
 @app.command()
 def verify(
-    trace: Annotated[Path, typer.Argument(help="A trace: one file, or a folder of files.")],
+    trace: Annotated[str, typer.Argument(help="A trace: one file, a folder of files, or a URL for Spark.")],
     still_open: Annotated[
         bool, typer.Option("--open", help="The system still runs: `lost` is reported, not judged.")
     ] = False,
     as_json: Json = False,
+    engine: Annotated[
+        str, typer.Option(help="spark; local: in this process, at once, for traces that fit into it.")
+    ] = "spark",
+    findings: Annotated[
+        Path | None, typer.Option(help="Folder for all findings, as Parquet.", metavar="DIR")
+    ] = None,
+    tolerant: Annotated[
+        bool, typer.Option("--tolerate-torn", help="Leave half-written files out, and count them.")
+    ] = False,
     master: Master = None,
+    remote: Remote = None,
+    conf: Conf = None,
 ) -> None:
     """Judge a trace on Spark.
 
-    Exit 0 when nothing is wrong with it, 1 when something is, 2 when it cannot be read.
+    Exit 0 when nothing is wrong with it, 1 when something is, 2 when it cannot be read, 3 when Spark or the
+    machine failed.
     """
     from thence.cli import verify as command
 
-    raise typer.Exit(command.verify(trace, still_open, as_json, master))
+    where = command.Where(engine, master, remote, conf or ())
+    raise typer.Exit(command.verify(trace, still_open, as_json, where, findings, tolerant))
 
 
 @app.command()

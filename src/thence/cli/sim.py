@@ -7,7 +7,7 @@ from pathlib import Path
 
 from thence.cli import sim_overlay
 from thence.cli.console import counting, out
-from thence.sim.groups_run import SAYS, STORM, group_scenario, simulate_group
+from thence.sim.groups_run import SAYS, STORM, group_scenario, simulate_group, weather
 from thence.sim.overlay_scenarios import OVERLAY_SCENARIOS
 from thence.sim.run import Outcome, simulate
 from thence.sim.scenarios import SCENARIOS, configure
@@ -17,7 +17,10 @@ WIDTH = 1 + max(map(len, (*SCENARIOS, *OVERLAY_SCENARIOS, *SAYS)))
 """Of a column of names."""
 
 
-def run(scenario: str, given: Mapping[str, object], trace: Path | None, as_json: bool) -> int:
+def run(
+    scenario: str, given: Mapping[str, object], trace: Path | None, as_json: bool, name: str | None = None
+) -> int:
+    """`name`: of the run, as its trace has it; None: the scenario and the seed."""
     if scenario == "list":
         for known in SCENARIOS.values():
             out.print(f"{known.name:<{WIDTH}} {known.says}")
@@ -28,13 +31,13 @@ def run(scenario: str, given: Mapping[str, object], trace: Path | None, as_json:
             out.print(f"{other.name:<{WIDTH}} {other.says}")
         return 0
     if sim_overlay.wanted(scenario, given):
-        return sim_overlay.run(scenario, given, trace, as_json)
+        return sim_overlay.run(scenario, given, trace, as_json, name)
     given = sim_overlay.without_its_own(given)
     if (kind := group_scenario(scenario, given)) is not None:
-        return _group(scenario, kind, given, trace, as_json)
+        return _group(scenario, kind, given, trace, as_json, name)
     settings = configure(scenario, **given)
     with counting("simulating") as watcher:
-        outcome = simulate(settings, trace, watcher)
+        outcome = simulate(settings, trace, watcher, sim_overlay.run_name(name, scenario, settings.seed))
     if as_json:
         print(json.dumps(facts(settings, outcome, trace)))
     else:
@@ -42,8 +45,17 @@ def run(scenario: str, given: Mapping[str, object], trace: Path | None, as_json:
     return 0 if outcome.complete else 1
 
 
-def _group(scenario: str, kind: str, given: Mapping[str, object], trace: Path | None, as_json: bool) -> int:
-    outcome = simulate_group(kind, given, trace, rough=scenario == STORM)
+def _group(
+    scenario: str,
+    kind: str,
+    given: Mapping[str, object],
+    trace: Path | None,
+    as_json: bool,
+    name: str | None,
+) -> int:
+    rough = scenario == STORM
+    seed, _ = weather(kind, given, rough)
+    outcome = simulate_group(kind, given, trace, sim_overlay.run_name(name, scenario, seed), rough)
     if as_json:
         print(json.dumps({"scenario": scenario, **asdict(outcome), "trace": trace and str(trace)}))
         return 0 if outcome.complete else 1

@@ -37,10 +37,17 @@ def without_its_own(given: Mapping[str, object]) -> dict[str, object]:
     return {name: value for name, value in given.items() if name not in ITS_OWN}
 
 
-def run(scenario: str, given: Mapping[str, object], trace: Path | None, as_json: bool) -> int:
+def run_name(given: str | None, scenario: str, seed: int) -> str:
+    """What the `run` column of a trace says."""
+    return f"{scenario}-{seed}" if given is None else given
+
+
+def run(
+    scenario: str, given: Mapping[str, object], trace: Path | None, as_json: bool, name: str | None
+) -> int:
     settings = configure(scenario, **given)
     with counting("simulating") as watcher:
-        outcome = simulate_overlay(settings, trace, watcher)
+        outcome = simulate_overlay(settings, trace, watcher, run_name(name, scenario, settings.seed))
     if as_json:
         print(json.dumps({**asdict(settings), **asdict(outcome), "trace": trace and str(trace)}))
     else:

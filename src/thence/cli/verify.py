@@ -1,8 +1,9 @@
 """`thence verify`: the verdicts on a trace, as a table or as JSON."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich import box
 from rich.console import Console
@@ -17,17 +18,51 @@ if TYPE_CHECKING:
 
 OK, VIOLATIONS, FAILED = 0, 1, 3
 WIDTH_PIPED = 160  # where nobody says how wide the screen is
+ENGINES = ("spark", "local")
 
 
-def verify(trace: Path, open_: bool, as_json: bool, master: str | None) -> int:
+class Where(NamedTuple):
+    """What judges: Spark, here or elsewhere, or this process."""
+
+    engine: str = "spark"
+    master: str | None = None
+    remote: str | None = None
+    conf: Sequence[str] = ()
+
+    def check(self) -> None:
+        if self.engine not in ENGINES:
+            raise UsageError(f"--engine {self.engine}: it is {' or '.join(ENGINES)}")
+        if self.engine == "local" and (self.master or self.remote or self.conf):
+            raise UsageError("--engine local runs in this process: no --master, --remote or --conf")
+
+    def settings(self) -> dict[str, str]:
+        pairs = [one.partition("=") for one in self.conf]
+        for key, equals, _ in pairs:
+            if not key or not equals:
+                raise UsageError(f"--conf {key}: it takes KEY=VALUE")
+        return {key: value for key, _, value in pairs}
+
+
+def verify(
+    trace: str,
+    open_: bool,
+    as_json: bool,
+    where: Where,
+    findings: Path | None = None,
+    tolerant: bool = False,
+) -> int:
     """Verify a trace, print what was found, and return the exit code."""
+    where.check()
+    if findings is not None and findings.exists():
+        raise UsageError(f"{findings} exists: --findings takes a folder that does not")
     with working("verifying"):
-        report = _run(trace, open_, master)
+        report = _run(trace, open_, where, findings, tolerant)
     if isinstance(report, str):
-        print(f"thence: {report}", file=sys.stderr)
+        print(f"thence: {' '.join(report.split())}", file=sys.stderr)
         return FAILED
     if not report.runs:
-        raise TraceError(f"{trace}: holds nothing to judge (no row of a kind that counts)")
+        seen = f"; it has {', '.join(report.kinds)}" if report.kinds else ""
+        raise TraceError(f"{trace}: holds nothing to judge (no row of a kind that counts{seen})")
     if as_json:
         print(report.to_json())
     else:
@@ -35,22 +70,33 @@ def verify(trace: Path, open_: bool, as_json: bool, master: str | None) -> int:
     return OK if report.ok else VIOLATIONS
 
 
-def _run(trace: Path, open_: bool, master: str | None) -> "Report | str":
+def _run(trace: str, open_: bool, where: Where, findings: Path | None, tolerant: bool) -> "Report | str":
     """The report, or why Spark or the machine could not make one."""
     try:
-        # Spark is an extra; everything else works without it.
-        from thence.pipeline.files import trace_files
+        # The laboratory is an extra; everything else works without it.
+        from thence.pipeline import local
+        from thence.pipeline.files import is_url, trace_files
+    except ImportError as error:
+        return f"verification needs the laboratory: pip install 'thence[lab]' ({error})"
+    try:
+        if not is_url(trace):
+            trace_files(Path(trace))  # a wrong path is told before Spark takes its seconds to start
+        if where.engine == "local":
+            return local.verify(trace, still_open=open_, findings=findings, tolerant=tolerant)
+    except (OSError, MemoryError) as error:
+        return f"the machine failed: {error or type(error).__name__}"
+    try:
         from thence.pipeline.session import FAILURES, reason, session
         from thence.pipeline.verify import verify as verify_on_spark
     except ImportError as error:
-        return f"verification needs Spark: pip install 'thence[lab]' ({error})"
-    trace_files(trace)  # a wrong path is told before Spark takes its seconds to start
+        return f"verification on Spark needs pip install 'thence[lab]' ({error})"
+    settings = where.settings()
     try:
-        spark = session(master)
+        spark = session(where.master, where.remote, settings)
     except UsageError as error:
         return str(error)
     try:
-        return verify_on_spark(spark, trace, still_open=open_)
+        return verify_on_spark(spark, trace, still_open=open_, findings=findings, tolerant=tolerant)
     except FAILURES as error:
         return f"Spark or the machine failed: {reason(error)}"
 
@@ -68,10 +114,14 @@ def _print(report: "Report", open_: bool) -> None:
     console.print(table)
     for run in report.runs:
         where = "".join(f"{part} " for part in (run.run, run.group) if part)
-        for example in run.examples:
-            console.print(where + _sentence(example), highlight=False, markup=False, soft_wrap=True)
+        for verdict in VERDICTS:
+            shown = [example for example in run.examples if example["kind"] == verdict]
+            for example in shown:
+                console.print(where + _sentence(example), highlight=False, markup=False, soft_wrap=True)
+            if (more := run.violations[verdict] - len(shown)) and shown:
+                console.print(f"{where}{verdict}: … and {more:,} more", highlight=False, markup=False)
     if report.torn:
-        console.print(f"torn: {report.torn} (a last line without its newline was passed over)")
+        console.print(f"torn: {report.torn} (what a killed writer left unfinished was passed over)")
     if open_:
         console.print("lost is reported, not judged: the system is still running")
     console.print("[green]ok[/green]" if report.ok else "[red]violations found[/red]")

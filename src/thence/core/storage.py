@@ -46,8 +46,8 @@ class ForgottenError(StorageError):
     """Somebody has messages of this node that its log lacks: it must not go on as if they had never been."""
 
 
-class Files(Protocol):
-    """One folder of files. Names hold no separators."""
+class Reading(Protocol):
+    """One folder of files, to look at. Names hold no separators."""
 
     def names(self) -> list[str]:
         """All files, sorted."""
@@ -58,6 +58,10 @@ class Files(Protocol):
     def read(self, name: str, offset: int, count: int) -> bytes:
         """Up to `count` bytes; fewer only where the file ends."""
         ...
+
+
+class Files(Reading, Protocol):
+    """The same, to change as well."""
 
     def write(self, name: str, offset: int, data: bytes | bytearray) -> None:
         """All of `data` at `offset`, which is at most the file's size. Creates the file if need be."""

@@ -5,7 +5,7 @@
 2. Every header is read. A sealed segment is compared with the checksum in its index file; without a good
    index file it is scanned, and the file made again. Neighbours must fit together.
 3. The last segment is scanned record by record. At the first bad one the question is whether a write was
-   cut short or something was damaged that had once been whole (`_torn`). A torn tail is cut off and
+   cut short or something was damaged that had once been whole (`is_torn`). A torn tail is cut off and
    reported; damage raises `DamageError` and changes nothing on the disk.
 4. Snapshot files that no record refers to go.
 """
@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from zlib import crc32
 
-from thence.core.storage import DamageError, Files
+from thence.core.storage import DamageError, Files, Reading
 from thence.oplog.index import Index
 from thence.oplog.record import CRC, HEAD, KIND_BYTES, OVERHEAD, SYNCED, WORD, Stored
 from thence.oplog.segment import (
@@ -213,7 +213,7 @@ def _last(files: Files, segment: Segment, state: State, power_lost: bool, report
     try:
         _scan_all(files, segment, state, size)
     except DamageError as damage:
-        if damage.offset != segment.size or not _torn(files, segment, size, power_lost):
+        if damage.offset != segment.size or not is_torn(files, segment, size, power_lost):
             raise
         report.cut_file, report.cut_at, report.cut_bytes = segment.name, segment.size, size - segment.size
         files.truncate(segment.name, segment.size)
@@ -221,7 +221,7 @@ def _last(files: Files, segment: Segment, state: State, power_lost: bool, report
     segment.crc = _crc(files, segment.name, segment.size)
 
 
-def _torn(files: Files, segment: Segment, size: int, power_lost: bool) -> bool:
+def is_torn(files: Reading, segment: Segment, size: int, power_lost: bool) -> bool:
     """The record at the segment's end so far is bad: was its write cut short? Then nothing whole comes
     after it. After a power cut there may be, since a disk writes blocks in any order; then only a mark
     that says that the bad bytes had been synced proves damage."""

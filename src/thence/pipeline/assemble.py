@@ -100,28 +100,27 @@ class _Layout(NamedTuple):
     overlap: bool  # stretches of one node interleave: rows must be sorted afterwards
 
 
-def assemble(chunks: Sequence[Chunk]) -> Table | Twice | TwoLives | None:
-    """The table of these chunks; Twice if two rows claim one place, TwoLives if they tell a node to be two;
-    None if no row counts."""
+def assemble(chunks: list[Chunk]) -> Table | Twice | TwoLives | None:
+    """The table of these chunks, which are used up one by one; Twice if two rows claim one place, TwoLives if
+    they tell a node to be two; None if no row counts."""
     names = sorted({name for chunk in chunks for name in chunk.names})
     code = {name: index for index, name in enumerate(names)}
     maps = [np.array([code[name] for name in chunk.names], np.int64) for chunk in chunks]
     layout = _layout(chunks, maps, len(names))
     sent = _sent(chunks, maps, len(names))
+    lives = _lives(chunks, maps, len(names))
     size = int(layout.name_start[-1])
     pos, kind, dot = np.empty(size, np.int64), np.empty(size, np.uint8), np.empty(size, np.int32)
-    orphans = []
-    for chunk, known, target in zip(chunks, maps, layout.target, strict=True):
+    orphans, spoken = [], _Spoken([], [], [], [])
+    while chunks:
+        chunk, known, target = chunks.pop(), maps.pop(), layout.target.pop()
         orphans.append(_lay_out(chunk, known, target, sent, pos, kind, dot))
-    deps = _gather(chunks, maps, layout, "deps")
-    dest = _gather(chunks, maps, layout, "dest")
-    carries = _gather(chunks, maps, layout, "carries")
-    evict = _evicts(chunks, maps, layout)
+        _gather(chunk, known, target, spoken)
+    deps, dest, evict, carries = (_join(parts) for parts in spoken)
     unsent = _number_unsent(sent, orphans, (deps, carries), dot, len(names))
     done = _in_order(layout, pos, kind, dot)
     if isinstance(done, Twice):
         return done._replace(node=names[int(done.node)])
-    lives = _lives(chunks, maps, len(names))
     if isinstance(lives, int):
         return TwoLives(names[lives])
     name_start, pos, kind, dot, move = done
@@ -132,6 +131,17 @@ def assemble(chunks: Sequence[Chunk]) -> Table | Twice | TwoLives | None:
     if move is not None:
         deps, dest, evict, carries = (_moved(said, move) for said in (deps, dest, evict, carries))
     return Table(names, nodes, node_start, kind, pos, dot, sent, unsent, deps, dest, evict, carries, *lives)
+
+
+Part = tuple[I64, I64, I64, I64]
+"""Lists of one chunk: their rows, lengths, origins and counters."""
+
+
+class _Spoken(NamedTuple):
+    deps: list[Part]
+    dest: list[Part]
+    evict: list[Part]
+    carries: list[Part]
 
 
 def _layout(chunks: Sequence[Chunk], maps: Sequence[I64], names: int) -> _Layout:
@@ -191,24 +201,16 @@ def _places(chunk: Chunk, target: I64, rows: I64) -> I64:
     return target[stretch] + rows - begins[stretch]
 
 
-def _gather(chunks: Sequence[Chunk], maps: Sequence[I64], layout: _Layout, column: str) -> Said:
-    parts = []
-    for chunk, known, target in zip(chunks, maps, layout.target, strict=True):
+def _gather(chunk: Chunk, known: I64, target: I64, spoken: _Spoken) -> None:
+    """Add a chunk's lists to those of the run. They are copies: nothing holds on to the chunk."""
+    for column, parts in (("deps", spoken.deps), ("dest", spoken.dest), ("carries", spoken.carries)):
         lists: Lists = getattr(chunk, column)
         if len(lists.row):
-            row = _places(chunk, target, lists.row)
-            parts.append((row, lists.length, known[lists.name], lists.seq))
-    return _join(parts)
-
-
-def _evicts(chunks: Sequence[Chunk], maps: Sequence[I64], layout: _Layout) -> Said:
-    parts = []
-    for chunk, known, target in zip(chunks, maps, layout.target, strict=True):
-        rows = np.flatnonzero(chunk.kind == EVICT)
-        if len(rows):
-            origin, seq = known[chunk.origin[rows]], chunk.seq[rows].astype(np.int64)
-            parts.append((_places(chunk, target, rows), np.ones(len(rows), np.int64), origin, seq))
-    return _join(parts)
+            parts.append((_places(chunk, target, lists.row), lists.length, known[lists.name], lists.seq))
+    rows = np.flatnonzero(chunk.kind == EVICT)
+    if len(rows):
+        origin, seq = known[chunk.origin[rows]], chunk.seq[rows].astype(np.int64)
+        spoken.evict.append((_places(chunk, target, rows), np.ones(len(rows), np.int64), origin, seq))
 
 
 def _lives(chunks: Sequence[Chunk], maps: Sequence[I64], names: int) -> int | tuple[I64 | None, I64 | None]:
@@ -233,7 +235,7 @@ def _renamed(codes: I64, known: I64) -> I64:
     return np.where(codes < 0, -1, known[codes]) if len(codes) else codes
 
 
-def _join(parts: list[tuple[I64, I64, I64, I64]]) -> Said:
+def _join(parts: list[Part]) -> Said:
     if not parts:
         return Said(*(np.zeros(0, np.int64) for _ in range(4)))
     said = Said(*(np.concatenate(column) for column in zip(*parts, strict=True)))

@@ -24,6 +24,9 @@ class Finding(NamedTuple):
     detail: str = ""
     payload: bytes = b""
 
+    def row(self, run: str, group: str) -> dict[str, Any]:
+        return {"run": run, "group": group, **self._asdict()}
+
 
 class Totals(msgspec.Struct, frozen=True):
     """How much a run holds."""

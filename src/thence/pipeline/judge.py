@@ -6,7 +6,7 @@ installed; and whether a past can be worked out, only to all blocks together. Th
 marks, and rows that another block must not flag become marks that take back.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -38,23 +38,29 @@ class Judged(NamedTuple):
     tags: tuple[I64, I64, I64]
     number: int
     blocks: int
+    limit: int | None  # how many of a verdict are told; None: all
 
 
-def judge(payloads: Sequence[Any], number: int = 0, blocks: int = 1) -> list[Finding]:
-    """Findings of one block of one run, given all of the run's pieces."""
-    table = assemble([unpack(payload) for payload in payloads])
+def judge(
+    payloads: list[Any], number: int = 0, blocks: int = 1, limit: int | None = EXAMPLES
+) -> list[Finding]:
+    """Findings of one block of one run, given all pieces of the run, which are used up: a large one must not
+    be in memory twice."""
+    chunks = [unpack(payload) for payload in payloads]
+    payloads.clear()
+    table = assemble(chunks)
     if table is None:
         return []
     if isinstance(table, Twice):
         return [Finding("twice", node=table.node, pos=table.pos)]
     if isinstance(table, TwoLives):
         return [Finding("lives", node=table.node)]
-    return list(_findings(_passes(resolve(table), number, blocks)))
+    return list(_findings(_passes(resolve(table), number, blocks, limit)))
 
 
-def _passes(run: Run, number: int, blocks: int) -> Judged:
+def _passes(run: Run, number: int, blocks: int, limit: int | None) -> Judged:
     facts, rows, nodes = run.facts, len(run.table.kind), len(run.table.nodes)
-    flags, previous = np.zeros(rows, np.uint8), np.full(rows, -1, np.int32)
+    flags, previous = np.zeros(rows, np.uint8), np.full(len(facts.tag_row), -1, np.int32)
     single.judge_rows(facts, flags, previous)
     stretches, broken_row, broken_dot = schedule(facts)
     order = np.lexsort((broken_dot, broken_row))
@@ -87,6 +93,7 @@ def _passes(run: Run, number: int, blocks: int) -> Judged:
         tags,
         number,
         blocks,
+        limit,
     )
 
 
@@ -98,9 +105,10 @@ def _findings(judged: Judged) -> Iterator[Finding]:
         )
         yield Finding("run", detail=msgspec.json.encode(totals).decode())
         yield from _unsent(judged)
-        yield from _rows(judged, "gap", np.flatnonzero(judged.flags & GAP), _why_gap)
+        gaps = np.flatnonzero(judged.flags & GAP)
+        yield from _rows(judged, "gap", gaps, _WhyGap(judged) if len(gaps) else None)
     duplicates = np.flatnonzero(judged.flags & DUPLICATE)
-    yield from _rows(judged, "duplicate", duplicates, _why_duplicate)
+    yield from _rows(judged, "duplicate", duplicates, _WhyDuplicate(judged, duplicates[: judged.limit]))
     unstable = np.flatnonzero(judged.flags & (NOT_HELD | OVERTAKEN))
     yield from _rows(judged, "unstable", unstable, _why_unstable)
     yield from _lost(judged)
@@ -119,34 +127,53 @@ def _row(judged: Judged, verdict: str, row: int, text: str) -> Finding:
 def _rows(judged: Judged, verdict: str, rows: I64, why: Any) -> Iterator[Finding]:
     if len(rows):
         yield Finding("count", verdict, number=len(rows))
-        for row in rows[:EXAMPLES].tolist():
+        for row in rows[: judged.limit].tolist():
             yield _row(judged, verdict, row, why(judged, row))
 
 
-def _why_duplicate(judged: Judged, row: int) -> str:
+class _WhyDuplicate:
     """Where the node got the message first: its first send or delivery, else a state."""
-    run, facts = judged.run, judged.run.facts
-    begin = int(facts.node_start[run.node_of(row)])
-    same = (facts.dot[begin:row] == facts.dot[row]) & np.isin(facts.kind[begin:row], (SEND, DELIVER))
-    if not same.any():
-        return detail(reason="it came with a state")
-    return detail(first_pos=int(run.table.pos[begin + int(np.argmax(same))]))
+
+    def __init__(self, judged: Judged, rows: I64) -> None:
+        facts = judged.run.facts
+        self._first: dict[tuple[int, int], int] = {}
+        if not len(rows):
+            return
+        asked = np.zeros(len(facts.dot_seq), bool)
+        asked[facts.dot[rows]] = True
+        got = np.flatnonzero((facts.kind == SEND) | (facts.kind == DELIVER))
+        got = got[asked[facts.dot[got]]]
+        node = np.searchsorted(facts.node_start, got, side="right") - 1
+        for row, holder, dot in zip(got.tolist(), node.tolist(), facts.dot[got].tolist(), strict=True):
+            self._first.setdefault((holder, dot), row)
+
+    def __call__(self, judged: Judged, row: int) -> str:
+        first = self._first[judged.run.node_of(row), int(judged.run.facts.dot[row])]
+        if first == row:
+            return detail(reason="it came with a state")
+        return detail(first_pos=int(judged.run.table.pos[first]))
 
 
-def _why_gap(judged: Judged, row: int) -> str:
-    run, facts = judged.run, judged.run.facts
-    dot, node = int(facts.dot[row]), run.node_of(row)
-    if facts.dot_node[dot] != node:
-        return detail(reason="the origin is another node")
-    if facts.def_row[dot] != row:
-        first = int(facts.def_row[dot])
-        return detail(reason="sent before", first_node=run.node_name(run.node_of(first)),
-                       first_pos=int(run.table.pos[first]))  # fmt: skip
-    earlier = np.flatnonzero(facts.kind[facts.node_start[node] : row] == SEND)
-    last = int(facts.seq_before[node])
-    if len(earlier):
-        last = int(facts.dot_seq[facts.dot[facts.node_start[node] + earlier[-1]]])
-    return detail(reason="a counter was left out", expected=last + 1)
+class _WhyGap:
+    """What is wrong with a counter."""
+
+    def __init__(self, judged: Judged) -> None:
+        self._sends = np.flatnonzero(judged.run.facts.kind == SEND)
+
+    def __call__(self, judged: Judged, row: int) -> str:
+        run, facts = judged.run, judged.run.facts
+        dot, node = int(facts.dot[row]), run.node_of(row)
+        if facts.dot_node[dot] != node:
+            return detail(reason="the origin is another node")
+        if facts.def_row[dot] != row:
+            first = int(facts.def_row[dot])
+            return detail(reason="sent before", first_node=run.node_name(run.node_of(first)),
+                           first_pos=int(run.table.pos[first]))  # fmt: skip
+        before = int(np.searchsorted(self._sends, row)) - 1
+        last = int(facts.seq_before[node])
+        if before >= 0 and self._sends[before] >= facts.node_start[node]:
+            last = int(facts.dot_seq[facts.dot[self._sends[before]]])
+        return detail(reason="a counter was left out", expected=last + 1)
 
 
 def _why_unsent(judged: Judged, row: int) -> str:
@@ -165,9 +192,9 @@ def _unsent(judged: Judged) -> Iterator[Finding]:
     entries = judged.run.front_unsent
     if len(rows) + len(entries):
         yield Finding("count", "unsent", number=len(rows) + len(entries))
-    for row in rows[:EXAMPLES].tolist():
+    for row in rows[: judged.limit].tolist():
         yield _row(judged, "unsent", row, _why_unsent(judged, row))
-    for row, dot in sorted(entries)[:EXAMPLES]:
+    for row, dot in sorted(entries)[: judged.limit]:
         run = judged.run
         name, message = run.node_name(run.node_of(row)), run.label(dot)
         text = detail(reason="a frontier names it, but it has no send row")
@@ -192,9 +219,16 @@ def _lost(judged: Judged) -> Iterator[Finding]:
     down = (facts.kind[facts.node_start[1:] - 1] == CRASH).astype(np.uint8)
     left = np.zeros(nodes, np.uint8)
     left[[run.node_of(row) for row in np.flatnonzero(facts.kind == LEAVE).tolist()]] = 1
-    examples = np.empty((EXAMPLES, 3), np.int64)
     holders = single.count_holders(facts, held, down)
-    count = single.find_lost(facts, held, holders, judged.block.owned, down, left, _apart(run), examples)
+
+    def find(examples: I64) -> int:
+        return single.find_lost(facts, held, holders, judged.block.owned, down, left, _apart(run), examples)
+
+    examples = np.empty((EXAMPLES if judged.limit is None else judged.limit, 3), np.int64)
+    count = find(examples)
+    if judged.limit is None and count > len(examples):
+        examples = np.empty((count, 3), np.int64)
+        find(examples)
     if count:
         yield Finding("count", "lost", number=count)
     for node, dot, holder in examples[:count].tolist():
@@ -255,7 +289,7 @@ def _flagged(judged: Judged, verdict: str, rows: I64, extra: I64, lacking: I64) 
     elif len(rows):
         yield Finding("count", verdict, number=len(rows))
         label = _Label(judged)
-        for row, too_much, too_little in zip(rows[:EXAMPLES].tolist(), extra, lacking, strict=False):
+        for row, too_much, too_little in zip(rows[: judged.limit].tolist(), extra, lacking, strict=False):
             yield _row(judged, verdict, row, marks.explain(verdict, too_much, too_little, label))
 
 

@@ -68,8 +68,8 @@ def mark(
     return Finding("marks", payload=msgspec.msgpack.encode(sheet))
 
 
-def settle(payloads: Iterable[Any]) -> Iterator[Finding]:
-    """Counts and examples of one run's marks, from all its blocks."""
+def settle(payloads: Iterable[Any], limit: int | None = EXAMPLES) -> Iterator[Finding]:
+    """Counts and examples of one run's marks, from all its blocks; `limit`: how many, None: all."""
     sheets = [msgspec.msgpack.decode(payload, type=_Sheet) for payload in payloads]
     label: dict[int, str] = {}
     for verdict in sorted({sheet.verdict for sheet in sheets}):
@@ -78,14 +78,15 @@ def settle(payloads: Iterable[Any]) -> Iterator[Finding]:
         gone = _joined([sheet for sheet in mine if sheet.cancel])
         keep = ~np.isin(_about(verdict, marks), _about(verdict, gone))
         marks = _Marks(*(column[keep] for column in marks))
-        rows = np.unique(marks.row)
-        if not len(rows):
+        order = np.argsort(marks.row, kind="stable")
+        starts = np.unique(marks.row[order], return_index=True)[1]
+        if not len(starts):
             continue
-        yield Finding("count", verdict, number=len(rows))
+        yield Finding("count", verdict, number=len(starts))
         for sheet in mine:
             label |= _labels(sheet)
-        for row in rows[:EXAMPLES]:
-            yield _example(mine[0].names, verdict, marks, np.flatnonzero(marks.row == row), label)
+        for at in np.split(order, starts[1:])[:limit]:
+            yield _example(mine[0].names, verdict, marks, at, label)
 
 
 def _about(verdict: str, marks: _Marks) -> I64:

@@ -55,6 +55,7 @@ class Piece(NamedTuple):
     sends: int
     restarts: int
     nodes: list[str]
+    others: list[str]
     payload: bytes
 
 
@@ -152,6 +153,7 @@ def _take(rows: Rows, order: I64) -> Rows:
         _move(rows.carries, place),
         None if rows.process is None else rows.process[order],
         None if rows.incarnation is None else rows.incarnation[order],
+        rows.others,
     )
 
 
@@ -236,6 +238,7 @@ def _pack_one(rows: Rows, scope: int, start: int, end: int, *, keep_names: bool)
         sends=int(counted[SEND]),
         restarts=int(counted[RESTART]),
         nodes=[names[code] for code in nodes.tolist()],
+        others=rows.others,
         payload=msgspec.msgpack.encode(packed),
     )
 

@@ -158,12 +158,12 @@ def judge_tags(
     for t in range(len(facts.tag_row)):
         row = facts.tag_row[t]
         dot = facts.dot[row]
-        if facts.tag_state[t] == PASSED or previous[row] == BEFORE:
+        if facts.tag_state[t] == PASSED or previous[t] == BEFORE:
             continue
         too_much, too_little = -1, -1
         if not _is_unclear(columns, block, found, dot):
             if facts.tag_state[t] == OPEN:
-                _spell_out(facts, columns, block, found, previous[row], t, total)
+                _spell_out(facts, columns, block, found, previous[t], t, total)
                 too_little = _only_in(columns, block, found.past[dot], total, dot)
                 too_much = _only_in(columns, block, total, found.past[dot], dot)
                 if block.owned[dot] and reaches(columns, block, total, dot):

@@ -1,10 +1,16 @@
 """What verification says: one object for programs, and the rule for what counts as fine."""
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Final
 
 import msgspec
 
+from thence.pipeline.findings import EXAMPLES
+from thence.pipeline.locate import Suspect
 from thence.trace.schema import VERDICTS
+
+UNREADABLE: Final = ("twice", "lives")
+"""Findings that are no verdicts: there is nothing to judge then."""
 
 
 class RunReport(msgspec.Struct, frozen=True):
@@ -20,18 +26,20 @@ class RunReport(msgspec.Struct, frozen=True):
     examples: list[dict[str, Any]]
 
 
-class Report(msgspec.Struct, frozen=True):
-    """All runs of a trace. `torn` counts last lines that a killed writer left unfinished."""
+class Report(msgspec.Struct, frozen=True, omit_defaults=True):
+    """All runs of a trace. `torn` counts last lines, and files, that a killed writer left unfinished; `kinds`
+    are those that were passed over where nothing else was found."""
 
     ok: bool
     torn: int
     runs: list[RunReport]
+    kinds: list[str] = []
 
     def to_json(self) -> str:
         return msgspec.json.encode(self).decode()
 
 
-def build(found: list[Any], torn: int, *, still_open: bool = False) -> Report:
+def build(found: Iterable[Any], torn: int, kinds: Iterable[str] = (), *, still_open: bool = False) -> Report:
     """The report of settled findings: rows with a run, a group and the fields of a finding."""
     runs: dict[tuple[str, str], list[Any]] = {}
     for row in found:
@@ -39,7 +47,17 @@ def build(found: list[Any], torn: int, *, still_open: bool = False) -> Report:
     reports = [_run_report(run, group, rows) for (run, group), rows in sorted(runs.items())]
     judged = [verdict for verdict in VERDICTS if not (still_open and verdict == "lost")]
     ok = all(report.violations[verdict] == 0 for report in reports for verdict in judged)
-    return Report(ok, torn, reports)
+    return Report(ok, torn, reports, [] if reports else sorted(set(kinds)))
+
+
+def suspect(found: Iterable[Any]) -> Suspect | None:
+    """The first of what makes the trace unreadable as a whole, if the findings name any."""
+    blamed = [
+        (row["what"] == "lives", Suspect(row["run"], row["group"], row["node"], row["pos"]))
+        for row in found
+        if row["what"] in UNREADABLE
+    ]
+    return min(blamed)[1] if blamed else None
 
 
 def _run_report(run: str, group: str, rows: list[Any]) -> RunReport:
@@ -68,7 +86,7 @@ def _ten_each(rows: list[Any]) -> list[dict[str, Any]]:
     shown = []
     for row in rows:
         seen[row["verdict"]] += 1
-        if seen[row["verdict"]] <= 10:
+        if seen[row["verdict"]] <= EXAMPLES:
             shown.append(_example(row))
     return shown
 

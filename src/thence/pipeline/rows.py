@@ -4,7 +4,7 @@ Every reader hands over an Arrow table with the columns of the format; what foll
 Names become small integers at once, since everything later compares them millions of times.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ NEEDS_DEPS: Final = (SEND, INSTALL, RESTART)
 TEXT: Final = ("run", "group", "node", "kind", "origin", "process", "channel")
 NUMBERS: Final = ("pos", "seq", "at_us", "incarnation")
 DOTS: Final = ("deps", "carries")
+FORMAT: Final = (*TEXT, *NUMBERS, *DOTS, "dest")
 REQUIRED: Final = ("node", "pos", "kind")
 USED: Final = (
     "run", "group", "node", "pos", "kind", "origin", "seq", "deps", "dest",
@@ -100,6 +101,7 @@ class Rows:
     carries: Lists
     process: I32 | None  # None: no row says anything; -1: this one does not
     incarnation: I64 | None
+    others: list[str]  # the kinds that were passed over
 
 
 def is_text(kind: pa.DataType) -> bool:
@@ -129,10 +131,10 @@ def is_list(kind: pa.DataType) -> bool:
     )
 
 
-def check_columns(schema: pa.Schema) -> None:
-    """Missing columns and wrong types; they make the first row unreadable."""
+def check_columns(schema: pa.Schema, known: Collection[str] = ()) -> None:
+    """Missing columns and wrong types; they make the first row unreadable. `known`: from elsewhere."""
     for name in REQUIRED:
-        if name not in schema.names:
+        if name not in schema.names and name not in known:
             raise RowError(0, f"missing column {name!r}")
     for name in schema.names:
         if name in USED and schema.names.count(name) > 1:
@@ -260,7 +262,7 @@ def decode(table: pa.Table) -> Rows:
 
     node = _text(column("node"), names)
     pos = _whole(column("pos"), "position")
-    kind = _kinds(column("kind"))
+    kind, others = _kinds(column("kind"))
     origin = _text(column("origin"), names)
     seq = _whole(column("seq"), "counter")
     deps = _lists(column("deps"), names, "deps")
@@ -273,10 +275,28 @@ def decode(table: pa.Table) -> Rows:
         _refuse_channels(_text(column("channel"), Names()) >= 0)
     scopes, scope = _scopes(column("run"), column("group"), size)
     rows = Rows(
-        scopes, scope, names.list, node, pos, kind, origin, seq, deps, dest, carries, process, incarnation
-    )
+        scopes, scope, names.list, node, pos, kind, origin, seq, deps, dest, carries, process, incarnation,
+        others,
+    )  # fmt: skip
     _check_names(rows, names)
     return rows
+
+
+def check(table: pa.Table) -> None:
+    """Raise RowError for the first row of a column at hand that cannot be read; no column is needed."""
+    names = Names()
+    for name in table.schema.names:
+        column = table.column(name)
+        if name in ("node", "kind"):
+            code = _text(column, Names() if name == "kind" else names)
+            if len(code) and code.min() < 0:
+                raise RowError(int(np.argmax(code < 0)), f"no {name}")
+        elif name in ("pos", "seq", "incarnation"):
+            whole = _whole(column, {"pos": "position", "seq": "counter"}.get(name, name))
+            if name == "pos" and len(whole) and whole.min() < 0:
+                raise RowError(int(np.argmax(whole < 0)), "no position")
+        elif name in (*DOTS, "dest"):
+            _lists(column, names, name)
 
 
 def _refuse_channels(rows: npt.NDArray[np.bool_]) -> None:
@@ -284,7 +304,8 @@ def _refuse_channels(rows: npt.NDArray[np.bool_]) -> None:
         raise RowError(int(np.argmax(rows)), "channels are not judged yet")
 
 
-def _kinds(column: Any) -> U8:
+def _kinds(column: Any) -> tuple[U8, list[str]]:
+    """Codes of the kinds, and the names of those that do not count."""
     kinds = Names()
     code = _text(column, kinds)
     if len(code) and code.min() < 0:
@@ -293,7 +314,7 @@ def _kinds(column: Any) -> U8:
     if channels:
         _refuse_channels(np.isin(code, channels))
     table = np.array([KIND_CODE.get(name, OTHER) for name in kinds.list] or [OTHER], np.uint8)
-    return table[code]
+    return table[code], [name for name in kinds.list if name not in KIND_CODE]
 
 
 def _check_needed(node: I32, pos: I64, kind: U8, origin: I32, seq: I64) -> None:

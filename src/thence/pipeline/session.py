@@ -8,14 +8,20 @@ import atexit
 import logging
 import os
 import re
+import signal
+import socket
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Final
 
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from thence.core.errors import UsageError
 from thence.pipeline import java
@@ -53,39 +59,163 @@ LOCAL: Final = {
 }
 
 
+REMOTE: Final = {
+    key: SETTINGS[key]
+    for key in (
+        "spark.sql.shuffle.partitions",
+        "spark.sql.execution.arrow.maxRecordsPerBatch",
+        "spark.sql.execution.arrow.maxBytesPerBatch",
+        "spark.sql.session.timeZone",
+    )
+}
+"""What a client may say to a server that is running."""
+
+CONNECT_PORT: Final = 15002
+REACH_S: Final = 10.0
+WORKERS_S: Final = 15.0
+
 FAILURES: Final = (Py4JError, PySparkException, MemoryError, OSError)
 """What it is when Spark or the machine has failed, and not the trace."""
 
 
 def reason(error: BaseException) -> str:
-    """The line of a long account that says what happened."""
-    lines = [line.strip() for line in str(error).splitlines()]
-    return next(
-        (line for line in reversed(lines) if line and not line.startswith("at ")), type(error).__name__
-    )
+    """The line of a long account that says what happened: the last one that is neither a place in Java nor in
+    what Java adds to an error of a task."""
+    account = re.split(r"\n(?:Driver|JVM) stacktrace:", str(error))[0]
+    lines = [line.strip() for line in account.splitlines()]
+    told = [line for line in lines if line and not re.match(r"at |\.\.\. \d+ more", line)]
+    if not told:
+        return type(error).__name__
+    return re.sub(r".*Lost task .*?\(TID \d+\) \([^)]*\): |^(?:Suppressed|Caused by): ", "", told[-1])
 
 
-def session(master: str | None = None) -> SparkSession:
-    """The running session, or a new one on `master` (default: all cores of this machine)."""
+def session(
+    master: str | None = None, remote: str | None = None, conf: Mapping[str, str] | None = None
+) -> SparkSession:
+    """The running session, or a new one on `master` (default: all cores of this machine) or on the Spark
+    Connect server `remote` (default: SPARK_REMOTE). `conf` comes after our own settings."""
     _quieten_interrupts()
+    if master and remote:
+        raise UsageError("a master and a Connect server: Spark runs on one of them")
     running = SparkSession.getActiveSession()
     if running is not None:
         return running
-    master = master or f"local[{os.cpu_count() or 2}]"
-    settings = dict(SETTINGS)
-    if master.startswith("local"):
-        settings |= LOCAL
-    builder = SparkSession.builder.master(master).appName("thence")
-    for key, value in settings.items():
+    remote = remote or ("" if master else os.environ.get("SPARK_REMOTE", ""))
+    return _connect(remote, conf or {}) if remote else _start(master, conf or {})
+
+
+def _start(master: str | None, conf: Mapping[str, str]) -> SparkSession:
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # by spark-submit, which has chosen a master already
+    if master is None and not submitted:
+        master = f"local[{os.cpu_count() or 2}]"
+    local = master is not None and master.startswith("local")
+    cluster = master is not None and master.startswith("spark://")
+    if cluster and master is not None:
+        _reach(master, master.removeprefix("spark://").split(","))
+    builder = SparkSession.builder.appName("thence")
+    if master is not None:
+        builder = builder.master(master)
+    for key, value in ((SETTINGS | (LOCAL if local else {})) | dict(conf)).items():
         builder = builder.config(key, value)
-    with _environment(local=master.startswith("local")):
+    with _environment(local=local), no_orphans():
         try:
             spark = builder.getOrCreate()
-        except (Py4JError, PySparkException) as error:
+        except (Py4JError, PySparkException, OSError) as error:
             raise UsageError(f"Spark did not start on {master}: {reason(error)}") from error
-    if not master.startswith("local["):
+    if not local:
         atexit.register(spark.stop)  # a cluster takes a driver that just vanishes for a failure
+    if cluster:
+        _await_workers(spark)
     return spark
+
+
+def _connect(remote: str, conf: Mapping[str, str]) -> SparkSession:
+    address = re.fullmatch(r"sc://([^/;]+).*", remote)
+    if address is None:
+        raise UsageError(f"{remote} is no address of a Spark Connect server; sc://HOST:PORT is one")
+    host, _, port = address.group(1).rpartition(":")
+    _reach(remote, [f"{host}:{port}" if host else f"{port}:{CONNECT_PORT}"])
+    try:
+        builder = SparkSession.builder.remote(remote)
+        for key, value in (REMOTE | dict(conf)).items():
+            builder = builder.config(key, value)
+        spark = builder.getOrCreate()
+        spark.range(1).count()
+    except ImportError as error:
+        raise UsageError(f"Spark Connect needs pip install 'thence[connect]' ({reason(error)})") from error
+    except PySparkException as error:
+        raise UsageError(f"Spark did not start on {remote}: {reason(error)}") from error
+    atexit.register(spark.stop)
+    return spark
+
+
+def _reach(told: str, addresses: Sequence[str]) -> None:
+    """Spark tries for a minute or more to reach a server that is not there."""
+    trouble = ""
+    for address in addresses:
+        host, _, port = address.rpartition(":")
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), REACH_S / len(addresses)):
+                return
+        except (OSError, ValueError) as error:
+            trouble = reason(error)
+    raise UsageError(f"nothing answers at {told}: {trouble}")
+
+
+def _await_workers(spark: SparkSession) -> None:
+    """A master without workers lets its applications wait for ever. Those that there are come one by one: how
+    many cores there are is known when no more come."""
+    java = spark.sparkContext._jsc.sc()
+    until, seen = time.monotonic() + WORKERS_S, 0
+    while time.monotonic() < until:
+        time.sleep(0.5)
+        count = java.getExecutorMemoryStatus().size()  # the driver is one of them
+        if count > 1 and count == seen:
+            return
+        seen = count
+    if seen < 2:
+        spark.stop()
+        raise UsageError(f"the cluster has no worker to spare (waited {WORKERS_S:g} s)")
+
+
+@contextmanager
+def no_orphans() -> Iterator[None]:
+    """The Java that is started here ends if we are interrupted. It would find out by itself that it is no
+    longer needed, but only once it has started."""
+    before = set(_children(os.getpid()))
+    try:
+        yield
+    except BaseException:
+        _end([pid for pid in _children(os.getpid()) if pid not in before and _is_spark(pid)])
+        SparkContext._gateway = SparkContext._jvm = None
+        raise
+
+
+def _is_spark(pid: int) -> bool:
+    try:
+        return b"spark" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def _end(pids: Sequence[int]) -> None:
+    for pid in pids:
+        below = _children(pid)
+        with suppress(ProcessLookupError, ChildProcessError):
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)  # of a child's children this is no business of ours, and fails
+        _end(below)
+
+
+def _children(parent: int) -> list[int]:
+    """Where the system tells; Java elsewhere ends when it finds its standard input closed."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            text = stat.read_text(errors="replace")
+            if int(text.rpartition(")")[2].split()[1]) == parent:
+                found.append(int(stat.parent.name))
+    return found
 
 
 def _quieten_interrupts() -> None:
@@ -123,12 +253,19 @@ def _environment(*, local: bool) -> Iterator[None]:
                 os.environ[name] = old
 
 
+def is_remote(spark: SparkSession) -> bool:
+    """Whether this is a session of Spark Connect."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def is_local(spark: SparkSession) -> bool:
+    """Whether tasks run in the folder that this process runs in."""
+    return not is_remote(spark) and str(spark.sparkContext.master).startswith("local")
+
+
 def cores(spark: SparkSession) -> int:
-    """How many tasks run at once, as far as the settings tell."""
-    told = spark.conf.get("spark.default.parallelism", None)
-    if told:
-        return int(told)
-    local = re.fullmatch(r"local\[(\d+|\*).*\]", spark.conf.get("spark.master") or "")
-    if local is None:
-        return int(spark.conf.get("spark.cores.max", None) or 8)
-    return os.cpu_count() or 2 if local.group(1) == "*" else int(local.group(1))
+    """How many tasks run at once, as the place says where they run."""
+    if not is_remote(spark):
+        return spark.sparkContext.defaultParallelism
+    parts = spark.range(1 << 16).select(F.spark_partition_id().alias("part"))
+    return parts.distinct().count()

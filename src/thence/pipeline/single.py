@@ -39,9 +39,10 @@ def _is_unsent(facts: Facts, dot: int, node: int) -> bool:
 
 @kernel
 def judge_rows(facts: Facts, flags: U8, previous: I32) -> None:
-    """Flag gaps and unsent rows; note each send's previous send at its node."""
+    """Flag gaps and unsent rows; note for each tag its sender's previous send."""
     # Taken out of the tuple once: each access to it counts references, which the usual row must not.
     kinds, dots, sent, restricted = facts.kind, facts.dot, facts.sent, facts.restricted
+    tag_row, tag = facts.tag_row, 0
     for node in range(len(facts.node_start) - 1):
         none_evicted = facts.evict_start[node] == facts.evict_start[node + 1]
         counter = facts.seq_before[node]
@@ -57,7 +58,9 @@ def judge_rows(facts: Facts, flags: U8, previous: I32) -> None:
                 if seq != counter + 1 or facts.dot_node[dot] != node or facts.def_row[dot] != row:
                     flags[row] = GAP
                 counter = seq
-                previous[row] = last
+                if tag < len(tag_row) and tag_row[tag] == row:
+                    previous[tag] = last
+                    tag += 1
                 last = dot
             elif what in (INSTALL, RESTART) and facts.front_own[dot] != KEEP:
                 last = facts.front_own[dot]

@@ -77,7 +77,7 @@ class Changing:
         # A folder that was put back counts boots a second time: peers and traces must not mix them up.
         self._start = self.boot << START_BITS | int.from_bytes(os.urandom(START_BITS // 8), "little")
         traced = next_boot(settings.trace, settings.name, 0) if settings.trace else 0
-        self._diaries = Diaries(settings.trace, max(self.boot, traced))
+        self._diaries = Diaries(settings.trace, max(self.boot, traced), settings.run)
         return self._diaries
 
     async def enter(self) -> None:

@@ -22,7 +22,7 @@ from thence.core.errors import StorageError
 from thence.core.groups import MARK, Place, number_of, process_of
 from thence.replica.group_parts import Closed
 from thence.runtime.tracing import LiveTrace, Rows, file_stem, lines_backwards, read_line
-from thence.trace.lines import POSITION_BITS
+from thence.trace.lines import POSITION_BITS, head_of
 from thence.trace.recorder import CRASH, DELIVER, INSTALL, KINDS, LEAVE, RESTART, SEND, START
 
 ENDS: Final = (KINDS[LEAVE], KINDS[CRASH])
@@ -39,11 +39,11 @@ class FileDiary:
     __slots__ = ("_boot", "_folder", "_head", "_member", "_mute", "_next", "_quoted", "_rows", "_told",
                  "_undo", "trace")  # fmt: skip
 
-    def __init__(self, folder: Path, member: str, boot: int) -> None:
+    def __init__(self, folder: Path, member: str, boot: int, run: str = "") -> None:
         self._folder: Final = folder
         self._member: Final = member
         self._boot: Final = boot
-        self._head: Final = f'{{"node":{dumps(member)},"pos":'
+        self._head: Final = head_of(member, run)
         self._next = boot << POSITION_BITS
         self._quoted: dict[str, str] = {}
         self._rows: list[str] = []
@@ -120,9 +120,11 @@ class FileDiary:
 class Diaries:
     """All diaries of a process. Without a folder nobody keeps any."""
 
-    __slots__ = ("_boot", "_diaries", "_folder")
+    __slots__ = ("_boot", "_diaries", "_folder", "_run")
 
-    def __init__(self, folder: Path | None, boot: int) -> None:
+    def __init__(self, folder: Path | None, boot: int, run: str = "") -> None:
+        """`run`: its name in the trace."""
+        self._run: Final = run
         self._folder: Final = folder
         self._boot: Final = boot
         self._diaries: dict[str, FileDiary] = {}
@@ -132,7 +134,7 @@ class Diaries:
             return NOTHING
         diary = self._diaries.get(member)
         if diary is None:
-            diary = self._diaries[member] = FileDiary(self._folder, member, self._boot)
+            diary = self._diaries[member] = FileDiary(self._folder, member, self._boot, self._run)
         return diary
 
     def take(self) -> Rows:
@@ -165,7 +167,7 @@ class Diaries:
             if member != running and not has_ended(self._folder, member):
                 # Where a disk was lost, boots are counted anew, and the trace has seen them all.
                 boot = max(self._boot, last_boot(self._folder, member) + 1)
-                self._diaries[member] = FileDiary(self._folder, member, boot)
+                self._diaries[member] = FileDiary(self._folder, member, boot, self._run)
                 self._diaries[member].row(CRASH, None, None, now)
 
     def close(self) -> None:

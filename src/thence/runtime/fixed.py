@@ -110,7 +110,7 @@ class Fixed:
         file = lines = None
         if settings.trace is not None:
             file = LiveTrace(settings.trace, settings.name, self.boot)
-            lines = Lines(settings.name, self.names, self.boot)
+            lines = Lines(settings.name, self.names, self.boot, run=settings.run)
         self._trace = FixedTrace(file, lines)
         return self._trace
 

@@ -186,6 +186,8 @@ class NodeSettings:
     this machine can pose as a member."""
     trace: Path | None = None
     """None: rows cost time and disk, and nobody may want them."""
+    run: str = ""
+    """In every row of the trace, so that several runs can lie in one folder. Empty: the only one."""
     order: Order = "graph"
     """Its metadata grows with concurrency, not with the size of the group."""
     spread: SpreadName = "mesh"

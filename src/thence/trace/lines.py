@@ -21,16 +21,22 @@ POSITION_BITS: Final = 40
 _KINDS: Final = tuple([f',"kind":"{kind}"' for kind in KINDS])
 
 
+def head_of(node: str, run: str) -> str:
+    """How every row of a node begins, up to its position."""
+    told = f'"run":{dumps(run)},' if run else ""
+    return f'{{{told}"node":{dumps(node)},"pos":'
+
+
 class Lines:
     """A `Recorder`. `names` belongs to the caller and may grow: an index stands for the name there."""
 
     __slots__ = ("_clock_us", "_head", "_known", "_names", "_next", "_origins", "_rows")
 
-    def __init__(self, node: str, names: Sequence[str], boot: int, clock_us: int = 0) -> None:
+    def __init__(self, node: str, names: Sequence[str], boot: int, clock_us: int = 0, run: str = "") -> None:
         """`clock_us` is added to every time: the clock of a driver may start anywhere, the times in a trace
         are compared between nodes."""
         self._names = names
-        self._head = f'{{"node":{dumps(node)},"pos":'
+        self._head = head_of(node, run)
         self._next = boot << POSITION_BITS
         self._clock_us = clock_us
         self._rows: list[str] = []
