@@ -6,9 +6,9 @@ A row's number in its file is worked out only when something is wrong with it.
 """
 
 import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from operator import attrgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -19,6 +19,8 @@ from thence.core.errors import TraceError
 from thence.pipeline.files import Split
 from thence.pipeline.rows import DOTS, NUMBERS, REQUIRED, TEXT, USED, RowError, Rows, check_columns, decode
 from thence.trace.schema import Dot
+
+Decoded = TypeVar("Decoded")
 
 BATCH_ROWS: Final = 1 << 20
 CSV_ROWS: Final = 1 << 17
@@ -61,16 +63,28 @@ class Line(msgspec.Struct, frozen=True):
 
 def read(split: Split) -> Iterator[Piece]:
     """The split's rows, checked; raises TraceError naming file and row."""
-    reader = {".parquet": _parquet, ".jsonl": _json_lines, ".csv": _csv}[split.suffix]
+    for rows, number, torn in decoded(split, decode, USED):
+        yield Piece(rows, number, torn)
+
+
+def decoded(
+    split: Split, decoder: Callable[[pa.Table], Decoded], columns: Collection[str]
+) -> Iterator[tuple[Decoded, Callable[[int], int], int]]:
+    """What a decoder makes of the split's tables; they hold these columns, if the file does."""
     try:
-        for table, number, torn in reader(split):
+        for table, number, torn in _tables(split, columns):
             try:
-                rows = decode(table)
+                yield decoder(table), number, torn
             except RowError as problem:
                 raise unreadable(split.path, number(problem.index), problem.what) from None
-            yield Piece(rows, number, torn)
     except OSError as error:
         raise TraceError(f"{split.path}: cannot be read: {error.strerror}") from error
+
+
+def _tables(split: Split, columns: Collection[str]) -> "Tables":
+    if split.suffix == ".parquet":
+        return _parquet(split, columns)
+    return _json_lines(split) if split.suffix == ".jsonl" else _csv(split)
 
 
 Tables = Iterator[tuple[pa.Table, Callable[[int], int], int]]
@@ -80,7 +94,7 @@ def _from(first: int) -> Callable[[int], int]:
     return lambda index: first + index
 
 
-def _parquet(split: Split) -> Tables:
+def _parquet(split: Split, wanted: Collection[str]) -> Tables:
     try:
         plain = pq.ParquetFile(split.path)
         check_columns(plain.schema_arrow)
@@ -97,7 +111,7 @@ def _parquet(split: Split) -> Tables:
     except (pa.ArrowInvalid, OSError) as error:
         raise TraceError(f"{split.path}: not a readable Parquet file: {error}") from error
     first = 1 + sum(file.metadata.row_group(group).num_rows for group in range(split.start))
-    columns = [name for name in present if name in USED]
+    columns = [name for name in present if name in wanted]
     groups = list(range(split.start, split.end))
     try:
         for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=columns, use_threads=False):
