@@ -16,10 +16,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from thence.core.errors import UsageError
-from thence.experiments import tcb, tree, tree_page
-from thence.experiments.documented import TCB
+from thence.experiments import tcb, tree, tree_figures
+from thence.experiments.documented import TCB, beside
 from thence.experiments.figures import FIGURES, draw
-from thence.experiments.page import beside, page
+from thence.pages.charts import save_all
+from thence.pages.page import Page
 from thence.pipeline.tasks import run_points
 from thence.pipeline.verify import verify
 
@@ -170,23 +171,22 @@ def _write(
     experiment: Experiment, results: list[dict[str, Any]], out: Path, command: str, verdict: str, fine: bool
 ) -> None:
     if _of_trees(experiment.name):
-        figures = tree_page.FIGURES[experiment.name]
-        images = [(figure.title, tree_page.draw(figure, results)) for figure in figures]
-        table, rows = tree_page.beside(experiment.name, results)
+        charts = [tree_figures.draw(figure, results) for figure in tree_figures.FIGURES[experiment.name]]
+        table, rows = tree_figures.beside(experiment.name, results)
         results = [
             {key: value for key, value in result.items() if key not in ("series", "marks")}
             for result in results
         ]
     else:
-        images = [(figure.title, draw(figure, results)) for figure in FIGURES]
+        charts = [draw(figure, results) for figure in FIGURES]
         table, rows = beside(TCB[experiment.name], results)
-    (out / "figures").mkdir(exist_ok=True)
-    for title, image in images:
-        (out / "figures" / f"{title.lower().replace(',', '').replace(' ', '-')}.png").write_bytes(image)
+    save_all(charts, out)
     _csv(out / "points.csv", results)
     _csv(out / "beside.csv", rows)
-    text = page(experiment.title, experiment.says, command, verdict, fine, table, images)
-    (out / "index.html").write_text(text, encoding="utf-8")
+    page = Page(experiment.title, experiment.says, verdict, fine, command, seed="0 for every point")
+    page.figures("", charts)
+    page.section("Beside the document", table)
+    (out / "index.html").write_text(page.html(), encoding="utf-8")
 
 
 def _csv(path: Path, rows: list[dict[str, Any]]) -> None:

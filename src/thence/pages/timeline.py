@@ -1,12 +1,12 @@
 """Figures over time: a line per series, and the times of trouble marked behind them."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import altair as alt
 
-WIDTH = 400
-HEIGHT = 210
+from thence.pages.charts import Chart, finished
+
 SHADES = ("#f2c14e", "#d1495b", "#8d99ae")
 
 
@@ -32,38 +32,44 @@ class Timeline:
     colours: dict[str, str]
     """By series, in the order of the legend."""
     scale: Literal["linear", "sqrt", "log"] = "linear"
+    axis: str = "seconds since the load began"
 
 
-def draw(figure: Timeline, spans: list[Span], until_s: float) -> bytes:
-    """The figure as PNG, from 0 to `until_s`; figures of one run share the axis."""
-    colour = alt.Color(
-        "series:N",
-        title=None,
-        scale=alt.Scale(domain=list(figure.colours), range=list(figure.colours.values())),
-    )
+def draw(figure: Timeline, spans: list[Span], until_s: float) -> Chart:
+    """From 0 to `until_s`; figures of one run share the axis."""
     rows = [point._asdict() for point in figure.points if 0 <= point.s <= until_s]
+    chosen = alt.selection_point(fields=["series"], bind="legend")
     base = alt.Chart(alt.InlineData(values=rows)).encode(
-        x=alt.X(
-            "s:Q", title="seconds since the load began", scale=alt.Scale(domain=[0, until_s], nice=False)
-        ),
-        color=colour,
+        x=alt.X("s:Q", title=figure.axis, scale=alt.Scale(domain=[0, until_s], nice=False)),
+        color=_colour(figure),
+        opacity=alt.when(chosen).then(alt.value(0.9)).otherwise(alt.value(0.1)),
+        tooltip=[
+            alt.Tooltip("s:Q", title="s", format=".4~f"),
+            alt.Tooltip("series:N"),
+            alt.Tooltip("value:Q", format=",.4~r"),
+            *(
+                [alt.Tooltip("high:Q", format=",.4~r")]
+                if any(row["high"] is not None for row in rows)
+                else []
+            ),
+        ],
     )
     scale = alt.Scale(type=figure.scale)
     powers = [10**power for power in range(-3, 7)]
-    axis = alt.Axis(values=powers, format=",~r") if figure.scale == "log" else alt.Axis()
-    layers = [
-        base.mark_line(strokeWidth=1.7, opacity=0.9).encode(
-            y=alt.Y("value:Q", title=figure.label, scale=scale, axis=axis)
-        )
-    ]
-    dots = alt.Chart(alt.InlineData(values=[row for row in rows if row["high"] is not None]))
+    axis = alt.Axis(values=powers, format=",~r") if figure.scale == "log" else alt.Axis(format=",~r")
+    lines = base.mark_line(strokeWidth=1.7).encode(
+        y=alt.Y("value:Q", title=figure.label, scale=scale, axis=axis)
+    )
+    layers = [lines.add_params(chosen)]
     if any(row["high"] is not None for row in rows):
-        layers.append(
-            dots.mark_point(filled=True, size=9, opacity=0.7).encode(
-                x="s:Q", color=colour, y=alt.Y("high:Q", scale=scale, axis=axis)
-            )
-        )
-    return _png(figure.title, [*_marks(spans), *layers])
+        dots = base.transform_filter("datum.high !== null").mark_point(filled=True, size=9)
+        layers.append(dots.encode(y=alt.Y("high:Q", scale=scale, axis=axis)))
+    return finished(figure.title, *_marks(spans), *layers)
+
+
+def _colour(figure: Timeline) -> alt.Color:
+    scale = alt.Scale(domain=list(figure.colours), range=list(figure.colours.values()))
+    return alt.Color("series:N", title=None, scale=scale)
 
 
 def _marks(spans: list[Span]) -> list[alt.Chart]:
@@ -78,16 +84,3 @@ def _marks(spans: list[Span]) -> list[alt.Chart]:
             )
         )
     return charts
-
-
-def _png(title: str, layers: list[alt.Chart]) -> bytes:
-    chart: Any = (
-        alt.layer(*layers, width=WIDTH, height=HEIGHT)
-        .properties(title=alt.TitleParams(title, offset=14))
-        .configure(background="white", font="sans-serif")
-        .configure_title(fontSize=13, anchor="start")
-        .configure_legend(orient="bottom")
-    )
-    import vl_convert
-
-    return bytes(vl_convert.vegalite_to_png(chart.to_json(), scale=2))
