@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.testing import assertDataFrameEqual
 from support.metrics_model import describe, models, random_trace
 
+from thence.core.errors import UsageError
 from thence.pipeline import metrics
 from thence.pipeline.metrics import nodes, summaries
 from thence.pipeline.metrics.frames import pieces_of, rows_of, unreadable
@@ -118,8 +119,22 @@ def test_time_held_and_stability(spark: SparkSession, by_hand: DataFrame) -> Non
 
 
 def test_counts(spark: SparkSession, by_hand: DataFrame) -> None:
-    expected = told(spark, summaries.COUNTS, ("a", 3, 0, 1, 0, 0), ("b", 0, 3, 1, 1, 1), ("c", 0, 2, 0, 0, 0))
+    expected = told(
+        spark, summaries.COUNTS, ("sends", "a", 3), ("deliveries", "b", 3), ("deliveries", "c", 2),
+        ("stables", "a", 1), ("stables", "b", 1), ("holds", "b", 1), ("duplicates", "b", 1),
+    )  # fmt: skip
     assertDataFrameEqual(metrics.counts(by_hand), expected)
+
+
+def test_a_collected_summary_gives_the_same_tables(spark: SparkSession, by_hand: DataFrame) -> None:
+    collected = by_hand.toArrow()
+    for view in summaries.VIEWS.values():
+        assertDataFrameEqual(spark.createDataFrame(view.table(collected), view.schema), view.frame(by_hand))
+
+
+def test_not_every_measure_is_taken_by_everything(by_hand: DataFrame) -> None:
+    with pytest.raises(UsageError, match="entries is not taken by link"):
+        metrics.distribution(by_hand, "entries", by="link")
 
 
 def test_changes_and_convergence(spark: SparkSession, by_hand: DataFrame) -> None:
@@ -166,6 +181,11 @@ def test_samples_and_totals(spark: SparkSession) -> None:
         told(spark, nodes.SAMPLES, ("a", "disk_bytes", 10, 7)),
     )
     assertDataFrameEqual(metrics.totals(events), told(spark, nodes.TOTALS, ("sent_bytes_total", 111)))
+
+
+def test_levels(spark: SparkSession) -> None:
+    events = rows(spark, "a metric disk_bytes:7 10", "b metric disk_bytes:9 20", "b metric x_total:9 20")
+    assertDataFrameEqual(metrics.levels(events), told(spark, nodes.LEVELS, ("disk_bytes", 2, 2, 8.0, 9)))
 
 
 def test_synchronisations(spark: SparkSession) -> None:

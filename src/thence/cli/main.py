@@ -154,6 +154,25 @@ def verify(
 
 
 @app.command()
+def metrics(
+    trace: Annotated[Path, typer.Argument(help="A trace: one file, or a folder of files.")],
+    as_json: Json = False,
+    master: Master = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for every table as Parquet, figures and a page.", metavar="DIR"),
+    ] = None,
+) -> None:
+    """Measure a trace on Spark: latencies, stability, time held, memory, membership, trees.
+
+    What the trace does not tell is left out, with the reason. Exit 2 when it cannot be read.
+    """
+    from thence.cli import metrics as command
+
+    raise typer.Exit(command.metrics(trace, as_json, master, out))
+
+
+@app.command()
 def soak(
     minutes: Annotated[float, typer.Option(help="For how long; at least one batch is run.")] = 5.0,
     seeds: Annotated[int | None, typer.Option(help="So many seeds instead, however long they take.")] = None,

@@ -14,7 +14,7 @@ links. `measured` does it all for a trace in files.
 from pyspark.sql import DataFrame
 
 from thence.pipeline.metrics import frames
-from thence.pipeline.metrics.nodes import evictions, samples, stabilisation, synchronisations, totals
+from thence.pipeline.metrics.nodes import evictions, levels, samples, stabilisation, synchronisations, totals
 from thence.pipeline.metrics.summaries import changes, convergence, counts, distribution, spans, summarised
 
 BIN_US = 1_000_000
@@ -33,6 +33,7 @@ __all__ = [
     "counts",
     "distribution",
     "evictions",
+    "levels",
     "samples",
     "spans",
     "stabilisation",

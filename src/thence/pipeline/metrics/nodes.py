@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
 from thence.pipeline.frames import arrow_function
 from thence.pipeline.metrics.summaries import _as
@@ -33,6 +33,9 @@ SYNCHRONISATIONS: Final = StructType(
     [*_SCOPE, *_texts("node", "neighbour", "became"), *_longs("at_us", "took_us")]
 )
 STABILISATIONS: Final = StructType([*_SCOPE, *_longs("at_us", "nodes", "healed_us", "settled_us", "changes")])
+LEVELS: Final = StructType(
+    [*_SCOPE, *_texts("name"), *_longs("nodes", "samples"), StructField("mean", DoubleType()), *_longs("max")]
+)
 EVICTIONS: Final = StructType([*_SCOPE, *_texts("member"), *_longs("at_us", "survivors", "took_us")])
 
 STABILISATION: Final = (
@@ -100,3 +103,15 @@ def evictions(events: DataFrame) -> DataFrame:
         (F.max("at_us") - F.min("at_us")).alias("took_us"),
     )
     return _as(found, EVICTIONS)
+
+
+def levels(events: DataFrame) -> DataFrame:
+    """Of every level (a `metric` that is no counter): its samples, their mean and the highest."""
+    told = samples(events).where("not endswith(name, '_total')").groupBy("run", "group", "name")
+    found = told.agg(
+        F.countDistinct("node").alias("nodes"),
+        F.count("value").alias("samples"),
+        F.avg("value").alias("mean"),
+        F.max("value").alias("max"),
+    )
+    return _as(found, LEVELS)

@@ -4,8 +4,9 @@ A summary has a row for each measure and what it is taken by: the whole run, a m
 sending times, or a mark. The functions below it choose from it; each gives a frame of a fixed schema.
 """
 
-from collections.abc import Iterator
-from typing import Any, Final, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, Literal, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,6 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
+from thence.core.errors import UsageError
 from thence.pipeline.frames import arrow_function
 from thence.pipeline.metrics.tally import quantiles
 
@@ -38,11 +40,7 @@ DISTRIBUTION: Final[dict[str, StructType]] = {
 }
 """By what a measure is taken. Times are microseconds; `origin` sent to `node`."""
 COUNTS: Final = StructType(
-    [
-        *_SCOPE,
-        _TEXTS["node"],
-        *(StructField(n, LongType()) for n in ("sends", "deliveries", "stables", "holds", "duplicates")),
-    ]
+    [*_SCOPE, *(StructField(name, StringType()) for name in ("kind", "node")), _NUMBERS[0]]
 )
 CHANGES: Final = StructType(
     [
@@ -114,6 +112,53 @@ def _as(frame: DataFrame, schema: StructType) -> DataFrame:
     return frame.select(*[_quoted(field.name).cast(field.dataType).alias(field.name) for field in schema])
 
 
+class View(NamedTuple):
+    """What to choose from a summary, and under which names."""
+
+    schema: StructType
+    by: str
+    measures: Sequence[str]
+    renamed: Mapping[str, str] = MappingProxyType({})
+    """From the summary's names."""
+
+    def frame(self, summary: DataFrame) -> DataFrame:
+        chosen = summary.where((_quoted("by") == self.by) & F.col("measure").isin(*self.measures))
+        return _as(chosen.withColumnsRenamed(dict(self.renamed)), self.schema)
+
+    def table(self, summary: pa.Table) -> pa.Table:
+        """The same of a summary that was collected."""
+        is_one = pc.is_in(summary["measure"], pa.array(self.measures, pa.string()))
+        chosen = summary.filter(pc.and_(pc.equal(summary["by"], self.by), is_one))
+        names = [self.renamed.get(name, name) for name in chosen.column_names]
+        return chosen.rename_columns(names).select(self.schema.names)
+
+
+KINDS: Final = ("sends", "deliveries", "stables", "holds", "duplicates")
+VIEWS: Final[Mapping[str, View]] = {
+    **{
+        f"{measure}_by_{by}": View(DISTRIBUTION[by], by, (measure,))
+        for measure, ways in {
+            "delivery": ("run", "member", "link", "bin"),
+            "broadcast": ("run", "bin"),
+            "stability": ("run", "member", "bin"),
+            "held": ("run", "member"),
+            "entries": ("run",),
+        }.items()
+        for by in ways
+    },
+    "counts": View(COUNTS, "member", KINDS, {"measure": "kind"}),
+    "changes": View(
+        CHANGES, "mark", ("join", "restart", "evict"),
+        {"measure": "change", "origin": "about", "start_us": "at_us", "max": "took_us"},
+    ),
+    "convergence": View(
+        HEALS, "mark", ("heal",), {"start_us": "at_us", "count": "late_deliveries", "max": "took_us"}
+    ),
+    "spans": View(SPANS, "span", ("time",), {"start_us": "from_us", "max": "until_us"}),
+}  # fmt: skip
+"""Every table of a summary, by name."""
+
+
 def distribution(summary: DataFrame, measure: Measure, by: By = "run") -> DataFrame:
     """How a measure is spread: over the run, by member (where it was delivered), by link, over time.
 
@@ -121,17 +166,15 @@ def distribution(summary: DataFrame, measure: Measure, by: By = "run") -> DataFr
     at the send. `held`: from the arrival before its causes to the delivery. `stability`: from the send to
     each member's knowing it stable. `entries`: how many messages the context of a send names.
     """
-    return _as(summary.where((F.col("measure") == measure) & (_quoted("by") == by)), DISTRIBUTION[by])
+    view = VIEWS.get(f"{measure}_by_{by}")
+    if view is None:
+        raise UsageError(f"{measure} is not taken by {by}")
+    return view.frame(summary)
 
 
 def counts(summary: DataFrame) -> DataFrame:
     """Of each member: what it sent, delivered, called stable; what arrived too early, and what twice."""
-    kinds = ["sends", "deliveries", "stables", "holds", "duplicates"]
-    told = summary.where((_quoted("by") == "member") & F.col("measure").isin(kinds))
-    each = [
-        F.sum(F.when(F.col("measure") == kind, F.col("count")).otherwise(0)).alias(kind) for kind in kinds
-    ]
-    return _as(told.groupBy("run", "group", "node").agg(*each), COUNTS)
+    return VIEWS["counts"].frame(summary)
 
 
 def changes(summary: DataFrame) -> DataFrame:
@@ -140,19 +183,14 @@ def changes(summary: DataFrame) -> DataFrame:
     `join`, `restart`: from a state (an `install` row), or a return from disk, to the node's next delivery.
     `evict`: from a node's going on without `about` to the next message that it knows stable.
     """
-    told = summary.where((_quoted("by") == "mark") & (F.col("measure") != "heal"))
-    named = {"measure": "change", "origin": "about", "start_us": "at_us", "max": "took_us"}
-    return _as(told.withColumnsRenamed(named), CHANGES)
+    return VIEWS["changes"].frame(summary)
 
 
 def convergence(summary: DataFrame) -> DataFrame:
     """After each `heal` row how long it took until the last message from before it was delivered."""
-    told = summary.where("`by` = 'mark' and measure = 'heal'")
-    named = {"start_us": "at_us", "count": "late_deliveries", "max": "took_us"}
-    return _as(told.withColumnsRenamed(named), HEALS)
+    return VIEWS["convergence"].frame(summary)
 
 
 def spans(summary: DataFrame) -> DataFrame:
     """The first and the last time of a run."""
-    told = summary.where("`by` = 'span'").withColumnsRenamed({"start_us": "from_us", "max": "until_us"})
-    return _as(told, SPANS)
+    return VIEWS["spans"].frame(summary)
