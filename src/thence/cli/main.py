@@ -254,6 +254,9 @@ def experiment_run(
     folder: Annotated[Path, typer.Option("--out", help="Folder for results.", metavar="DIR")],
     quick: Annotated[bool, typer.Option(help="Small groups, few messages: a look.")] = False,
     master: Master = None,
+    point: Annotated[
+        str | None, typer.Option(help="Run this point alone, in this process, and print its result.")
+    ] = None,
 ) -> None:
     """Sweep, verify, tables and figures, with the document's figures beside ours.
 
@@ -261,7 +264,7 @@ def experiment_run(
     """
     from thence.cli import experiment as command
 
-    raise typer.Exit(command.run(name, quick, folder, master))
+    raise typer.Exit(command.run(name, quick, folder, master, point))
 
 
 @app.command()
