@@ -110,16 +110,20 @@ def test_latencies_are_shown_when_sent_and_apart_for_the_two_in_trouble(
     write(
         tmp_path / "a-1.jsonl",
         {"node": "a", "pos": 0, "kind": "start", "at_us": 900_000},
+        row("a", "send", "a", 9, 999_000),  # before the load
         row("a", "send", "a", 1, 1_000_000),
         row("a", "deliver", "c", 1, 3_100_000),
     )
-    write(tmp_path / "b-1.jsonl", row("b", "deliver", "a", 1, 1_002_000))
+    write(
+        tmp_path / "b-1.jsonl", row("b", "deliver", "a", 9, 999_100), row("b", "deliver", "a", 1, 1_002_000)
+    )
     write(tmp_path / "c-1.jsonl", row("c", "deliver", "a", 1, 1_004_000), row("c", "send", "c", 1, 2_100_000))
     write(tmp_path / "d-1.jsonl", row("d", "deliver", "a", 1, 1_008_000))
     rows = measure.read(tmp_path)
     found = {(one.series, one.s): one.value for one in measure.latencies(spark, rows, story())}
     assert found == {
         ("among the others", 0): 8,
+        ("to and from b", -0.25): 0.1,
         ("to and from b", 0): 2,
         ("to and from c", 0): 4,
         ("to and from c", 1.0): 1000,

@@ -35,7 +35,7 @@ def test_an_experiment_leaves_tables_figures_and_one_page(spark: SparkSession, t
     page = (out / "index.html").read_text(encoding="utf-8")
     assert "4 runs" in page
     assert "0 violations, 0 incomplete, 0 failed" in page
-    assert page.count("<figure ") == 8
+    assert page.count("<figure>") == 8
     drawn = page.split("<script>")[0]
     assert not re.search("<(script|img|link|iframe) ", drawn), "the page must hold everything itself"
     for form in ("png", "svg"):

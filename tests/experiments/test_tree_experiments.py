@@ -25,7 +25,7 @@ def test_a_tree_experiment_leaves_tables_figures_and_one_page(
     assert run(spark, "tree-massive-join", True, out, "", quiet).fine
     page = (out / "index.html").read_text(encoding="utf-8")
     assert "0 violations, 0 incomplete, 0 failed" in page
-    assert page.count("<figure ") == len(tree_figures.FIGURES["tree-massive-join"])
+    assert page.count("<figure>") == len(tree_figures.FIGURES["tree-massive-join"])
     with (out / "points.csv").open(encoding="utf-8") as file:
         points = {point["spread"]: point for point in csv.DictReader(file)}
     assert set(points) == {"sync-tree", "flood"}

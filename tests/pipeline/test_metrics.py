@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.testing import assertDataFrameEqual
 from support.metrics_model import describe, models, random_trace
@@ -13,7 +14,7 @@ from support.metrics_model import describe, models, random_trace
 from thence.core.errors import UsageError
 from thence.pipeline import metrics
 from thence.pipeline.metrics import nodes, summaries
-from thence.pipeline.metrics.frames import pieces_of, rows_of, unreadable
+from thence.pipeline.metrics.frames import pieces_of, rows_of
 from thence.trace.schema import Event
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -234,12 +235,16 @@ def test_a_frame_with_few_columns_will_do(spark: SparkSession) -> None:
     assert [row["p99"] for row in metrics.distribution(metrics.summary(events), "delivery").collect()] == [4]
 
 
-def test_a_row_that_cannot_be_read_is_told(spark: SparkSession) -> None:
-    events = rows(spark, "a send a:1 5", "b deliver 9")
-    error, torn = unreadable(pieces_of(events, 1))
-    assert error is not None
-    assert error.startswith("no origin: run '', group '', node 'b', pos 1, kind 'deliver'")
-    assert torn == 0
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("b deliver 9", "no origin: run '', group '', node 'b', pos 1, kind 'deliver'"),
+        ("b start -9", "negative time"),
+    ],
+)
+def test_a_row_that_cannot_be_read_ends_the_job(spark: SparkSession, line: str, said: str) -> None:
+    with pytest.raises(PySparkException, match=said):
+        metrics.summary(rows(spark, "a send a:1 5", line), parts=1).collect()
 
 
 def test_describe_counts_by_nearest_rank() -> None:

@@ -143,6 +143,9 @@ def verify(
     ] = False,
     as_json: Json = False,
     master: Master = None,
+    page: Annotated[
+        Path | None, typer.Option(help="Write the verdict as one HTML file as well.", metavar="FILE")
+    ] = None,
 ) -> None:
     """Judge a trace on Spark.
 
@@ -150,7 +153,7 @@ def verify(
     """
     from thence.cli import verify as command
 
-    raise typer.Exit(command.verify(trace, still_open, as_json, master))
+    raise typer.Exit(command.verify(trace, still_open, as_json, master, page))
 
 
 @app.command()

@@ -19,7 +19,7 @@ OK, VIOLATIONS, FAILED = 0, 1, 3
 WIDTH_PIPED = 160  # where nobody says how wide the screen is
 
 
-def verify(trace: Path, open_: bool, as_json: bool, master: str | None) -> int:
+def verify(trace: Path, open_: bool, as_json: bool, master: str | None, page: Path | None = None) -> int:
     """Verify a trace, print what was found, and return the exit code."""
     with working("verifying"):
         report = _run(trace, open_, master)
@@ -28,11 +28,27 @@ def verify(trace: Path, open_: bool, as_json: bool, master: str | None) -> int:
         return FAILED
     if not report.runs:
         raise TraceError(f"{trace}: holds nothing to judge (no row of a kind that counts)")
+    if page is not None:
+        write_page(report, page, trace, open_)
     if as_json:
         print(report.to_json())
     else:
         _print(report, open_)
     return OK if report.ok else VIOLATIONS
+
+
+def write_page(report: "Report", page: Path, trace: Path, open_: bool) -> None:
+    """One HTML file, and its figures beside it."""
+    from thence.pages.charts import save_all
+    from thence.pages.verdicts import verdict_page
+
+    command = f"thence verify {trace}{' --open' if open_ else ''} --page {page}"
+    made = verdict_page(report, command, str(trace), still_open=open_)
+    try:
+        save_all(made.charts, page.parent)
+        page.write_text(made.html(), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {page}: {error.strerror}") from error
 
 
 def _run(trace: Path, open_: bool, master: str | None) -> "Report | str":

@@ -39,6 +39,11 @@ class Chart:
 
         return str(vl_convert.vegalite_to_svg(json.dumps(self.spec)))
 
+    @property
+    def untitled(self) -> "Chart":
+        """For where the title stands already."""
+        return Chart(self.title, {key: value for key, value in self.spec.items() if key != "title"})
+
     def save(self, folder: Path) -> None:
         """For papers."""
         (folder / f"{self.file_name}.png").write_bytes(self.png())

@@ -22,6 +22,7 @@ p.verdict { font-size: 18px; font-weight: 600; border-left: 5px solid; padding: 
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(470px, 100%), 1fr)); gap: 18px }
 figure { margin: 0; border: 1px solid #e4e4e4; border-radius: 6px; padding: 8px; min-width: 0;
   overflow: hidden }
+figcaption { font-size: 14px; font-weight: 600; margin: 2px 44px 4px 2px }
 figure .plot { width: 100% } figure svg { max-width: 100%; height: auto }
 .wide { overflow-x: auto }
 table { border-collapse: collapse; width: 100%; font-size: 14px } th { text-align: left; font-weight: 600 }
@@ -31,6 +32,7 @@ td.why { color: #555; min-width: 16em } td.bad { font-weight: 600 } td.name { wh
 ul.claims { list-style: none; padding-left: 0 } ul.claims li { margin: .25em 0 }
 li.ok::before { content: "✓"; color: #0b6e4f; margin-right: .5em } li.ok { color: #222 }
 li.bad::before { content: "✗"; color: #b00020; margin-right: .5em }
+table.dense { font-size: 13px } table.dense th, table.dense td { padding: 4px 6px }
 code { background: #f4f4f4; padding: 1px 4px; border-radius: 3px; overflow-wrap: anywhere }
 @media (max-width: 520px) { body { margin: 1em auto; padding: 0 .7em } h1 { font-size: 24px } }
 """
@@ -40,6 +42,7 @@ const specs = %s;
 specs.forEach((spec, k) => {
   const place = document.getElementById("plot-" + k);
   if (spec.width) { spec.width = "container"; spec.autosize = {type: "fit-x", contains: "padding"}; }
+  if (place.clientWidth < 420) spec.config.legend.columns = 2;
   const actions = {export: true, source: false, compiled: false, editor: false};
   vegaEmbed(place, spec, {actions, renderer: "svg", downloadFileName: place.dataset.name});
 });
@@ -62,8 +65,8 @@ class Page:
         drawn = []
         for number, chart in enumerate(charts, len(self.charts)):
             place = f'class="plot" id="plot-{number}" data-name="{escape(chart.file_name)}"'
-            label = f'aria-label="{escape(chart.title)}"'
-            drawn.append(f"<figure {label}><div {place}>{chart.svg()}</div></figure>")
+            caption = f"<figcaption>{escape(chart.title)}</figcaption>"
+            drawn.append(f"<figure>{caption}<div {place}>{chart.untitled.svg()}</div></figure>")
         self.charts += charts
         self.sections.append((title, f'<div class="figures">{"".join(drawn)}</div>'))
 
@@ -87,8 +90,14 @@ class Page:
     def _scripts(self) -> str:
         if not self.charts:
             return ""
-        specs = json.dumps([chart.spec for chart in self.charts]).replace("</", "<\\/")
+        specs = json.dumps([chart.untitled.spec for chart in self.charts]).replace("</", "<\\/")
         return f"<script>{library()}</script>\n<script>{DRAW % specs}</script>\n"
+
+
+def wide(head: str, body: str, kind: str = "") -> str:
+    """A table that scrolls by itself where it is wider than the page."""
+    inner = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
+    return f'<div class="wide"><table class="{kind}">{inner}</table></div>'
 
 
 def table(rows: Sequence[Mapping[str, str]], classes: Mapping[str, str]) -> str:
@@ -102,4 +111,4 @@ def table(rows: Sequence[Mapping[str, str]], classes: Mapping[str, str]) -> str:
         + "</tr>"
         for row in rows
     )
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    return wide(head, body)

@@ -7,7 +7,7 @@ from typing import Any, Final
 import altair as alt
 
 from thence.pages.charts import COLOURS, Chart, finished
-from thence.pages.page import Page, table
+from thence.pages.page import Page, table, wide
 from thence.pipeline.report import Report, RunReport
 from thence.trace.schema import VERDICTS
 
@@ -47,7 +47,7 @@ def verdicts(judged: Mapping[str, RunReport]) -> str:
     columns = ("trace", "nodes", "sends", "deliveries", "stables", *VERDICTS)
     head = "".join(f'<th class="{"n" if column != "trace" else ""}">{column}</th>' for column in columns)
     body = "".join(_judged(title, run) for title, run in judged.items())
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    return wide(head, body, "dense")
 
 
 def _judged(title: str, run: RunReport) -> str:

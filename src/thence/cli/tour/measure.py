@@ -52,10 +52,14 @@ def latencies(spark: Any, rows: pa.Table, story: Story) -> list[Point]:
         part = part.append_column("run", pa.array([kind] * part.num_rows, pa.string()))
         parts.append(part.append_column("pos", pa.array(range(part.num_rows), pa.int64())))
     events = spark.createDataFrame(pa.concat_tables(parts))
-    binned = metrics.summary(events.withColumn("at_us", events["at_us"] - story.begun_us), bin_us=BIN_US)
+    ahead_us = story.begun_us % BIN_US  # so that a bin begins with the load
+    binned = metrics.summary(events.withColumn("at_us", events["at_us"] - ahead_us), bin_us=BIN_US)
     found = metrics.distribution(binned, "delivery", by="bin").collect()
+    zero_us = story.begun_us - ahead_us
     return sorted(
-        Point(row["start_us"] / 1e6, row["run"], max(row["p50"], 1) / 1000, max(row["p99"], 1) / 1000)
+        Point(
+            (row["start_us"] - zero_us) / 1e6, row["run"], max(row["p50"], 1) / 1e3, max(row["p99"], 1) / 1e3
+        )
         for row in found
     )
 

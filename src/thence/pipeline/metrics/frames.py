@@ -107,7 +107,8 @@ def _read(splits: Sequence[files.Split], parts: int) -> list[dict[str, Any]]:
 
 
 def pieces_of(events: DataFrame, parts: int) -> DataFrame:
-    """The pieces of events that are in a frame already: one with the columns of docs/TRACES.md, or some."""
+    """The pieces of events that are in a frame already: one with the columns of docs/TRACES.md, or some. A
+    row that cannot be read ends the job."""
 
     def pack_batch(*columns: pa.Array) -> pa.Array:
         table = pa.table(dict(zip(COLUMNS, columns, strict=True)))
@@ -116,7 +117,7 @@ def pieces_of(events: DataFrame, parts: int) -> DataFrame:
         except RowError as problem:
             row = table.slice(problem.index, 1).drop_columns("deps").to_pylist()[0]
             said = ", ".join(f"{key} {value!r}" for key, value in row.items() if value is not None)
-            found = [Piece("", "", ROWS, 0, b"", error=f"{problem.what}: {said}")._asdict()]
+            raise TraceError(f"{problem.what}: {said}") from None
         return pa.array([found, *[[]] * (table.num_rows - 1)][: table.num_rows], PIECE_TYPE)
 
     types = dict.fromkeys(COLUMNS, "string") | dict.fromkeys(("pos", "seq", "at_us"), "bigint")
