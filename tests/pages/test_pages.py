@@ -92,7 +92,8 @@ def measured(name: str = "") -> RunMetrics:
     found = Distribution(10, 5.0, 4, 8, 9, 10)
     return RunMetrics(
         run=name, group="", nodes=2, sends=5, deliveries=10, stables=0, holds=0, duplicates=0,
-        from_us=1_000_000, until_us=9_000_000, distributions={"delivery": found, "entries": found}, levels={}, totals={},
+        from_us=1_000_000, until_us=9_000_000, distributions={"delivery": found, "entries": found},
+        levels={}, totals={},
         bytes_per_delivery=None, synchronisations=None,
         stabilisation=[{"at_us": 0, "nodes": 2, "healed_us": 5, "settled_us": None, "changes": 3}],
         changes=[{"change": "join", "node": "b", "about": "", "at_us": 5, "took_us": None}], evictions=[],

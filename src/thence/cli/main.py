@@ -225,7 +225,7 @@ def bench(
     name: Annotated[
         str,
         typer.Argument(
-            help="Which: order, tags, metadata, sim, verify, oplog, cluster, membership, catch-up, "
+            help="Which: order, tags, metadata, sim, verify, metrics, oplog, cluster, membership, catch-up, "
             "trees, or all."
         ),
     ],

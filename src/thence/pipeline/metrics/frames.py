@@ -12,6 +12,8 @@ from pyspark.sql import functions as F  # noqa: N812
 from thence.core.errors import TraceError
 from thence.pipeline import files
 from thence.pipeline.frames import arrow_function
+from thence.pipeline.metrics.merge import SUMMARY as SUMMARY_TYPE
+from thence.pipeline.metrics.merge import buckets_of, merged
 from thence.pipeline.metrics.tally import tally
 from thence.pipeline.metrics.timed import (
     COLUMNS,
@@ -47,17 +49,10 @@ PIECE_TYPE: Final = pa.list_(
         ]
     )
 )
-TALLY: Final = (
+DEALT: Final = "array<struct<bucket int, stream binary>>"
+SUMMARY: Final = (
     "array<struct<run string, `group` string, measure string, `by` string, node string, origin string, "
-    "start_us bigint, count bigint, total bigint, p50 bigint, p90 bigint, p99 bigint, max bigint, "
-    "payload binary>>"
-)
-TALLY_TYPE: Final = pa.struct(
-    [
-        *((name, pa.string()) for name in ("run", "group", "measure", "by", "node", "origin")),
-        *((name, pa.int64()) for name in ("start_us", "count", "total", "p50", "p90", "p99", "max")),
-        ("payload", pa.binary()),
-    ]
+    "start_us bigint, count bigint, mean double, p50 bigint, p90 bigint, p99 bigint, max bigint>>"
 )
 ROW: Final = "array<struct<node string, pos bigint, kind string, origin string, seq bigint, at_us bigint>>"
 ROW_TYPE: Final = pa.struct(
@@ -142,45 +137,60 @@ def _annotated(function: Any) -> Any:
     return annotated
 
 
-def tallied(pieces: DataFrame, parts: int, bin_us: int) -> DataFrame:
-    """What the messages of each part went through."""
+def summarised(pieces: DataFrame, parts: int, bin_us: int) -> DataFrame:
+    """What the messages of all parts went through, in the form of `summaries.SUMMARY`. Two steps: each part
+    is tallied by a task, and what belongs together is put together by another one."""
 
-    def work(batches: Iterator[tuple[pa.Array, ...]]) -> Any:
+    def tally_part(batches: Iterator[tuple[pa.Array, ...]]) -> Any:
         runs: dict[tuple[str, str], list[Any]] = {}
         for run, group, payload in batches:
             scopes = zip(run.to_pylist(), group.to_pylist(), strict=True)
             for scope, binary in zip(scopes, payload, strict=True):
                 runs.setdefault(scope, []).append(memoryview(binary.as_buffer()))
-        told = [(*scope, *row) for scope in sorted(runs) for row in tally(runs.pop(scope), bin_us)]
-        return _as_stream(told)
+        dealt: list[list[pa.Table]] = [[] for _ in range(parts)]
+        for scope in sorted(runs):
+            for heap, table in zip(
+                dealt, buckets_of(*scope, tally(runs.pop(scope), bin_us), parts), strict=True
+            ):
+                heap.append(table)
+        return [{"bucket": k, "stream": _as_stream(pa.concat_tables(t))} for k, t in enumerate(dealt) if t]
 
     chosen = pieces.where(f"part > {ROWS}").select("part", "run", "group", "payload")
     apart = chosen.repartitionById(parts, F.col("part")).groupBy("part")
-    told = apart.agg(_aggregate(work)("run", "group", "payload").alias("told"))
-    return told.select(F.inline(arrow_function(_from_stream, TALLY)("told")))
+    told = apart.agg(_aggregate(tally_part, DEALT)("run", "group", "payload").alias("told"))
+    heaps = told.select(F.inline("told")).repartitionById(parts, F.col("bucket")).groupBy("bucket")
+    merge = arrow_function(_merge, "binary")
+    return heaps.agg(merge("stream").alias("told")).select(
+        F.inline(arrow_function(_from_stream, SUMMARY)("told"))
+    )
 
 
-def _aggregate(work: Any) -> Any:
+def _merge(batches: Iterator[pa.Array]) -> Any:
+    return _as_stream(merged([_table(stream) for batch in batches for stream in batch]))
+
+
+def _aggregate(work: Any, kind: str) -> Any:
     def annotated(batches: Iterator[tuple[pa.Array, ...]]) -> Any:
         return work(batches)
 
-    return arrow_function(annotated, "binary")
+    return arrow_function(annotated, kind)
 
 
-def _as_stream(rows: Sequence[tuple[Any, ...]]) -> bytes:
-    """Rows as columns of Arrow: an aggregate gives back one value, which may stand for a million of them."""
-    columns = zip(*rows, strict=True) if rows else [[] for _ in TALLY_TYPE]
-    arrays = [pa.array(values, field.type) for values, field in zip(columns, TALLY_TYPE, strict=True)]
-    batch = pa.record_batch(arrays, names=[field.name for field in TALLY_TYPE])
+def _as_stream(table: pa.Table) -> bytes:
+    """Columns of Arrow: an aggregate gives back one value, which may stand for a million rows."""
     sink = pa.BufferOutputStream()
-    with pyarrow.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
+    with pyarrow.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
     return bytes(sink.getvalue())
 
 
+def _table(stream: Any) -> pa.Table:
+    return pyarrow.ipc.open_stream(stream.as_buffer()).read_all()
+
+
 def _from_stream(told: pa.Array) -> pa.Array:
-    tables = [pyarrow.ipc.open_stream(stream.as_buffer()).read_all() for stream in told]
-    return _lists([table.to_struct_array().combine_chunks() for table in tables], TALLY_TYPE)
+    structs = [_table(stream).to_struct_array().combine_chunks() for stream in told]
+    return _lists(structs, pa.struct(list(SUMMARY_TYPE)))
 
 
 def _lists(structs: list[Any], kind: pa.DataType) -> pa.ListArray:

@@ -97,7 +97,7 @@ def measure(
         error, torn = frames.unreadable(pieces)
         if error is not None:
             raise TraceError(error)
-        summary = summaries.summarised(frames.tallied(pieces, parts, bin_us)).toArrow()
+        summary = frames.summarised(pieces, parts, bin_us).toArrow()
         rows = frames.rows_of(pieces).toArrow()
     finally:
         pieces.unpersist()

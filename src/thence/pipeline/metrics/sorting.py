@@ -27,7 +27,9 @@ def pass_over(values: I64, index: I64, shift: int, out: I64) -> None:
 
 def slim(values: I64) -> I64:
     """In 32 bits if they fit: half of the memory to jump about in."""
-    return values.astype(np.int32) if len(values) and int(values.max()) < 1 << 31 else values
+    if values.dtype == np.int32 or (len(values) and int(values.max()) >= 1 << 31):
+        return values
+    return values.astype(np.int32)
 
 
 def sorted_order(values: I64) -> I64:
@@ -57,7 +59,7 @@ def heaps(ordered: I64, keys: I64, size: int, order: I64) -> tuple[I64, I64]:
     """Values heap by heap, and where each of the `size` heaps begins. Value k belongs to `keys[order[k]]`."""
     bounds = np.zeros(size + 1, np.int64)
     np.cumsum(np.bincount(keys, minlength=size), out=bounds[1:])
-    out = np.empty(len(order), np.int64)
+    out = np.empty(len(order), ordered.dtype)
     deal(ordered, slim(keys), order, bounds[:-1].copy(), out)
     return out, bounds
 
@@ -74,3 +76,10 @@ def runs_of(values: I64, distinct: I64, counts: I64) -> int:
             counts[found] = 1
             found += 1
     return found
+
+
+@kernel
+def raise_to(out: I64, keys: I64, values: I64) -> None:
+    """The largest value of each key, or what was there."""
+    for k in range(len(keys)):
+        out[keys[k]] = max(out[keys[k]], values[k])

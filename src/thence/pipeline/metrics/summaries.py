@@ -1,12 +1,12 @@
-"""Tallies of all parts put together, and the frames that people ask for.
+"""The frames that people ask for, chosen from a summary.
 
 A summary has a row for each measure and what it is taken by: the whole run, a member, a link, a bin of
 sending times, or a mark. The functions below it choose from it; each gives a frame of a fixed schema.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,13 +15,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
 from thence.core.errors import UsageError
-from thence.pipeline.frames import arrow_function
-from thence.pipeline.metrics.tally import quantiles
 
 By = Literal["run", "member", "link", "bin"]
 Measure = Literal["delivery", "broadcast", "held", "stability", "entries"]
 
-KEYS: Final = ("run", "group", "measure", "by", "node", "origin", "start_us")
 _SCOPE: Final = [StructField("run", StringType()), StructField("group", StringType())]
 _NUMBERS: Final = [
     StructField("count", LongType()),
@@ -52,59 +49,11 @@ CHANGES: Final = StructType(
 HEALS: Final = StructType(
     [*_SCOPE, *(StructField(name, LongType()) for name in ("at_us", "late_deliveries", "took_us"))]
 )
-MERGED: Final = "struct<count bigint, mean double, p50 bigint, p90 bigint, p99 bigint, max bigint>"
 SPANS: Final = StructType([*_SCOPE, *(StructField(name, LongType()) for name in ("from_us", "until_us"))])
-
-
-def summarised(tallies: DataFrame) -> DataFrame:
-    """One row for each measure and what it is taken by, of the tallies of all parts."""
-    each = tallies.where("`by` in ('run', 'member', 'bin')").groupBy(*map(_quoted, KEYS))
-    merge = arrow_function(_merged, MERGED)("count", "total", "max", "payload")
-    spread = each.agg(merge.alias("merged")).select(*map(_quoted, KEYS), "merged.*")
-    whole = tallies.where("`by` = 'link'").select(
-        *map(_quoted, KEYS), "count", (F.col("total") / F.col("count")).alias("mean"),
-        "p50", "p90", "p99", "max",
-    )  # fmt: skip
-    return _as(spread.unionByName(whole).unionByName(_marks(tallies)).unionByName(_spans(tallies)), SUMMARY)
-
-
-def _merged(batches: Iterator[tuple[pa.Array, ...]]) -> Any:
-    number, total, most = 0, 0, 0
-    payloads: list[Any] = []
-    for count, sums, tops, payload in batches:
-        number += pc.sum(count).as_py()
-        total += pc.sum(sums).as_py()
-        most = max(most, pc.max(tops).as_py())
-        payloads += [memoryview(binary.as_buffer()) for binary in payload if binary.as_buffer().size]
-    if not payloads:
-        return {"count": number}
-    ranks = dict(zip(("p50", "p90", "p99"), quantiles(payloads), strict=True))
-    return {"count": number, "mean": total / number, **ranks, "max": most}
 
 
 def _quoted(name: str) -> Column:
     return F.col(f"`{name}`")
-
-
-def _null(*names: str) -> list[Column]:
-    return [F.lit(None).alias(name) for name in names]
-
-
-def _marks(tallies: DataFrame) -> DataFrame:
-    """Each part tells of its own messages: the first row after a mark is that of all, and so is the last."""
-    marks = tallies.where("`by` = 'mark'").groupBy(*map(_quoted, KEYS))
-    first = F.min(F.when(F.col("total") >= 0, F.col("total")))
-    took = F.when(F.col("measure") == "heal", F.max("total")).otherwise(first).alias("max")
-    return marks.agg(F.sum("count").alias("count"), took).select(
-        *map(_quoted, KEYS), "count", *_null("mean", "p50", "p90", "p99"), "max"
-    )
-
-
-def _spans(tallies: DataFrame) -> DataFrame:
-    spans = tallies.where("`by` = 'span'").groupBy("run", "group", "measure", "by", "node", "origin")
-    return spans.agg(F.min("start_us").alias("start_us"), F.max("max").alias("max")).select(
-        *map(_quoted, KEYS), F.lit(0).alias("count"), *_null("mean", "p50", "p90", "p99"), "max"
-    )
 
 
 def _as(frame: DataFrame, schema: StructType) -> DataFrame:

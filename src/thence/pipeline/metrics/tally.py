@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from thence.pipeline.assemble import Dots
-from thence.pipeline.metrics.sorting import heaps, runs_of, sorted_order
+from thence.pipeline.metrics.sorting import heaps, raise_to, runs_of, slim, sorted_order
 from thence.pipeline.metrics.timed import (
     DELIVER,
     DUPLICATE,
@@ -85,8 +85,12 @@ def quantiles(payloads: Sequence[Any]) -> list[int]:
         counts.append(widen(view(number)))
     value, count = np.concatenate(values), np.concatenate(counts)
     if len(payloads) > 1:
-        order = sorted_order(value)
-        value, count = value[order], count[order]
+        if int(value.max()) < 8 * len(value) + (1 << 16):
+            count = np.bincount(value, weights=count).astype(np.int64)  # exact: no count comes near 2**53
+            value = np.arange(len(count))
+        else:
+            order = sorted_order(value)
+            value, count = value[order], count[order]
     upto = np.cumsum(count)
     total = int(upto[-1])
     return [int(value[np.searchsorted(upto, rank(total, q), side="right")]) for q in QUANTILES]
@@ -168,7 +172,7 @@ class _Part:
         if early:
             fine = took >= 0
             index, number, sent, took = index[fine], number[fine], sent[fine], took[fine]
-        return _Latencies(rows.node[index], number, sent, took, int((~known).sum()), early)
+        return _Latencies(rows.node[index], number, sent, slim(took), int((~known).sum()), early)
 
     def _of_measure(self, measure: str, found: "_Latencies", link: bool = False) -> Iterator[Tally]:
         if found.unsent:
@@ -205,7 +209,7 @@ class _Part:
         )
         start, length = bounds[:-1], np.diff(bounds)
         cells = [values[start + rank(length, q)] for q in QUANTILES]
-        total = np.add.reduceat(values, start)
+        total = np.add.reduceat(values, start, dtype=np.int64)
         columns = (pairs // size, pairs % size, length, total, *cells, values[start + length - 1])
         for origin, node, n, sum_us, p50, p90, p99, top in zip(*(c.tolist() for c in columns), strict=True):
             yield Tally(
@@ -219,7 +223,7 @@ class _Part:
         since = self._appeared()[delivered.node]
         there = since <= delivered.sent
         last = np.full(len(self._messages.seq), -1, np.int64)
-        np.maximum.at(last, delivered.number[there], delivered.took[there])
+        raise_to(last, delivered.number[there], delivered.took[there])
         reached = last >= 0
         took = last[reached]
         yield from self._spread("broadcast", took, sorted_order(took), sent=self._sent[reached])
@@ -312,7 +316,7 @@ class _Latencies(NamedTuple):
 
 def _told(measure: str, by: str, ordered: I64, node: str = "", start_us: int = 0) -> Tally:
     return Tally(
-        measure, by, node, "", start_us, len(ordered), int(ordered.sum()), max=int(ordered[-1]),
+        measure, by, node, "", start_us, len(ordered), int(ordered.sum(dtype=np.int64)), max=int(ordered[-1]),
         payload=pack_counts(rounded(ordered)),
     )  # fmt: skip
 
