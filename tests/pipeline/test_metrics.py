@@ -1,6 +1,7 @@
 """Metrics on Spark: every transformation on frames made by hand, and a whole summary against definitions."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -250,3 +251,15 @@ def test_a_row_that_cannot_be_read_ends_the_job(spark: SparkSession, line: str, 
 def test_describe_counts_by_nearest_rank() -> None:
     """The oracle's own."""
     assert describe([3, 1, 2]) == {"count": 3, "mean": 2.0, "p50": 2, "p90": 3, "p99": 3, "max": 3}
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_example_of_the_chapter_works(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chapter = (Path(__file__).parents[2] / "docs" / "METRICS.md").read_text(encoding="utf-8")
+    (tmp_path / "mine.csv").write_text(
+        "node,pos,kind,origin,seq,at_us\na,0,send,a,1,1000\nb,0,deliver,a,1,251000\nb,1,link,,,\n"
+    )
+    example = chapter.split("```python\n")[1].split("```")[0]
+    exec(example.replace("mine.csv", str(tmp_path / "mine.csv")), {})
+    assert "250000" in (shown := capsys.readouterr().out)
+    assert "|       0|250.0|" in shown

@@ -6,9 +6,9 @@ A row's number in its file is worked out only when something is wrong with it.
 """
 
 import csv
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -19,8 +19,6 @@ from thence.core.errors import TraceError
 from thence.pipeline.files import Split
 from thence.pipeline.rows import DOTS, NUMBERS, REQUIRED, TEXT, USED, RowError, Rows, check_columns, decode
 from thence.trace.schema import Dot
-
-Decoded = TypeVar("Decoded")
 
 BATCH_ROWS: Final = 1 << 20
 CSV_ROWS: Final = 1 << 17
@@ -61,40 +59,36 @@ class Line(msgspec.Struct, frozen=True):
     channel: str | None = None
 
 
-def read(split: Split) -> Iterator[Piece]:
-    """The split's rows, checked; raises TraceError naming file and row."""
-    for rows, number, torn in decoded(split, decode, USED):
-        yield Piece(rows, number, torn)
+Tables = Iterator[tuple[pa.Table, Callable[[int], int], int]]
+"""Tables with rows as they stand in the file, how to number them there, and how many last lines were torn."""
 
 
-def decoded(
-    split: Split, decoder: Callable[[pa.Table], Decoded], columns: Collection[str]
-) -> Iterator[tuple[Decoded, Callable[[int], int], int]]:
-    """What a decoder makes of the split's tables; they hold these columns, if the file does."""
+def tables(split: Split, columns: Sequence[str]) -> Tables:
+    """The split's rows with at least those of the columns that it has."""
     try:
-        for table, number, torn in _tables(split, columns):
-            try:
-                yield decoder(table), number, torn
-            except RowError as problem:
-                raise unreadable(split.path, number(problem.index), problem.what) from None
+        if split.suffix == ".parquet":
+            yield from _parquet(split, columns)
+        else:
+            yield from (_json_lines(split) if split.suffix == ".jsonl" else _csv(split))
     except OSError as error:
         raise TraceError(f"{split.path}: cannot be read: {error.strerror}") from error
 
 
-def _tables(split: Split, columns: Collection[str]) -> "Tables":
-    if split.suffix == ".parquet":
-        return _parquet(split, columns)
-    return _json_lines(split) if split.suffix == ".jsonl" else _csv(split)
-
-
-Tables = Iterator[tuple[pa.Table, Callable[[int], int], int]]
+def read(split: Split) -> Iterator[Piece]:
+    """The split's rows, checked; raises TraceError naming file and row."""
+    for table, number, torn in tables(split, USED):
+        try:
+            rows = decode(table)
+        except RowError as problem:
+            raise unreadable(split.path, number(problem.index), problem.what) from None
+        yield Piece(rows, number, torn)
 
 
 def _from(first: int) -> Callable[[int], int]:
     return lambda index: first + index
 
 
-def _parquet(split: Split, wanted: Collection[str]) -> Tables:
+def _parquet(split: Split, wanted: Sequence[str]) -> Tables:
     try:
         plain = pq.ParquetFile(split.path)
         check_columns(plain.schema_arrow)

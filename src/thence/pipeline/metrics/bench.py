@@ -5,6 +5,7 @@ delivery by a chance of its own, so that no two distributions are alike.
 """
 
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,8 +18,7 @@ import pyarrow.parquet as pq
 
 from thence.pipeline import bench, files
 from thence.pipeline.metrics.tally import tally
-from thence.pipeline.metrics.timed import COLUMNS, decode_timed, pack_timed
-from thence.pipeline.readers import decoded
+from thence.pipeline.metrics.timed import pack_timed, read_timed
 
 MESSAGE_EVERY_US = 1_000
 LATENCY_MOST_US = 200_000
@@ -45,7 +45,7 @@ def measure_alone(folder: Path) -> None:
     payloads = [
         piece.payload
         for split in files.cut(files.trace_files(folder))
-        for rows, _, _ in decoded(split, decode_timed, COLUMNS)
+        for rows, _ in read_timed(split)
         for piece in pack_timed(rows, 1)
         if piece.part == 0
     ]
@@ -69,9 +69,17 @@ def bench_metrics(sizes: Sequence[int]) -> Iterator[dict[str, Any]]:
             folder = Path(scratch) / str(size)
             folder.mkdir()
             events = write_timed_trace(folder, size)
+            begin = time.process_time()
             alone = bench._seconds(partial(measure_alone, folder))
+            spent = time.process_time() - begin
             with bench.peak_memory() as peak:
                 on_spark = bench._seconds(partial(measure, spark, folder))
+            yield {
+                "name": f"metrics.alone.{size}",
+                "value": events / spent,
+                "unit": "events/CPU s",
+                "baseline": None,
+            }
             name = f"metrics.spark.{size}"
             yield bench._record(name, events / on_spark, "events/s", events / alone)
             yield bench._record(f"{name}.memory", peak[0] / 2**20, "MiB", bench.own_peak() / 2**20)

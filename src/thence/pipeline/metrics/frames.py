@@ -23,9 +23,9 @@ from thence.pipeline.metrics.timed import (
     Piece,
     decode_timed,
     pack_timed,
+    read_timed,
     unpack_timed,
 )
-from thence.pipeline.readers import decoded
 from thence.pipeline.rows import RowError
 from thence.pipeline.session import cores
 
@@ -92,7 +92,7 @@ def _read(splits: Sequence[files.Split], parts: int) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for split in splits:
         try:
-            for rows, _, torn in decoded(split, decode_timed, COLUMNS):
+            for rows, torn in read_timed(split):
                 if torn:
                     found.append(Piece("", "", ROWS, 0, b"", torn=torn)._asdict())
                 found.extend(piece._asdict() for piece in pack_timed(rows, parts))

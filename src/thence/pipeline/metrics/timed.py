@@ -15,7 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from thence.pipeline.files import Split
 from thence.pipeline.pack import Ints, narrow, view, widen
+from thence.pipeline.readers import tables, unreadable
 from thence.pipeline.rows import I32, I64, U8, Names, RowError, _array, _scopes, _text, _whole, check_columns
 
 MESSAGE_KINDS: Final = ("send", "deliver", "stable", "hold", "duplicate")
@@ -99,6 +101,15 @@ def decode_timed(table: pa.Table) -> Timed:
     _check(about & (origin < 0), "no origin")
     _check(about & (seq < 0), "no seq")
     return Timed(scopes, scope, names.list, node, pos, kind, origin, seq, at, _entries(column("deps")))
+
+
+def read_timed(split: Split) -> Iterator[tuple[Timed, int]]:
+    """The split's rows, and how many last lines were torn; raises TraceError naming file and row."""
+    for table, number, torn in tables(split, COLUMNS):
+        try:
+            yield decode_timed(table), torn
+        except RowError as problem:
+            raise unreadable(split.path, number(problem.index), problem.what) from None
 
 
 def _check(wrong: Any, what: str) -> None:
