@@ -136,10 +136,11 @@ def _lines(run: "RunMetrics") -> list[str]:
         f"evicted {row['member']}: at {row['survivors']} nodes within {duration(row['took_us'])}"
         for row in run.evictions
     ]
-    lines += [
+    heals = [
         f"heal: {row['late_deliveries']:,} late deliveries, the last after {duration(row['took_us'])}"
         for row in run.convergence
     ]
+    lines += _some(heals)
     lines += [f"left out: {count:,} ({why})" for why, count in run.doubts.items()]
     return lines
 

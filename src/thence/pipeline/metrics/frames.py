@@ -30,7 +30,8 @@ from thence.pipeline.rows import RowError
 from thence.pipeline.session import cores
 
 EVENTS_PER_PART: Final = 8_000_000
-"""About 130 bytes each: a gigabyte for a task, however large the trace, unless one member sends most of it."""
+"""About 130 bytes each: a gigabyte for a task, however large the trace, unless one member sends most of
+it."""
 
 PIECE: Final = (
     "array<struct<run string, `group` string, part int, events bigint, payload binary, torn int, "

@@ -155,13 +155,17 @@ def _run(scope: tuple[str, str], tables: dict[str, list[Row]], doubts: list[Row]
         totals=totals,
         bytes_per_delivery=sent / summed["deliveries"] if sent and summed["deliveries"] else None,
         synchronisations=_synchronisations(tables.get("synchronisations", [])),
-        stabilisation=tables.get("stabilisation", []),
-        changes=tables["changes"],
-        evictions=tables.get("evictions", []),
-        convergence=tables["convergence"],
+        stabilisation=_in_time(tables.get("stabilisation", [])),
+        changes=_in_time(tables["changes"]),
+        evictions=_in_time(tables.get("evictions", [])),
+        convergence=_in_time(tables["convergence"]),
         left_out=_left_out(tables, distributions, summed, span["from_us"] is not None),
         doubts={row["measure"]: row["count"] for row in doubts},
     )
+
+
+def _in_time(rows: list[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: (row["at_us"] is None, row["at_us"] or 0, str(row)))
 
 
 def _synchronisations(rows: list[Row]) -> Row | None:
