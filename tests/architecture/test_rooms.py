@@ -25,13 +25,14 @@ ROOMS: dict[str, set[str]] = {
     "runtime": {"core", "trace", "oplog", "replica", "store"},
     "sim": {"core", "trace", "oplog", "replica", "store", "check", "order", "members", "spread"},
     "pipeline": {"core", "trace", "oplog"},
-    "experiments": {"core", "order", "sim", "pipeline"},
+    "pages": {"core", "trace", "pipeline"},
+    "experiments": {"core", "order", "sim", "pipeline", "pages"},
     "web": {"trace"},
     "cli": {"*"},
 }
 """Room -> rooms that it may import besides itself. `sim` names engines and spreads to choose them."""
 
-WORLDLY = {"runtime", "sim", "web", "cli", "pipeline", "experiments"}
+WORLDLY = {"runtime", "sim", "web", "cli", "pipeline", "pages", "experiments"}
 """Rooms that may know of clocks, files, sockets and threads."""
 
 OF_THE_WORLD = {
@@ -46,8 +47,8 @@ HEAVY = {
     "numba": {"pipeline"},
     "pyarrow": {"pipeline", "sim", "trace/parquet.py", "cli", "experiments"},
     "numpy": {"pipeline", "sim", "trace/parquet.py", "cli", "experiments"},
-    "altair": {"experiments"},
-    "vl_convert": {"experiments"},
+    "altair": {"pages", "experiments"},
+    "vl_convert": {"pages"},
     "rich": {"cli"},
     "typer": {"cli"},
 }

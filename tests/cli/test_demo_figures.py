@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from thence.cli.seen import Seen
 from thence.cli.tour import measure
@@ -13,7 +14,7 @@ from thence.cli.tour.page import page
 from thence.cli.tour.resumed import Resumed, resumed, seen_elsewhere
 from thence.cli.tour.samples import Sample, acknowledged, lag_of, sparkline
 from thence.core.errors import ThenceError
-from thence.experiments.timeline import Point
+from thence.pages.timeline import Point
 from thence.pipeline.report import RunReport
 from thence.runtime.status import LogStatus, MemberStatus, Status
 from thence.trace.schema import VERDICTS
@@ -101,20 +102,28 @@ def test_what_others_have_seen_of_a_node_is_not_read_from_its_own_trace(tmp_path
     assert seen_elsewhere(tmp_path, "nobody") == 0
 
 
-def test_latencies_are_shown_when_sent_and_apart_for_the_two_in_trouble(tmp_path: Path) -> None:
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+def test_latencies_are_shown_when_sent_and_apart_for_the_two_in_trouble(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     write(
         tmp_path / "a-1.jsonl",
         {"node": "a", "pos": 0, "kind": "start", "at_us": 900_000},
+        row("a", "send", "a", 9, 999_000),  # before the load
         row("a", "send", "a", 1, 1_000_000),
         row("a", "deliver", "c", 1, 3_100_000),
     )
-    write(tmp_path / "b-1.jsonl", row("b", "deliver", "a", 1, 1_002_000))
+    write(
+        tmp_path / "b-1.jsonl", row("b", "deliver", "a", 9, 999_100), row("b", "deliver", "a", 1, 1_002_000)
+    )
     write(tmp_path / "c-1.jsonl", row("c", "deliver", "a", 1, 1_004_000), row("c", "send", "c", 1, 2_100_000))
     write(tmp_path / "d-1.jsonl", row("d", "deliver", "a", 1, 1_008_000))
     rows = measure.read(tmp_path)
-    found = {(one.series, one.s): one.value for one in measure.latencies(rows, story())}
+    found = {(one.series, one.s): one.value for one in measure.latencies(spark, rows, story())}
     assert found == {
         ("among the others", 0): 8,
+        ("to and from b", -0.25): 0.1,
         ("to and from b", 0): 2,
         ("to and from c", 0): 4,
         ("to and from c", 1.0): 1000,
@@ -156,11 +165,9 @@ def test_the_page_shows_what_did_not_hold_and_escapes_what_it_shows() -> None:
     claims.claim("x & y", False)
     violations = dict.fromkeys(VERDICTS, 0) | {"order": 1234}
     run = RunReport("", "", nodes=3, sends=1, deliveries=2, stables=0, violations=violations, examples=[])
-    shown = page(claims, [("fig", b"png")], {"the <cluster>": run}, "thence demo")
+    shown = page(claims, [], {"the <cluster>": run}, "thence demo")
     assert '<li class="bad">x &amp; y</li>' in shown
     assert "1. a &lt; b" in shown
     assert "Something did not hold" in shown
-    assert (
-        '<td>the &lt;cluster&gt;</td><td>3</td><td>1</td><td>2</td><td>0</td><td class="bad">1,234</td>'
-        in shown
-    )
+    cells = "".join(f'<td class="n">{count}</td>' for count in (3, 1, 2, 0))
+    assert f'<td class="name">the &lt;cluster&gt;</td>{cells}<td class="n bad">1,234</td>' in shown

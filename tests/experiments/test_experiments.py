@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -30,13 +31,15 @@ def _tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_experiment_leaves_tables_figures_and_one_page(spark: SparkSession, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert run(spark, "tcb-3", True, out, "thence experiment run tcb-3", quiet)
+    assert run(spark, "tcb-3", True, out, "thence experiment run tcb-3", quiet).fine
     page = (out / "index.html").read_text(encoding="utf-8")
     assert "4 runs" in page
-    assert "0 violations, 0 incomplete" in page
-    assert page.count("data:image/png;base64,") == 8
-    assert 'src="http' not in page, "the page must hold everything itself"
-    assert len(list((out / "figures").glob("*.png"))) == 8
+    assert "0 violations, 0 incomplete, 0 failed" in page
+    assert page.count("<figure>") == 8
+    drawn = page.split("<script>")[0]
+    assert not re.search("<(script|img|link|iframe) ", drawn), "the page must hold everything itself"
+    for form in ("png", "svg"):
+        assert len(list((out / "figures").glob(f"*.{form}"))) == 8
     with (out / "points.csv").open(encoding="utf-8") as file:
         points = list(csv.DictReader(file))
     assert {(point["order"], point["stability"]) for point in points} == {
@@ -57,7 +60,7 @@ def test_an_experiment_goes_on_where_it_stopped(spark: SparkSession, tmp_path: P
     kept = json.loads(results[0].read_text())
     results[0].write_text(json.dumps({**kept, "entries": 4321.0}))
     results[1].unlink()
-    assert run(spark, "tcb-3", True, out, "", quiet)
+    assert run(spark, "tcb-3", True, out, "", quiet).fine
     assert json.loads(results[0].read_text())["entries"] == 4321.0, "a point that was there is not run again"
     assert results[1].exists()
 
@@ -71,7 +74,7 @@ def test_a_violation_fails_the_experiment(
     forged = {"node": "n0", "pos": 10**6, "kind": "deliver", "origin": "n1", "seq": 999}
     line = json.dumps({**forged, "run": "graph-4-constantwork-plain"}) + "\n"
     (out / "traces" / "forged.jsonl").write_text(line)
-    assert not run(spark, "tcb-3", True, out, "", quiet)
+    assert not run(spark, "tcb-3", True, out, "", quiet).fine
     assert "1 violations" in (out / "index.html").read_text(encoding="utf-8")
 
 

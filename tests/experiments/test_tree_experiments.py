@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from thence.experiments import tree, tree_page
+from thence.experiments import tree, tree_figures
 from thence.experiments.run import EXPERIMENTS, run
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -22,10 +22,10 @@ def test_a_tree_experiment_leaves_tables_figures_and_one_page(
     monkeypatch.setattr(tree, "QUICK_SIZES", (8,))
     monkeypatch.setattr(tree, "THEIRS", ("sync-tree", "flood"))
     out = tmp_path / "out"
-    assert run(spark, "tree-massive-join", True, out, "", quiet)
+    assert run(spark, "tree-massive-join", True, out, "", quiet).fine
     page = (out / "index.html").read_text(encoding="utf-8")
-    assert "0 violations, 0 incomplete" in page
-    assert page.count("data:image/png;base64,") == len(tree_page.FIGURES["tree-massive-join"])
+    assert "0 violations, 0 incomplete, 0 failed" in page
+    assert page.count("<figure>") == len(tree_figures.FIGURES["tree-massive-join"])
     with (out / "points.csv").open(encoding="utf-8") as file:
         points = {point["spread"]: point for point in csv.DictReader(file)}
     assert set(points) == {"sync-tree", "flood"}
@@ -48,11 +48,11 @@ def test_a_point_tells_when_nodes_came_and_that_they_synchronised(tmp_path: Path
 
 def test_a_flood_does_not_press_the_trees_to_the_ground() -> None:
     """Scales: logarithmic where spreads differ much, and from zero where they do not."""
-    latency = tree_page.Figure("", "latency_s", "")
-    scale, axis = tree_page._vertical(latency, [{"latency_s": value} for value in (0.2, 0.3, 9.0)])
+    latency = tree_figures.Figure("", "latency_s", "")
+    scale, axis = tree_figures._vertical(latency, [{"latency_s": value} for value in (0.2, 0.3, 9.0)])
     assert scale.to_dict()["type"] == "symlog"
     assert {0.2, 1.0, 5.0} < set(axis.to_dict()["values"])
-    scale, _ = tree_page._vertical(latency, [{"latency_s": value} for value in (0.0, 0.2, 0.3)])
+    scale, _ = tree_figures._vertical(latency, [{"latency_s": value} for value in (0.0, 0.2, 0.3)])
     assert scale.to_dict() == {"type": "linear", "zero": True}
 
 
@@ -61,17 +61,17 @@ def test_a_figure_is_drawn_at_the_size_that_was_varied() -> None:
         {"spread": "flood", "size": size, "probability": p, "payload_bytes": 1024, "latency_s": p * size}
         for size, p in ((50, 1.0), (100, 1.0), (200, 1.0), (100, 0.3))
     ]
-    by_load = tree_page.Figure("", "latency_s", "", "probability")
-    assert sorted(row["latency_s"] for row in tree_page._rows(by_load, results)) == [30.0, 100.0]
-    by_size = tree_page.Figure("", "latency_s", "")
-    assert sorted(row["latency_s"] for row in tree_page._rows(by_size, results)) == [50.0, 100.0, 200.0]
+    by_load = tree_figures.Figure("", "latency_s", "", "probability")
+    assert sorted(row["latency_s"] for row in tree_figures._rows(by_load, results)) == [30.0, 100.0]
+    by_size = tree_figures.Figure("", "latency_s", "")
+    assert sorted(row["latency_s"] for row in tree_figures._rows(by_size, results)) == [50.0, 100.0, 200.0]
 
 
 def test_every_tree_experiment_has_points_figures_and_the_documents_values() -> None:
     for name in tree.SCENARIO:
         assert name in EXPERIMENTS
-        assert tree_page.FIGURES[name]
-        assert name in tree_page.DOCUMENTED
+        assert tree_figures.FIGURES[name]
+        assert name in tree_figures.DOCUMENTED
         for quick in (True, False):
             names = [point.name for point in tree.points(name, quick)]
             assert len(names) == len(set(names)) >= 4
@@ -82,6 +82,6 @@ def test_the_documents_value_stands_beside_ours() -> None:
         "spread": "sync-tree", "size": 200, "probability": 1.0, "payload_bytes": 1024, "settled_s": 7.5,
         "healed_s": 1.5,
     }  # fmt: skip
-    html, rows = tree_page.beside("tree-massive-join", [result])
+    html, rows = tree_figures.beside("tree-massive-join", [result])
     assert [(row["document"], row["ours"]) for row in rows] == [("125 s", "1.5 s"), ("125 s", "7.5 s")]
     assert "125 s" in html

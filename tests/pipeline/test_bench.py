@@ -6,6 +6,9 @@ import pytest
 
 from thence.pipeline import bench, files
 from thence.pipeline.judge import judge
+from thence.pipeline.metrics import bench as timed
+from thence.pipeline.metrics.tally import tally
+from thence.pipeline.metrics.timed import pack_timed, read_timed
 from thence.pipeline.pack import pack
 from thence.pipeline.readers import read
 
@@ -30,3 +33,17 @@ def test_memory_of_the_whole_tree_is_watched() -> None:
         while peak[0] < len(ballast):
             pass
     assert peak[0] >= len(ballast)
+
+
+def test_the_made_up_trace_with_times_is_measured_whole(tmp_path: Path) -> None:
+    events = timed.write_timed_trace(tmp_path, 20_000, nodes=17)
+    payloads = [
+        piece.payload
+        for split in files.cut(files.trace_files(tmp_path))
+        for rows, _ in read_timed(split)
+        for piece in pack_timed(rows, 1)
+    ]
+    [whole] = [row for row in tally(payloads, 10**9) if (row.measure, row.by) == ("delivery", "run")]
+    assert whole.number == events * 16 // 17
+    assert whole.max < timed.LATENCY_MOST_US
+    timed.measure_alone(tmp_path)

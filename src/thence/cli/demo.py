@@ -145,9 +145,12 @@ class Tour:
             from thence.cli.tour.figures import figures
             from thence.cli.tour.measure import read
             from thence.cli.tour.page import page
+            from thence.pages.charts import save_all
+            from thence.pipeline.session import session
 
-            images = figures(read(self.folder / "trace"), story)
-            (self.folder / PAGE).write_text(page(self.claims, images, self.judged, command), encoding="utf-8")
+            charts = figures(session(self.master), read(self.folder / "trace"), story)
+            save_all(charts, self.folder)
+            (self.folder / PAGE).write_text(page(self.claims, charts, self.judged, command), encoding="utf-8")
 
     def _judge(self, title: str, trace: Path) -> "RunReport":
         with working("Spark starts and judges" if not self.judged else "Spark judges"):

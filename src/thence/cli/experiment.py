@@ -1,6 +1,8 @@
 """`thence experiment`: the documents' experiments."""
 
+import json
 import threading
+import time
 from pathlib import Path
 
 from thence.cli.console import counting, out
@@ -15,36 +17,55 @@ def show_list() -> int:
     return 0
 
 
-def run(name: str, quick: bool, folder: Path, master: str | None) -> int:
+def run(name: str, quick: bool, folder: Path, master: str | None, point: str | None = None) -> int:
     try:
-        from thence.experiments.run import find
+        from thence.experiments.run import points_of, repeat, run_point
         from thence.experiments.run import run as run_experiment
+        from thence.experiments.sweep import Estimate, finished
         from thence.pipeline.session import session
     except ImportError as error:
         raise UsageError(f"experiments need the laboratory: pip install 'thence[lab]' ({error})") from error
-    find(name)
+    points = points_of(name, quick)
     command = f"thence experiment run {name}{' --quick' if quick else ''} --out {folder}"
+    if point is not None:
+        print(json.dumps(run_point(name, quick, folder, point)))
+        return 0
     with counting("Spark starts") as watcher:
         spark = session(master)
         stop = threading.Event()
-        total = [0]
+        estimate = Estimate(points, finished(folder), time.monotonic())
 
         def told(what: str, done: int, of: int) -> None:
-            total[0] = of or total[0]
             watcher(done, of, what)
 
         def look() -> None:  # points finish inside Spark's workers: count what they leave behind
             while not stop.wait(1.0):
-                done = sum(1 for _ in (folder / "points").glob("[!.]*.json"))
-                watcher(done, total[0], "running points" if done < total[0] else None)
+                names = finished(folder)
+                if len(names) < len(points):
+                    left_s = estimate.left_s(names, time.monotonic())
+                    watcher(len(names), len(points), f"running points{about(left_s)}")
 
         looker = threading.Thread(target=look, daemon=True)
         looker.start()
         try:
-            fine = run_experiment(spark, name, quick, folder, command, told)
+            ran = run_experiment(spark, name, quick, folder, command, told)
         finally:
             stop.set()
-    out.print(
-        f"{folder / 'index.html'}: {'all runs complete, no violations' if fine else '[red]NOT fine[/]'}"
-    )
-    return 0 if fine else 1
+    for failure in ran.failures:
+        out.print(f"{failure.name} (seed {failure.seed}) failed: {failure.error}", markup=False)
+        out.print(f"  again: {repeat(command, failure.name)}", markup=False)
+    for incomplete, why in ran.incomplete:
+        out.print(f"{incomplete} did not complete: {why}", markup=False)
+        out.print(f"  again: {repeat(command, incomplete)}", markup=False)
+    verdict = "all runs complete, no violations" if ran.fine else "[red]NOT fine[/]"
+    out.print(f"{folder / 'index.html'}: {verdict}")
+    return 0 if ran.fine else 1
+
+
+def about(left_s: float | None) -> str:
+    """An estimate in words: it is no better than that."""
+    if left_s is None:
+        return ""
+    if left_s < 90:
+        return f", about {max(5, round(left_s / 5) * 5)} s left"
+    return f", about {round(left_s / 60)} min left"

@@ -163,6 +163,9 @@ def verify(
     master: Master = None,
     remote: Remote = None,
     conf: Conf = None,
+    page: Annotated[
+        Path | None, typer.Option(help="Write the verdict as one HTML file as well.", metavar="FILE")
+    ] = None,
 ) -> None:
     """Judge a trace on Spark.
 
@@ -172,7 +175,30 @@ def verify(
     from thence.cli import verify as command
 
     where = command.Where(engine, master, remote, conf or ())
-    raise typer.Exit(command.verify(trace, still_open, as_json, where, findings, tolerant))
+    raise typer.Exit(command.verify(trace, still_open, as_json, where, findings, tolerant, page))
+
+
+@app.command()
+def metrics(
+    trace: Annotated[Path, typer.Argument(help="A trace: one file, or a folder of files.")],
+    as_json: Json = False,
+    master: Master = None,
+    remote: Remote = None,
+    conf: Conf = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for every table as Parquet, figures and a page.", metavar="DIR"),
+    ] = None,
+) -> None:
+    """Measure a trace on Spark: latencies, stability, time held, memory, membership, trees.
+
+    What the trace does not tell is left out, with the reason. Exit 2 when it cannot be read.
+    """
+    from thence.cli import metrics as command
+    from thence.cli.verify import Where
+
+    where = Where("spark", master, remote, conf or ())
+    raise typer.Exit(command.metrics(trace, as_json, where, out))
 
 
 @app.command()
@@ -225,7 +251,7 @@ def bench(
     name: Annotated[
         str,
         typer.Argument(
-            help="Which: order, tags, metadata, sim, verify, oplog, cluster, membership, catch-up, "
+            help="Which: order, tags, metadata, sim, verify, metrics, oplog, cluster, membership, catch-up, "
             "trees, or all."
         ),
     ],
@@ -257,6 +283,9 @@ def experiment_run(
     folder: Annotated[Path, typer.Option("--out", help="Folder for results.", metavar="DIR")],
     quick: Annotated[bool, typer.Option(help="Small groups, few messages: a look.")] = False,
     master: Master = None,
+    point: Annotated[
+        str | None, typer.Option(help="Run this point alone, in this process, and print its result.")
+    ] = None,
 ) -> None:
     """Sweep, verify, tables and figures, with the document's figures beside ours.
 
@@ -264,7 +293,7 @@ def experiment_run(
     """
     from thence.cli import experiment as command
 
-    raise typer.Exit(command.run(name, quick, folder, master))
+    raise typer.Exit(command.run(name, quick, folder, master, point))
 
 
 @app.command()

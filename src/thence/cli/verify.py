@@ -50,6 +50,7 @@ def verify(
     where: Where,
     findings: Path | None = None,
     tolerant: bool = False,
+    page: Path | None = None,
 ) -> int:
     """Verify a trace, print what was found, and return the exit code."""
     where.check()
@@ -63,11 +64,27 @@ def verify(
     if not report.runs:
         seen = f"; it has {', '.join(report.kinds)}" if report.kinds else ""
         raise TraceError(f"{trace}: holds nothing to judge (no row of a kind that counts{seen})")
+    if page is not None:
+        write_page(report, page, trace, open_)
     if as_json:
         print(report.to_json())
     else:
         _print(report, open_)
     return OK if report.ok else VIOLATIONS
+
+
+def write_page(report: "Report", page: Path, trace: str, open_: bool) -> None:
+    """One HTML file, and its figures beside it."""
+    from thence.pages.charts import save_all
+    from thence.pages.verdicts import verdict_page
+
+    command = f"thence verify {trace}{' --open' if open_ else ''} --page {page}"
+    made = verdict_page(report, command, trace, still_open=open_)
+    try:
+        save_all(made.charts, page.parent)
+        page.write_text(made.html(), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {page}: {error.strerror}") from error
 
 
 def _run(trace: str, open_: bool, where: Where, findings: Path | None, tolerant: bool) -> "Report | str":

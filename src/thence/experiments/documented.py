@@ -1,6 +1,10 @@
 """What the documents report, where their text gives a number, and a word on why ours differ."""
 
 from dataclasses import dataclass
+from typing import Any
+
+from thence.pages.page import table
+from thence.pages.text import significant
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,3 +87,36 @@ TCB: dict[str, list[Documented]] = {
         Documented("delivery, stable", "vector", True, "exp 3", "delivery_us", "µs", "2.2 s", SLOW),
     ],
 }  # fmt: skip
+
+
+def beside(documented: list[Documented], results: list[dict[str, Any]]) -> tuple[str, list[dict[str, str]]]:
+    """The table with the document's figure beside ours at the largest size, as HTML and as rows."""
+    rows = []
+    for entry in documented:
+        ours = [
+            result
+            for result in results
+            if (result["order"], result["stability"], result["load"])
+            == (entry.order, entry.stability, entry.load)
+        ]
+        if not ours:
+            continue
+        largest = max(ours, key=lambda result: int(result["size"]))
+        value = largest[entry.measure] * (0.008 if entry.measure == "memory_words" else 1)
+        rows.append(
+            {
+                "what": entry.what,
+                "engine": entry.order,
+                "load": entry.load,
+                "document (128 peers)": entry.theirs,
+                "ours": f"{significant(value)} {entry.unit}".strip(),
+                "peers": str(largest["size"]),
+                "why they differ": entry.why,
+            }
+        )
+    if not rows:
+        return "<p>The document's text gives no number for this.</p>", rows
+    return table(rows, CLASSES), rows
+
+
+CLASSES = {"ours": "n", "document (128 peers)": "n", "peers": "n", "why they differ": "why"}

@@ -5,6 +5,8 @@ from typing import Any
 
 import altair as alt
 
+from thence.pages.charts import Chart, finished
+
 Result = dict[str, Any]
 
 
@@ -34,8 +36,7 @@ FIGURES = (
 COLOURS = {"graph": "#0b6e4f", "vector": "#c1440e", "vector-e2e": "#7a1f5c"}
 
 
-def draw(figure: Figure, results: list[Result]) -> bytes:
-    """The figure as PNG."""
+def draw(figure: Figure, results: list[Result]) -> Chart:
     rows = [
         {
             "peers": result["size"],
@@ -55,15 +56,9 @@ def draw(figure: Figure, results: list[Result]) -> bytes:
             "engine:N",
             scale=alt.Scale(domain=engines, range=[COLOURS.get(name, "#555") for name in engines]),
         ),
+        tooltip=["engine:N", "load:N", "peers:Q", alt.Tooltip("value:Q", format=",.4~r")],
     )
     # Two layers: the legend of a line that carries its own points would show points, not dashes.
     lines = base.mark_line(strokeWidth=2).encode(strokeDash=alt.StrokeDash("load:N"))
     points = base.mark_point(filled=True, size=30, opacity=1).encode(detail="load:N")
-    chart = (
-        alt.layer(lines, points, title=figure.title, width=330, height=210)
-        .configure(background="white", font="sans-serif")
-        .configure_title(fontSize=13, anchor="start")
-    )
-    import vl_convert
-
-    return bytes(vl_convert.vegalite_to_png(chart.to_json(), scale=2))
+    return finished(figure.title, lines, points)

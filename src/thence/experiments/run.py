@@ -1,26 +1,28 @@
-"""Running an experiment: sweep, verify, tables, figures, page.
+"""Running an experiment: sweep, verify, measure, tables, figures, page.
 
-Points are Spark tasks. Each leaves its result in a file of its own, so that a run that was interrupted
-goes on where it stopped. Every point's trace is then judged, and a violation of any kind fails the
-experiment.
+Points are run by a sweep. Every point's trace is then judged, and a violation of any kind fails the
+experiment, as does a point that failed; what was measured of the others is shown all the same.
 """
 
 import csv
 import json
-import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from thence.core.errors import UsageError
-from thence.experiments import tcb, tree, tree_page
-from thence.experiments.documented import TCB
+from thence.experiments import tcb, tree, tree_figures
+from thence.experiments.documented import TCB, beside
 from thence.experiments.figures import FIGURES, draw
-from thence.experiments.page import beside, page
-from thence.pipeline.tasks import run_points
+from thence.experiments.sweep import Failure, Sweep
+from thence.pages.charts import save_all
+from thence.pages.page import Page
+from thence.pages.page import table as as_html
+from thence.pipeline.metrics import BIN_US
+from thence.pipeline.metrics.measured import Tables, measure
 from thence.pipeline.verify import verify
 
 Watcher = Callable[[str, int, int], None]
@@ -94,25 +96,97 @@ def find(name: str) -> Experiment:
         raise UsageError(f"unknown experiment {name!r}; there is {', '.join(EXPERIMENTS)}") from None
 
 
-def run(spark: SparkSession, name: str, quick: bool, out: Path, command: str, watcher: Watcher) -> bool:
-    """Do everything that is not done yet; True if every run completed and nothing was violated."""
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What came of an experiment."""
+
+    fine: bool
+    failures: list[Failure] = field(default_factory=list)
+    incomplete: list[tuple[str, str]] = field(default_factory=list)
+    """Points whose runs did not deliver everything, and what is missing."""
+
+
+def run(spark: SparkSession, name: str, quick: bool, out: Path, command: str, watcher: Watcher) -> Ran:
+    """Do everything that is not done yet; fine if every run completed and nothing was violated."""
     experiment = find(name)
-    points: list[Point] = [*(tree.points(name, quick) if _of_trees(name) else tcb.points(name, quick))]
+    points = points_of(name, quick)
     _prepare(out, name, quick)
-    results = _sweep(spark, points, out, watcher)
+    sweep = Sweep(points, out, _measure)
+    watcher("running points", len(points) - len(sweep.unfinished()), len(points))
+    sweep.run(spark)
+    watcher("running points", len(points), len(points))
+    results, failures = sweep.results(), sweep.failures()
+    incomplete = [(result["name"], result["why"]) for result in results if not result["complete"]]
+    if not results:
+        return Ran(False, failures)
     watcher("judging the traces", 0, 0)
     report = verify(spark, out / "traces")
+    watcher("measuring the traces", 0, 0)
+    latencies(results, measure(spark, out / "traces"))
     violations = sum(sum(judged.violations.values()) for judged in report.runs)
-    incomplete = [result["name"] for result in results if not result["complete"]]
-    fine = report.ok and not incomplete and len(report.runs) == len(points)
+    fine = report.ok and not incomplete and not failures and len(report.runs) == len(points)
     events = sum(judged.sends + judged.deliveries + judged.stables for judged in report.runs)
     verdict = (
         f"{len(report.runs)} runs, {events:,} events, judged by Spark: "
-        f"{violations} violations, {len(incomplete)} incomplete."
+        f"{violations} violations, {len(incomplete)} incomplete, {len(failures)} failed."
     )
     watcher("drawing", 0, 0)
-    _write(experiment, results, out, command, verdict, fine)
-    return fine
+    troubles = [
+        *[(failure.name, failure.seed, failure.error) for failure in failures],
+        *[(name, _seed_of(points, name), why) for name, why in incomplete],
+    ]
+    page = Page(experiment.title, experiment.says, verdict, fine, command, seed=_seeds(points))
+    _write(experiment, results, out, page, [_trouble(*each, command) for each in troubles])
+    return Ran(fine, failures, incomplete)
+
+
+def run_point(name: str, quick: bool, out: Path, chosen: str) -> dict[str, Any]:
+    """One point alone, in this process; what goes wrong is raised."""
+    points = points_of(name, quick)
+    point = next((point for point in points if point.name == chosen), None)
+    if point is None:
+        raise UsageError(f"{name} has no point {chosen!r}; there is {', '.join(p.name for p in points)}")
+    return _measure(point, out / "traces" / point.name)
+
+
+def points_of(name: str, quick: bool) -> "list[Point]":
+    find(name)
+    return [*(tree.points(name, quick) if _of_trees(name) else tcb.points(name, quick))]
+
+
+def repeat(command: str, point: str) -> str:
+    """How to run one point of an experiment again."""
+    return f"{command} --point {point}"
+
+
+def _trouble(name: str, seed: int, why: str, command: str) -> dict[str, str]:
+    return {"point": name, "seed": str(seed), "why": why, "again": repeat(command, name)}
+
+
+def _seed_of(points: "list[Point]", name: str) -> int:
+    return next(point.seed for point in points if point.name == name)
+
+
+def _seeds(points: "list[Point]") -> str:
+    return ", ".join(str(seed) for seed in sorted({point.seed for point in points}))
+
+
+def latencies(results: list[dict[str, Any]], measured: Tables) -> None:
+    """What the traces tell of each point: how long messages took to each member, and to the last one."""
+    runs = {run.run: run for run in measured.report.runs}
+    bins: dict[str, dict[int, float]] = {}
+    for row in measured.tables["broadcast_by_bin"].to_pylist():
+        bins.setdefault(row["run"], {})[row["start_us"] // BIN_US] = row["mean"] / 1e6
+    for result in results:
+        found = runs[result["name"]].distributions if result["name"] in runs else {}
+        broadcast, delivery = found.get("broadcast"), found.get("delivery")
+        result["latency_s"] = broadcast.mean / 1e6 if broadcast else 0.0
+        result["slowest_s"] = broadcast.max / 1e6 if broadcast else 0.0
+        result["delivery_p50_s"] = delivery.p50 / 1e6 if delivery else 0.0
+        result["delivery_p99_s"] = delivery.p99 / 1e6 if delivery else 0.0
+        for moment in result.get("series", ()):
+            second = result["first_second"] + moment["second"]
+            moment["latency_s"] = bins.get(result["name"], {}).get(second, 0.0)
 
 
 def _prepare(out: Path, name: str, quick: bool) -> None:
@@ -128,7 +202,6 @@ def _prepare(out: Path, name: str, quick: bool) -> None:
         elif any(out.iterdir()):
             raise UsageError(f"{out} holds something else: give --out a folder of its own")
         mark.write_text(json.dumps(now))
-        (out / "points").mkdir(exist_ok=True)
     except OSError as error:
         raise UsageError(f"cannot write to {out}: {error.strerror}") from error
     except json.JSONDecodeError as error:
@@ -146,47 +219,31 @@ def _measure(point: Point, trace: Path) -> dict[str, Any]:
     return tree.measure(point, trace) if isinstance(point, tree.Point) else tcb.measure(point, trace)
 
 
-def _sweep(spark: SparkSession, points: list[Point], out: Path, watcher: Watcher) -> list[dict[str, Any]]:
-    folder = out.resolve()
-    todo = [point for point in points if not (folder / "points" / f"{point.name}.json").exists()]
-    todo.sort(key=lambda point: -point.cost)
-
-    def work(point: Point) -> dict[str, Any]:
-        trace = folder / "traces" / point.name
-        shutil.rmtree(trace, ignore_errors=True)
-        result = _measure(point, trace)
-        partial = folder / "points" / f".{point.name}.json"
-        partial.write_text(json.dumps(result))
-        partial.replace(folder / "points" / f"{point.name}.json")
-        return result
-
-    watcher("running points", len(points) - len(todo), len(points))
-    run_points(spark, todo, work)
-    watcher("running points", len(points), len(points))
-    return [json.loads((folder / "points" / f"{point.name}.json").read_text()) for point in points]
-
-
 def _write(
-    experiment: Experiment, results: list[dict[str, Any]], out: Path, command: str, verdict: str, fine: bool
+    experiment: Experiment,
+    results: list[dict[str, Any]],
+    out: Path,
+    page: Page,
+    troubles: list[dict[str, str]],
 ) -> None:
     if _of_trees(experiment.name):
-        figures = tree_page.FIGURES[experiment.name]
-        images = [(figure.title, tree_page.draw(figure, results)) for figure in figures]
-        table, rows = tree_page.beside(experiment.name, results)
+        charts = [tree_figures.draw(figure, results) for figure in tree_figures.FIGURES[experiment.name]]
+        table, rows = tree_figures.beside(experiment.name, results)
         results = [
-            {key: value for key, value in result.items() if key not in ("series", "marks")}
+            {key: value for key, value in result.items() if key not in ("series", "marks", "first_second")}
             for result in results
         ]
     else:
-        images = [(figure.title, draw(figure, results)) for figure in FIGURES]
+        charts = [draw(figure, results) for figure in FIGURES]
         table, rows = beside(TCB[experiment.name], results)
-    (out / "figures").mkdir(exist_ok=True)
-    for title, image in images:
-        (out / "figures" / f"{title.lower().replace(',', '').replace(' ', '-')}.png").write_bytes(image)
+    save_all(charts, out)
     _csv(out / "points.csv", results)
     _csv(out / "beside.csv", rows)
-    text = page(experiment.title, experiment.says, command, verdict, fine, table, images)
-    (out / "index.html").write_text(text, encoding="utf-8")
+    if troubles:
+        page.section("What did not end well", as_html(troubles, {"point": "name", "seed": "n", "why": "why"}))
+    page.figures("", charts)
+    page.section("Beside the document", table)
+    (out / "index.html").write_text(page.html(), encoding="utf-8")
 
 
 def _csv(path: Path, rows: list[dict[str, Any]]) -> None:

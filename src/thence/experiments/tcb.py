@@ -36,6 +36,7 @@ class Point:
     messages: int
     load: str
     """What distinguishes the lines of a figure: the interval, or the experiment that it repeats."""
+    seed: int = 1
 
     @property
     def name(self) -> str:
@@ -84,6 +85,7 @@ def measure(point: Point, folder: Path) -> dict[str, Any]:
         latency_ms=point.latency_ms / WEIBULL_MEAN,
         stability=point.stability,
         payload_bytes=0,
+        seed=point.seed,
     )
     observed = range(2) if point.slow_link else range(0, point.size, max(1, point.size // 2))
     engine, notes = probed(find_engine(point.order), observed, point.messages * (point.size - 1))

@@ -92,7 +92,8 @@ def tasks_of(spark: SparkSession, tasks: Sequence[Sequence[Split]]) -> DataFrame
     return spark.createDataFrame(rows, TASK).repartitionById(len(tasks), F.col("task"))
 
 
-def _splits(task: pa.Scalar) -> list[Split]:
+def splits_of(task: pa.Scalar) -> list[Split]:
+    """Of a row of `tasks_of`."""
     return msgspec.msgpack.decode(task.as_buffer(), type=list[Split])
 
 
@@ -103,14 +104,14 @@ def packed(spark: SparkSession, tasks: Sequence[Sequence[Split]]) -> DataFrame:
 
 
 def _read_tasks(tasks: pa.Array) -> pa.Array:
-    return pa.array([pieces(_splits(task)) for task in tasks], PIECE_TYPE)
+    return pa.array([pieces(splits_of(task)) for task in tasks], PIECE_TYPE)
 
 
 def clues(spark: SparkSession, tasks: Sequence[Sequence[Split]], suspect: Suspect) -> DataFrame:
     """What rows say about a suspect, with the number of the task that read them."""
 
     def look_in(tasks: pa.Array) -> pa.Array:
-        found = [[clue._asdict() for clue in look(_splits(task), suspect)] for task in tasks]
+        found = [[clue._asdict() for clue in look(splits_of(task), suspect)] for task in tasks]
         return pa.array(found, CLUE_TYPE)
 
     function = arrow_function(look_in, CLUES)

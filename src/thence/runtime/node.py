@@ -30,6 +30,7 @@ from thence.runtime.logs import StructuredLog
 from thence.runtime.pacing import Clock
 from thence.runtime.premises import Premises
 from thence.runtime.report import Facts, status_of
+from thence.runtime.sampling import Sampling
 from thence.runtime.settings import NodeSettings
 from thence.runtime.status import LoadStatus, Status
 
@@ -134,6 +135,7 @@ class Node:
         """It has left, and perhaps without what it sent last."""
         self.on_step: Callable[[], None] = lambda: None
         self._loader: Final = Loader(self._load)
+        self._sampling: Sampling | None = None
         self.instruments: Final = Instruments(self.status)
         self.kind: Final = kind(self)
 
@@ -144,6 +146,7 @@ class Node:
             self._trace = self.kind.open(self._premises.enter())
             control = await self._premises.open_door(self)
             await self.kind.enter()
+            self._begin_sampling()
         except BaseException:
             await self._release()
             raise
@@ -151,6 +154,15 @@ class Node:
         self.says.info(
             "running", node=self.settings.name, boot=self.kind.boot, listen=self.address, control=control,
         )  # fmt: skip
+
+    def _begin_sampling(self) -> None:
+        settings = self.settings
+        if settings.trace is not None and settings.trace_every_us:
+            self._sampling = Sampling(
+                settings.trace, settings.name, settings.trace_every_us, self.clock, self.status, self.says,
+                settings.run,
+            )  # fmt: skip
+            self._sampling.start()
 
     def drive(
         self, machine: Any, make: Callable[[int], Any], outlet: Outlet, settings: GroupSettings
@@ -215,6 +227,8 @@ class Node:
         self._released = True
         await self._premises.close_door()
         await self._loader.stop()
+        if self._sampling is not None:
+            self._sampling.close()
         await self.kind.unlink()
         in_order = False
         try:
@@ -298,6 +312,8 @@ class Node:
         if self.kind.links is None:
             raise UsageError(f"{self.settings.name} has no links yet")
         self.kind.links.fault(what, peer, delay_us)
+        if self._sampling is not None:
+            self._sampling.fault(what, sorted(self.link_status()) if peer is None else [peer])
 
     def metrics(self) -> str:
         return self.instruments.render()

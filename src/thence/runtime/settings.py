@@ -188,6 +188,9 @@ class NodeSettings:
     """None: rows cost time and disk, and nobody may want them."""
     run: str = ""
     """In every row of the trace, so that several runs can lie in one folder. Empty: the only one."""
+    trace_every_us: int = 0
+    """How often the trace tells of the node's memory, disk and traffic, as well as of cuts and heals that
+    were asked for. 0: never; who only verifies a trace needs none of it."""
     order: Order = "graph"
     """Its metadata grows with concurrency, not with the size of the group."""
     spread: SpreadName = "mesh"
@@ -219,8 +222,8 @@ class NodeSettings:
         check_name(self.name)
         if not self.cluster or self.cluster != self.cluster.strip() or len(self.cluster.encode()) > 255:
             raise UsageError("cluster must be 1 to 255 bytes with no white space around them")
-        if self.drain_us < 0:
-            raise UsageError("drain_us must not be negative")
+        if self.drain_us < 0 or self.trace_every_us < 0:
+            raise UsageError("drain_us and trace_every_us must not be negative")
         self._check_group()
         self._check_reach()
 

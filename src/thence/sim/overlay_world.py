@@ -20,7 +20,7 @@ from thence.sim.overlay_links import Links, Session, pair
 from thence.sim.overlay_meter import Meter
 from thence.sim.overlay_node import MembersWake, NodeEffect, OverlayNode
 from thence.sim.overlay_plan import Arrive, Depart, Happening, OverlayPlan, Reset
-from thence.trace.recorder import CRASH, Recorder
+from thence.trace.recorder import CRASH, CUT, HEAL, Recorder
 
 PACKET, TAKEN_IN, WAKE, MEMBERS_WAKE, SEND = range(5)
 OPEN, OPENED, GIVE_UP, DOWN, ENDED, SILENT, HAPPEN, END = range(5, 13)
@@ -329,8 +329,14 @@ class OverlayWorld:
         self._push(self.now + 2 * self._silence_us, DOWN, what.peer, what.node, session)
         self._carry_out(what.node, here.unlinked(what.peer, self.now))
 
+    def _tell(self, what: Cut, kind: int) -> None:
+        for node in sorted({node for link in what.links for node in link}):
+            if node in self.nodes:
+                self._recorders[node].record(kind, 0, self.now)
+
     def _part(self, what: Cut) -> None:
         self._cut.update(what.links)
+        self._tell(what, CUT)
         for node, peer in sorted(what.links):
             for one, other in ((node, peer), (peer, node)):
                 session = self._links.get(one, other)
@@ -340,6 +346,7 @@ class OverlayWorld:
 
     def _mend(self, what: Cut) -> None:
         self._cut -= Counter(dict.fromkeys(what.links, 1))
+        self._tell(what, HEAL)
         for node, peer in sorted(what.links):
             session = self._links.get(node, peer)
             if session is not None and (node, peer) not in self._cut:

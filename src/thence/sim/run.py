@@ -76,7 +76,7 @@ class Run:
         self._stability = settings.stability and engine.witness is not None
         self.plan: Plan = find_scenario(settings.scenario).plan(settings, Random(f"{settings.seed}/plan"))
         codec = Codec(size, engine.stamps_are_dots)
-        self._world = World(settings, self.plan, self._replicas, codec)
+        self._world = World(settings, self.plan, self._replicas, codec, self._recording.columns)
 
     def _replica(self, me: int, engine: Engine) -> Replica:
         settings = self.settings

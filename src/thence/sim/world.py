@@ -7,6 +7,7 @@ for no wake-ups, that is when all is delivered and drained, unless something is 
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from enum import Enum, auto
 from heapq import heappop, heappush
 from random import Random
@@ -19,6 +20,7 @@ from thence.sim.faults import Crash, Cut, Fault, Pause, Plan
 from thence.sim.network import latency
 from thence.sim.settings import Settings
 from thence.sim.workload import intervals
+from thence.trace.recorder import CUT, HEAL, Recorder
 
 PACKET, WAKE, SEND, TAKE, BEGIN, END = range(6)
 
@@ -52,6 +54,7 @@ class World:
         plan: Plan,
         replicas: list[Replica],
         codec: Codec,
+        recorders: Sequence[Recorder],
     ) -> None:
         def stream(purpose: str) -> Random:
             return Random(f"{settings.seed}/{purpose}")
@@ -62,6 +65,7 @@ class World:
         self._encode = codec.encode
         self._settings = settings
         self._replicas = replicas
+        self._recorders = recorders
         self._heap: list[Event] = []
         self._planned = 0
         self._latency = latency(settings, plan.slow, stream("latency"))
@@ -158,6 +162,7 @@ class World:
     def _begin(self, fault: Fault) -> list[Effect]:
         if isinstance(fault, Cut):
             self._cut.update(fault.links)
+            self._tell(fault, CUT)
         else:
             self._away.setdefault(fault.node, [])
             if isinstance(fault, Crash):
@@ -168,6 +173,7 @@ class World:
     def _end(self, fault: Fault) -> list[Effect]:
         if isinstance(fault, Cut):
             self._cut -= Counter(dict.fromkeys(fault.links, 1))
+            self._tell(fault, HEAL)
             return []
         for _, _, kind, node, peer, what in self._away.pop(fault.node, ()):
             self._push(self.now, kind, node, peer, what)
@@ -175,6 +181,10 @@ class World:
             self._down.discard(fault.node)
             return self._replicas[fault.node].restart(self.now)
         return []
+
+    def _tell(self, cut: Cut, kind: int) -> None:
+        for node in sorted({node for link in cut.links for node in link}):
+            self._recorders[node].record(kind, 0, self.now)
 
     def _carry_out(self, node: int, effects: list[Effect], now: int) -> None:
         for effect in effects:

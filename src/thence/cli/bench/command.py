@@ -72,6 +72,12 @@ def _verify(quick: bool) -> Iterator[Record]:
     return bench(quick)
 
 
+def _metrics(quick: bool) -> Iterator[Record | str]:
+    from thence.cli.bench.metrics import bench
+
+    return bench(quick)
+
+
 BENCHES: dict[str, Callable[[bool], Iterator[Record | str]]] = {
     "order": _order,
     "tags": _tags,
@@ -83,6 +89,7 @@ BENCHES: dict[str, Callable[[bool], Iterator[Record | str]]] = {
     "catch-up": _catch_up,
     "trees": _trees,
     "verify": _verify,
+    "metrics": _metrics,
 }
 """Each yields figures; one that takes long also yields words about what it does next."""
 

@@ -1,24 +1,22 @@
 """The figures of the tour, all over the same time, with the troubles marked."""
 
-from typing import Final
+from typing import Any
 
 import pyarrow as pa
 
 from thence.cli.tour import measure
 from thence.cli.tour.live import Story
-from thence.experiments.timeline import Point, Span, Timeline, draw
+from thence.pages.charts import COLOURS, Chart
+from thence.pages.timeline import Point, Span, Timeline, draw
 
-COLOURS: Final = ("#0b6e4f", "#c1440e", "#33658a", "#7a1f5c", "#b8860b", "#555555", "#2a9d8f", "#9c6644")
 
-
-def figures(rows: pa.Table, story: Story) -> list[tuple[str, bytes]]:
-    """Title and PNG of each."""
+def figures(spark: Any, rows: pa.Table, story: Story) -> list[Chart]:
     until_s = max((story.samples[-1].at_us - story.begun_us) / 1e6, 1.0)
     made = [
         Timeline(
             title="How long a message took, by when it was sent",
             label="ms: median (line), 99 % (dots)",
-            points=measure.latencies(rows, story),
+            points=measure.latencies(spark, rows, story),
             colours=_kinds(story),
             scale="log",
         ),
@@ -32,7 +30,7 @@ def figures(rows: pa.Table, story: Story) -> list[tuple[str, bytes]]:
             scale="sqrt",  # catching up is tens of times faster than the load
         ),
     ]
-    return [(figure.title, draw(figure, spans(story), until_s)) for figure in made]
+    return [draw(figure, spans(story), until_s) for figure in made]
 
 
 def spans(story: Story) -> list[Span]:

@@ -27,7 +27,7 @@ from thence.runtime.load import MOST_SECONDS, Load
 from thence.runtime.status import Status
 
 TICK_S: Final = 0.02
-FLAGS: Final = ("--profile", "local", "--allow-faults")
+FLAGS: Final = ("--profile", "local", "--allow-faults", "--set", "trace_every_us=250000")
 
 
 @dataclass(slots=True)

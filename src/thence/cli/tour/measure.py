@@ -7,7 +7,7 @@ longest.
 
 import io
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +17,10 @@ import pyarrow.json as pj
 from thence.cli.tour.live import Story
 from thence.cli.tour.samples import lag_of
 from thence.core.groups import process_of
-from thence.experiments.timeline import Point
+from thence.pages.timeline import Point
 
 BIN_S: Final = 0.25
+BIN_US: Final = 250_000
 SCHEMA: Final = pa.schema(
     [(name, pa.string()) for name in ("node", "kind", "origin")]
     + [("seq", pa.int64()), ("at_us", pa.int64())]
@@ -38,31 +39,38 @@ def read(trace: Path) -> pa.Table:
     return pa.concat_tables(tables)
 
 
-def latencies(rows: pa.Table, story: Story) -> list[Point]:
-    """Median and 99th percentile of each bin of sending times, by whether the link had trouble."""
+def latencies(spark: Any, rows: pa.Table, story: Story) -> list[Point]:
+    """Median and 99th percentile of each bin of sending times, by whether the link had trouble: a run each,
+    for the pipeline."""
+    from thence.pipeline import metrics
+
     delivered = rows.filter(pc.equal(rows["kind"], "deliver"))
-    sent = rows.filter(pc.equal(rows["kind"], "send")).select(["origin", "seq", "at_us"])
-    both = delivered.join(sent, ["origin", "seq"], join_type="inner", right_suffix="_sent")
-    sent_us = both["at_us_sent"].to_numpy()
-    took_ms = np.maximum(both["at_us"].to_numpy() - sent_us, 1) / 1000
-    bins = ((sent_us - story.begun_us) / 1e6 // BIN_S).astype(int)
-    kind_of = _kinds(both, story)
-    found = []
-    for kind in np.unique(kind_of):
-        for number in np.unique(bins[kind_of == kind]):
-            here = took_ms[(kind_of == kind) & (bins == number)]
-            median, high = np.percentile(here, (50, 99))
-            found.append(Point(float(number * BIN_S), str(kind), float(median), float(high)))
-    return found
+    sent = rows.filter(pc.equal(rows["kind"], "send"))
+    parts = []
+    for kind, chosen in zip(kinds(story), _of_kinds(delivered, story), strict=True):
+        part = pa.concat_tables([sent, delivered.filter(chosen)])
+        part = part.append_column("run", pa.array([kind] * part.num_rows, pa.string()))
+        parts.append(part.append_column("pos", pa.array(range(part.num_rows), pa.int64())))
+    events = spark.createDataFrame(pa.concat_tables(parts))
+    ahead_us = story.begun_us % BIN_US  # so that a bin begins with the load
+    binned = metrics.summary(events.withColumn("at_us", events["at_us"] - ahead_us), bin_us=BIN_US)
+    found = metrics.distribution(binned, "delivery", by="bin").collect()
+    zero_us = story.begun_us - ahead_us
+    return sorted(
+        Point(
+            (row["start_us"] - zero_us) / 1e6, row["run"], max(row["p50"], 1) / 1e3, max(row["p99"], 1) / 1e3
+        )
+        for row in found
+    )
 
 
-def _kinds(both: pa.Table, story: Story) -> "np.ndarray[tuple[int], np.dtype[np.str_]]":
-    def with_(name: str) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
-        ends = pc.or_(pc.equal(both["node"], name), pc.equal(both["origin"], name))
-        return np.asarray(ends.to_numpy(zero_copy_only=False))
+def _of_kinds(delivered: pa.Table, story: Story) -> tuple[pa.Array, pa.Array, pa.Array]:
+    def with_(name: str) -> pa.Array:
+        return pc.or_(pc.equal(delivered["node"], name), pc.equal(delivered["origin"], name))
 
-    names = kinds(story)
-    return np.where(with_(story.lonely), names[0], np.where(with_(story.victim), names[1], names[2]))
+    lonely, victim = with_(story.lonely), with_(story.victim)
+    first = pc.and_not(victim, lonely)
+    return lonely, first, pc.invert(pc.or_(lonely, victim))
 
 
 def kinds(story: Story) -> tuple[str, str, str]:

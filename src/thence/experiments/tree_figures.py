@@ -6,7 +6,9 @@ from typing import Any
 
 import altair as alt
 
-from thence.experiments.page import number, table
+from thence.pages.charts import Chart, finished
+from thence.pages.page import table
+from thence.pages.text import significant
 
 Result = dict[str, Any]
 
@@ -69,8 +71,8 @@ FIGURES: dict[str, tuple[Figure, ...]] = {
 LOGARITHMIC = {"latency_s", "resident_s", "duplicates_per_10000", "duplicates"}
 
 
-def draw(figure: Figure, results: Sequence[Result]) -> bytes:
-    """The figure as PNG; what happened, and when, is marked by dashed lines."""
+def draw(figure: Figure, results: Sequence[Result]) -> Chart:
+    """What happened, and when, is marked by dashed lines."""
     rows = _rows(figure, results)
     names = [name for name in COLOURS if any(row["spread"] == name for row in rows)]
     colours = alt.Scale(domain=names, range=[COLOURS[name] for name in names])
@@ -80,6 +82,7 @@ def draw(figure: Figure, results: Sequence[Result]) -> bytes:
         x=alt.X(f"{figure.over}:Q", title=AXES[figure.over], scale=alt.Scale(zero=False), axis=ticks),
         y=alt.Y(f"{figure.measure}:Q", title=figure.label, scale=scale, axis=axis),
         color=alt.Color("spread:N", scale=colours, title=None),
+        tooltip=["spread:N", f"{figure.over}:Q", alt.Tooltip(f"{figure.measure}:Q", format=",.4~r")],
     )
     # Where nothing is forgotten the two trees are the same: dashes let the one below be seen.
     dashes = alt.Scale(domain=names, range=[[4, 4] if "eco" in name else [1, 0] for name in names])
@@ -95,15 +98,7 @@ def draw(figure: Figure, results: Sequence[Result]) -> bytes:
     else:
         layers.append(base.mark_point(filled=True, size=30, opacity=1))
     where = f", {_size(figure, results)} nodes" if figure.over != "size" else ""
-    chart: Any = (
-        alt.layer(*layers)
-        .properties(title=figure.title + where, width=330, height=210)
-        .configure(background="white", font="sans-serif")
-        .configure_title(fontSize=13, anchor="start")
-    )
-    import vl_convert
-
-    return bytes(vl_convert.vegalite_to_png(chart.to_json(), scale=2))
+    return finished(figure.title + where, *layers)
 
 
 def _values(key: str, rows: Sequence[Result]) -> list[float]:
@@ -212,7 +207,7 @@ CLASSES = {"document": "n", "ours": "n", "why they differ": "why"}
 def _shown(entry: Documented, result: Result) -> str:
     """Bytes against a perfect tree differ in the third place."""
     value = result[entry.measure]
-    return f"{value:.3f}" if entry.measure == "bytes_per_perfect" else number(value)
+    return f"{value:.3f}" if entry.measure == "bytes_per_perfect" else significant(value)
 
 
 def beside(experiment: str, results: Sequence[Result]) -> tuple[str, list[dict[str, str]]]:

@@ -1,0 +1,341 @@
+"""What the messages of some origins went through, told in few rows: the work of one task.
+
+Latencies are whole microseconds. A distribution leaves a task as its distinct values and their counts, and
+is put together from those of all tasks: percentiles are exact up to 2**20 µs (1.05 s); beyond that values
+keep their first 20 bits, which is a millionth. Maxima and sums are exact.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+
+from thence.pipeline.assemble import Dots
+from thence.pipeline.metrics.sorting import heaps, raise_to, runs_of, slim, sorted_order
+from thence.pipeline.metrics.timed import (
+    DELIVER,
+    DUPLICATE,
+    EVICT,
+    HEAL,
+    HOLD,
+    INSTALL,
+    RESTART,
+    SEND,
+    STABLE,
+    START,
+    Chunk,
+    together,
+)
+from thence.pipeline.pack import narrow, view, widen
+from thence.pipeline.rows import I64
+
+QUANTILES: Final = (0.5, 0.9, 0.99)
+EXACT_BITS: Final = 20
+NEVER: Final = 1 << 62
+
+
+class Tally(NamedTuple):
+    """One row of what a task tells. `by` says which of `node`, `origin` and `start_us` it is about."""
+
+    measure: str
+    by: str
+    node: str = ""
+    origin: str = ""
+    start_us: int = 0
+    number: int = 0
+    total: int = 0
+    p50: int = 0
+    p90: int = 0
+    p99: int = 0
+    max: int = 0
+    payload: bytes = b""
+
+
+def rounded(values: I64) -> I64:
+    """To the bits that a distribution keeps."""
+    if not len(values) or int(values.max()) < 1 << EXACT_BITS:
+        return values
+    bits = np.frexp(values.astype(np.float64))[1].astype(np.int64)
+    shift = np.maximum(bits - EXACT_BITS, 0)
+    return (values >> shift) << shift
+
+
+def rank(count: int | I64, quantile: float) -> Any:
+    """Where the percentile stands among that many sorted values: the nearest rank."""
+    return np.maximum(np.ceil(np.asarray(count) * quantile - 1e-9).astype(np.int64) - 1, 0)
+
+
+def pack_counts(ordered: I64) -> bytes:
+    """Sorted values as distinct ones with their counts."""
+    distinct, counts = np.empty(len(ordered), np.int64), np.empty(len(ordered), np.int64)
+    found = runs_of(ordered, distinct, counts)
+    steps = np.diff(distinct[:found], prepend=0)
+    return msgspec.msgpack.encode((narrow(steps), narrow(counts[:found])))
+
+
+def quantiles(payloads: Sequence[Any]) -> list[int]:
+    """The percentiles of packed counts together."""
+    values, counts = [], []
+    for payload in payloads:
+        steps, number = msgspec.msgpack.decode(
+            payload, type=tuple[tuple[str, memoryview], tuple[str, memoryview]]
+        )
+        values.append(np.cumsum(widen(view(steps))))
+        counts.append(widen(view(number)))
+    value, count = np.concatenate(values), np.concatenate(counts)
+    if len(payloads) > 1:
+        if int(value.max()) < 8 * len(value) + (1 << 16):
+            count = np.bincount(value, weights=count).astype(np.int64)  # exact: no count comes near 2**53
+            value = np.arange(len(count))
+        else:
+            order = sorted_order(value)
+            value, count = value[order], count[order]
+    upto = np.cumsum(count)
+    total = int(upto[-1])
+    return [int(value[np.searchsorted(upto, rank(total, q), side="right")]) for q in QUANTILES]
+
+
+def tally(payloads: Sequence[Any], bin_us: int) -> list[Tally]:
+    """All that one part of a run says. Times in bins of `bin_us` are those of sending."""
+    rows = together(payloads)
+    return list(_Part(rows, bin_us).tell())
+
+
+class _Part:
+    def __init__(self, rows: Chunk, bin_us: int) -> None:
+        self._names = rows.names
+        self._bin_us = bin_us
+        self._rows = rows
+        sends = np.flatnonzero(rows.kind == SEND)
+        self._entries = rows.rest  # of sends, and in their order
+        self._sends = sends
+        self._messages = Dots.of(rows.origin[sends], rows.seq[sends], len(rows.names))
+        self._sent = self._first_sends()
+
+    def _first_sends(self) -> I64:
+        """When each message was sent first; NEVER if no row says so."""
+        rows, sends = self._rows, self._sends
+        sent = np.full(len(self._messages.seq), NEVER, np.int64)
+        timed = sends[rows.at[sends] >= 0]
+        np.minimum.at(sent, self._number(timed), rows.at[timed])
+        return sent
+
+    def _number(self, index: I64) -> I64:
+        return self._messages.find(self._rows.origin[index], self._rows.seq[index])
+
+    def tell(self) -> Iterator[Tally]:
+        rows = self._rows
+        yield from self._counts()
+        timed = rows.at[rows.at >= 0]
+        if len(timed):
+            yield Tally("time", "span", start_us=int(timed.min()), max=int(timed.max()))
+        known = self._entries[self._entries > 0] - 1
+        if len(known):
+            yield from self._spread("entries", known, sorted_order(known))
+        delivered = self._since_send(DELIVER)
+        yield from self._of_measure("delivery", delivered, link=True)
+        yield from self._broadcast(delivered)
+        yield from self._of_measure("stability", self._since_send(STABLE))
+        yield from self._held()
+        yield from self._marks(delivered)
+
+    # Counting
+
+    def _counts(self) -> Iterator[Tally]:
+        rows, names = self._rows, self._names
+        about = rows.kind <= DUPLICATE
+        table = np.bincount(rows.node[about] * 8 + rows.kind[about], minlength=8 * len(names)).reshape(-1, 8)
+        kinds = (("sends", SEND), ("deliveries", DELIVER), ("stables", STABLE), ("holds", HOLD),
+                 ("duplicates", DUPLICATE))  # fmt: skip
+        for measure, kind in kinds:
+            for node in np.flatnonzero(table[:, kind]).tolist():
+                yield Tally(measure, "member", names[node], number=int(table[node, kind]))
+        untimed = int((about & (rows.at < 0)).sum())
+        if untimed:
+            yield Tally("untimed", "run", number=untimed)
+
+    # Latencies
+
+    def _since_send(self, kind: int) -> "_Latencies":
+        """From the first send of a message to each row of this kind about it."""
+        rows = self._rows
+        index = np.flatnonzero((rows.kind == kind) & (rows.at >= 0))
+        number = self._number(index)
+        known = number >= 0
+        known[known] = self._sent[number[known]] < NEVER
+        if not known.all():
+            index, number = index[known], number[known]
+        sent = self._sent[number]
+        took = rows.at[index] - sent
+        early = int((took < 0).sum())
+        if early:
+            fine = took >= 0
+            index, number, sent, took = index[fine], number[fine], sent[fine], took[fine]
+        return _Latencies(rows.node[index], number, sent, slim(took), int((~known).sum()), early)
+
+    def _of_measure(self, measure: str, found: "_Latencies", link: bool = False) -> Iterator[Tally]:
+        if found.unsent:
+            yield Tally(f"{measure} without send", "run", number=found.unsent)
+        if found.early:
+            yield Tally(f"{measure} before send", "run", number=found.early)
+        if not len(found.took):
+            return
+        order = sorted_order(found.took)
+        yield from self._spread(measure, found.took, order, found.node, found.sent)
+        if link:
+            yield from self._links(measure, found, order)
+
+    def _spread(
+        self, measure: str, took: I64, order: I64, node: I64 | None = None, sent: I64 | None = None
+    ) -> Iterator[Tally]:
+        """The distribution, those of each member if nodes are given, of each bin if sending times are."""
+        if not len(took):
+            return
+        ordered = took[order]
+        yield _told(measure, "run", ordered)
+        if node is not None:
+            for number, values in _dealt(ordered, node, order):
+                yield _told(measure, "member", values, node=self._names[number])
+        if sent is not None:
+            for number, values in _dealt(ordered, sent // self._bin_us, order):
+                yield _told(measure, "bin", values, start_us=number * self._bin_us)
+
+    def _links(self, measure: str, found: "_Latencies", order: I64) -> Iterator[Tally]:
+        """Those of each link are whole here: their percentiles need no other task."""
+        size = len(self._names)
+        pairs, values, bounds = _heaped(
+            found.took[order], self._messages.origin[found.number] * size + found.node, order
+        )
+        start, length = bounds[:-1], np.diff(bounds)
+        cells = [values[start + rank(length, q)] for q in QUANTILES]
+        total = np.add.reduceat(values, start, dtype=np.int64)
+        columns = (pairs // size, pairs % size, length, total, *cells, values[start + length - 1])
+        for origin, node, n, sum_us, p50, p90, p99, top in zip(*(c.tolist() for c in columns), strict=True):
+            yield Tally(
+                measure, "link", self._names[node], self._names[origin], 0, n, sum_us, p50, p90, p99, top
+            )
+
+    def _broadcast(self, delivered: "_Latencies") -> Iterator[Tally]:
+        """From a send to the last delivery at a member that was there when it was sent."""
+        if not len(delivered.took):
+            return
+        since = self._appeared()[delivered.node]
+        there = since <= delivered.sent
+        last = np.full(len(self._messages.seq), -1, np.int64)
+        raise_to(last, delivered.number[there], delivered.took[there])
+        reached = last >= 0
+        took = last[reached]
+        yield from self._spread("broadcast", took, sorted_order(took), sent=self._sent[reached])
+
+    def _appeared(self) -> I64:
+        """When each node began, as far as a row says so."""
+        rows = self._rows
+        since = np.full(len(self._names), NEVER, np.int64)
+        begun = np.flatnonzero(np.isin(rows.kind, (START, INSTALL)) & (rows.at >= 0))
+        np.minimum.at(since, rows.node[begun], rows.at[begun])
+        since[since == NEVER] = -1
+        return since
+
+    def _held(self) -> Iterator[Tally]:
+        """From a message's arrival before its causes to its delivery there."""
+        rows, size = self._rows, len(self._names)
+        holds = np.flatnonzero((rows.kind == HOLD) & (rows.at >= 0))
+        if not len(holds):
+            return
+        number = self._number(holds)
+        holds, number = holds[number >= 0], number[number >= 0]
+        wanted, place = np.unique(number * size + rows.node[holds], return_inverse=True)
+        began = np.full(len(wanted), NEVER, np.int64)
+        np.minimum.at(began, place, rows.at[holds])
+        index = np.flatnonzero((rows.kind == DELIVER) & (rows.at >= 0))
+        number = self._number(index)
+        index, number = index[number >= 0], number[number >= 0]
+        key = number * size + rows.node[index]
+        place = np.searchsorted(wanted, key)
+        met = place < len(wanted)
+        met[met] = wanted[place[met]] == key[met]
+        index, place = index[met], place[met]
+        ended = np.full(len(wanted), NEVER, np.int64)
+        late = rows.at[index] >= began[place]
+        np.minimum.at(ended, place[late], rows.at[index[late]])
+        over = ended < NEVER
+        took, node = (ended - began)[over], (wanted % size)[over]
+        yield from self._spread("held", took, sorted_order(took), node)
+        if not over.all():
+            yield Tally("held without delivery", "run", number=int((~over).sum()))
+
+    # Marks
+
+    def _marks(self, delivered: "_Latencies") -> Iterator[Tally]:
+        rows = self._rows
+        marks = np.flatnonzero(np.isin(rows.kind, (INSTALL, RESTART, EVICT)) & (rows.at >= 0))
+        for kinds, ends in (((INSTALL, RESTART), DELIVER), ((EVICT,), STABLE)):
+            chosen = marks[np.isin(rows.kind[marks], kinds)]
+            if len(chosen):
+                yield from self._first_after(chosen, ends)
+        for heal in np.unique(rows.at[(rows.kind == HEAL) & (rows.at >= 0)]).tolist():
+            yield _converged(delivered, heal)
+
+    def _first_after(self, marks: I64, ends: int) -> Iterator[Tally]:
+        """The first row of a kind at the mark's node, from the mark on; -1: there is none here."""
+        rows = self._rows
+        names = {INSTALL: "join", RESTART: "restart", EVICT: "evict"}
+        index = np.flatnonzero((rows.kind == ends) & (rows.at >= 0))
+        order = sorted_order(rows.at[index])
+        times, bounds = heaps(rows.at[index][order], rows.node[index], len(self._names), order)
+        for mark in marks.tolist():
+            node, at = int(rows.node[mark]), int(rows.at[mark])
+            mine = times[bounds[node] : bounds[node + 1]]
+            place = int(np.searchsorted(mine, at))
+            about = self._names[int(rows.origin[mark])] if rows.kind[mark] == EVICT else ""
+            total = int(mine[place]) - at if place < len(mine) else -1
+            yield Tally(names[int(rows.kind[mark])], "mark", self._names[node], about, at, total=total)
+
+
+def _converged(delivered: "_Latencies", heal: int) -> Tally:
+    """How long the last delivery of a message from before the heal took, and how many came after it."""
+    at = delivered.sent + delivered.took
+    late = (delivered.sent < heal) & (at >= heal)
+    last = int(at[late].max()) - heal if late.any() else 0
+    return Tally("heal", "mark", start_us=heal, number=int(late.sum()), total=last)
+
+
+class _Latencies(NamedTuple):
+    """Rows that came after their message's send, and how long after."""
+
+    node: I64
+    number: I64
+    sent: I64
+    took: I64
+    unsent: int
+    """Rows of messages that have no send with a time."""
+    early: int
+    """Rows that come before the send, as the nodes' clocks have it."""
+
+
+def _told(measure: str, by: str, ordered: I64, node: str = "", start_us: int = 0) -> Tally:
+    return Tally(
+        measure, by, node, "", start_us, len(ordered), int(ordered.sum(dtype=np.int64)), max=int(ordered[-1]),
+        payload=pack_counts(rounded(ordered)),
+    )  # fmt: skip
+
+
+def _heaped(ordered: I64, keys: I64, order: I64) -> tuple[I64, I64, I64]:
+    """The keys that occur, the values key by key in this order, and where each key's begin."""
+    first = int(keys.min())
+    spread = int(keys.max()) - first + 1
+    if spread > 4 * len(keys) + 1024:
+        used, place = np.unique(keys, return_inverse=True)
+        out, bounds = heaps(ordered, place, len(used), order)
+        return used, out, bounds
+    out, bounds = heaps(ordered, keys - first, spread, order)
+    there = np.flatnonzero(np.diff(bounds))
+    return there + first, out, np.append(bounds[there], len(out))
+
+
+def _dealt(ordered: I64, keys: I64, order: I64) -> Iterator[tuple[int, I64]]:
+    """Each key and its values, sorted."""
+    used, out, bounds = _heaped(ordered, keys, order)
+    for place, key in enumerate(used.tolist()):
+        yield key, out[bounds[place] : bounds[place + 1]]

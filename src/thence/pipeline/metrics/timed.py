@@ -1,0 +1,230 @@
+"""Rows with their times, packed by message: what metrics are worked out from.
+
+As for verdicts, packed pieces travel through Spark and not rows. What a message went through depends on its
+own rows alone, so that rows are cut into parts by their message's origin, and each part is worked on apart
+from the others. A few rows concern all messages (*marks*: a node appears, a member is evicted, the network
+heals): every part gets them. Rows about nodes and links, of which there are few, travel as they are.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+from zlib import crc32
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from thence.pipeline.files import Split
+from thence.pipeline.pack import Ints, narrow, view, widen
+from thence.pipeline.readers import tables, unreadable
+from thence.pipeline.rows import I32, I64, U8, Names, RowError, _array, _scopes, _text, _whole, check_columns
+
+MESSAGE_KINDS: Final = ("send", "deliver", "stable", "hold", "duplicate")
+SEND, DELIVER, STABLE, HOLD, DUPLICATE = range(5)
+MARK_KINDS: Final = ("start", "install", "restart", "evict", "heal")
+START, INSTALL, RESTART, EVICT, HEAL = range(5, 10)
+ROW_KINDS: Final = (
+    *MARK_KINDS, "leave", "crash", "cut",
+    "lazy", "sync", "eager", "unlink",
+    "metric",
+)  # fmt: skip
+"""Kinds whose rows travel as they are, marks among them."""
+CODES: Final = {name: code for code, name in enumerate((*MESSAGE_KINDS, *ROW_KINDS))}
+PASSED: Final = len(CODES)
+"""Every other kind."""
+NEEDS_MESSAGE: Final = (SEND, DELIVER, STABLE, HOLD, DUPLICATE, EVICT)
+
+COLUMNS: Final = ("run", "group", "node", "pos", "kind", "origin", "seq", "at_us", "deps")
+ROWS: Final = -1
+"""The part of the rows that travel as they are."""
+
+
+class Timed(NamedTuple):
+    """Rows of one table. -1 stands for null in `origin`, `seq`, `at` and `entries` (what `deps` holds)."""
+
+    scopes: list[tuple[str, str]]
+    scope: I32
+    names: list[str]
+    node: I32
+    pos: I64
+    kind: U8
+    origin: I32
+    seq: I64
+    at: I64
+    entries: I64
+
+
+class Piece(NamedTuple):
+    """A packed piece as it is sent."""
+
+    run: str
+    group: str
+    part: int
+    events: int
+    payload: bytes
+    torn: int = 0
+    error: str | None = None
+
+
+class Packed(msgspec.Struct, array_like=True, frozen=True):
+    """The binary's layout. Numbers are one more than they stand for, so that 0 is null."""
+
+    names: list[str]
+    base: int
+    kind: tuple[str, memoryview]
+    node: tuple[str, memoryview]
+    origin: tuple[str, memoryview]
+    seq: tuple[str, memoryview]
+    at: tuple[str, memoryview]
+    rest: tuple[str, memoryview]
+    """Of a part, what `deps` of its sends hold; of rows that travel as they are, their positions."""
+
+
+def decode_timed(table: pa.Table) -> Timed:
+    """Check what metrics need of a table; raises RowError for the first row that cannot be read."""
+    check_columns(table.schema)
+    names, size = Names(), table.num_rows
+    present = set(table.schema.names)
+    none = pa.nulls(size)
+
+    def column(name: str) -> Any:
+        return table.column(name) if name in present else none
+
+    node, pos, kind = _text(column("node"), names), _whole(column("pos"), "position"), _kinds(column("kind"))
+    origin, seq = _text(column("origin"), names), _whole(column("seq"), "counter")
+    at = _whole(column("at_us"), "time")
+    scopes, scope = _scopes(column("run"), column("group"), size)
+    _check(node < 0, "no node")
+    _check(pos < 0, "no position")
+    about = np.isin(kind, NEEDS_MESSAGE)
+    _check(about & (origin < 0), "no origin")
+    _check(about & (seq < 0), "no seq")
+    return Timed(scopes, scope, names.list, node, pos, kind, origin, seq, at, _entries(column("deps")))
+
+
+def read_timed(split: Split) -> Iterator[tuple[Timed, int]]:
+    """The split's rows, and how many last lines were torn; raises TraceError naming file and row."""
+    for table, number, torn in tables(split, COLUMNS):
+        try:
+            yield decode_timed(table), torn
+        except RowError as problem:
+            raise unreadable(split.path, number(problem.index), problem.what) from None
+
+
+def _check(wrong: Any, what: str) -> None:
+    if wrong.any():
+        raise RowError(int(np.argmax(wrong)), what)
+
+
+def _kinds(column: Any) -> U8:
+    kinds = Names()
+    code = _text(column, kinds)
+    _check(code < 0, "no kind")
+    table = np.array([CODES.get(name, PASSED) for name in kinds.list] or [PASSED], np.uint8)
+    return table[code]
+
+
+def _entries(column: Any) -> I64:
+    array = _array(column)
+    if pa.types.is_null(array.type):
+        return np.full(len(array), -1, np.int64)
+    lengths = pc.fill_null(pc.list_value_length(array), -1)
+    found: I64 = lengths.to_numpy(zero_copy_only=False).astype(np.int64)
+    return found
+
+
+def pack_timed(rows: Timed, parts: int) -> Iterator[Piece]:
+    """The pieces of some rows: one for each run, group and part, and one for rows that travel as they are."""
+    part_of = np.array([crc32(name.encode()) % parts for name in rows.names] or [0], np.int32)
+    about = rows.kind <= DUPLICATE
+    marks = np.flatnonzero((rows.kind > DUPLICATE) & (rows.kind <= HEAL))
+    told = np.flatnonzero((rows.kind > DUPLICATE) & (rows.kind < PASSED))
+    key = rows.scope * parts + part_of[rows.origin]
+    key[~about] = len(rows.scopes) * parts
+    if len(rows.scopes) * parts < 1 << 16:
+        key = key.astype(np.uint16)  # numpy sorts these in linear time
+    order = np.argsort(key, kind="stable")
+    bounds = np.searchsorted(key[order], np.arange(len(rows.scopes) * parts + 1))
+    for number, (run, group) in enumerate(rows.scopes):
+        everywhere = marks[rows.scope[marks] == number]
+        for part in range(parts):
+            cell = number * parts + part
+            chosen = order[bounds[cell] : bounds[cell + 1]]
+            if len(chosen) or len(everywhere):
+                index = np.concatenate([chosen, everywhere])
+                yield Piece(run, group, part, len(chosen), _payload(rows, index, _of_sends(rows, index)))
+        chosen = told[rows.scope[told] == number]
+        passed = int((rows.scope == number).sum()) - int(about[rows.scope == number].sum())
+        if passed:
+            yield Piece(run, group, ROWS, passed, _payload(rows, chosen, rows.pos[chosen]))
+
+
+def _of_sends(rows: Timed, index: I64) -> Ints:
+    entries: Ints = rows.entries[index[rows.kind[index] == SEND]] + 1
+    return entries
+
+
+def _payload(rows: Timed, index: I64, rest: Ints) -> bytes:
+    node, origin, at = rows.node[index], rows.origin[index], rows.at[index]
+    used = np.unique(np.concatenate([node, origin[origin >= 0]]))
+    code = np.zeros(len(rows.names) + 1, np.int32)
+    code[used] = np.arange(len(used))
+    code[-1] = -1
+    timed = at[at >= 0]
+    base = int(timed.min()) if len(timed) else 0
+    packed = Packed(
+        [rows.names[number] for number in used.tolist()],
+        base,
+        narrow(rows.kind[index]),
+        narrow(code[node]),
+        narrow(code[origin] + 1),
+        narrow(rows.seq[index] + 1),
+        narrow(np.where(at < 0, 0, at - base + 1)),
+        narrow(rest),
+    )
+    return msgspec.msgpack.encode(packed)
+
+
+class Chunk(NamedTuple):
+    """An unpacked piece; codes index `names`."""
+
+    names: list[str]
+    kind: U8
+    node: I64
+    origin: I64
+    seq: I64
+    at: I64
+    rest: I64
+
+
+def unpack_timed(payload: Any) -> Chunk:
+    packed = msgspec.msgpack.decode(payload, type=Packed)
+    at = widen(view(packed.at)) - 1
+    at[at >= 0] += packed.base
+    return Chunk(
+        packed.names,
+        view(packed.kind),
+        widen(view(packed.node)),
+        widen(view(packed.origin)) - 1,
+        widen(view(packed.seq)) - 1,
+        at,
+        widen(view(packed.rest)),
+    )
+
+
+def together(payloads: Sequence[Any]) -> Chunk:
+    """The rows of several pieces under one numbering of names, which is their order."""
+    chunks = [unpack_timed(payload) for payload in payloads]
+    names = sorted({name for chunk in chunks for name in chunk.names})
+    code = {name: number for number, name in enumerate(names)}
+    maps = [np.array([*(code[name] for name in chunk.names), -1], np.int64) for chunk in chunks]
+    return Chunk(
+        names,
+        np.concatenate([chunk.kind for chunk in chunks]),
+        np.concatenate([known[chunk.node] for known, chunk in zip(maps, chunks, strict=True)]),
+        np.concatenate([known[chunk.origin] for known, chunk in zip(maps, chunks, strict=True)]),
+        np.concatenate([chunk.seq for chunk in chunks]),
+        np.concatenate([chunk.at for chunk in chunks]),
+        np.concatenate([chunk.rest for chunk in chunks]),
+    )
