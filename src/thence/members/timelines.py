@@ -79,8 +79,10 @@ class Timelines:
             self.branches[place[0]] = max(place[1], self.branches.get(place[0], 0))
 
     def ended(self, member: str, count: int) -> None:
-        """It is past, with so many messages."""
+        """It is past, with so many messages. Of one that sent none, that is what is known."""
         self.carried((member, count))
+        if not count and self.starts:
+            self.branches.setdefault(member, 0)
 
     def forget(self, past: Spans) -> None:
         """Of those who are past the last are kept."""
