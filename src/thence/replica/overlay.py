@@ -78,8 +78,6 @@ class Overlay:
 
     def recall(self, kept: tuple[int, ...], own: Sequence[Message], now: int) -> None:
         self.streams.recall(kept, own, now)
-        if self.streams.regaining:
-            self.regain()  # what somebody gave back may just have been taken back
 
     def keep(self, dot: int, now: int) -> list[SpreadEffect]:
         return self.streams.keep(dot, now)
