@@ -40,16 +40,6 @@ class Phantom:
         self.asks: Final = asks
 
 
-class Relay:
-    """A member asks another one to pass on the messages of these origins, which it cannot reach itself, until
-    it asks for others or for none."""
-
-    __slots__ = ("origins",)
-
-    def __init__(self, origins: tuple[int, ...]) -> None:
-        self.origins: Final = origins
-
-
 class Batch:
     """Several messages for the same receiver, in the order in which they would have gone alone."""
 
@@ -59,7 +49,7 @@ class Batch:
         self.messages: Final = messages
 
 
-Packet = Message | Ack | Phantom | Relay | Batch | OverlayPacket
+Packet = Message | Ack | Phantom | Batch | OverlayPacket
 """What one node hands to another."""
 
 
