@@ -2,7 +2,7 @@
 
 Each check is a function of the class, so that planted bugs can be put in its place. The first word of a
 failure says what went wrong: `dot` (used twice), `lost`, `twice`, `stamp` (of what the client has seen),
-`trace`, `ack`, `log`, `memory`, `marks` (of what was taken), `refused` (and yet something changed),
+`trace`, `log`, `memory`, `marks` (of what was taken), `refused` (and yet something changed),
 `collected` (too little, or more than may go).
 """
 
@@ -11,11 +11,10 @@ from random import Random
 
 from support.conformance_replica import Rows
 from support.disks import caught
-from support.durable_twins import Node, Twins
+from support.durable_twins import Node, Straight, Twins
 from thence.core.codec import Codec
 from thence.core.dots import pack, seq_of
 from thence.core.errors import StorageError
-from thence.core.machine import Ack, Transmit
 from thence.core.message import Message
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
@@ -24,7 +23,6 @@ from thence.oplog.settings import Settings
 from thence.order.streamed import STREAMED
 from thence.replica.durable import FRONTIER, DurableReplica
 from thence.sim.disk import Disk
-from thence.spread.mesh import Mesh
 from thence.trace.recorder import DELIVER, RESTART, SEND
 
 SIZE = 3
@@ -48,8 +46,7 @@ class Machine:
         for me in range(SIZE):
             self.log.member(f"n{me}")
         self.log.sync(now)
-        spread = Mesh(0, SIZE)
-        self.node = self.make(0, SIZE, spread, self.rows, self.log, self.taken, now)
+        self.node = self.make(0, SIZE, Straight(), self.rows, self.log, self.taken)
 
     def commit(self, now: int) -> None:
         for effect in self.node.commit(now):
@@ -117,21 +114,6 @@ def check_the_application_goes_on_after_its_position(make: type[DurableReplica])
     assert machine.rows.deps[0] == (first.dot,), (
         "trace: the frontier of the restart is what the client had seen"
     )
-
-
-def acks(machine: Machine, now: int) -> list[Ack]:
-    effects = machine.node.wake(now)
-    return [e.packet for e in effects if isinstance(e, Transmit) and isinstance(e.packet, Ack)]
-
-
-def check_what_is_kept_is_acknowledged(make: type[DurableReplica]) -> None:
-    machine = Machine(make)
-    first, answer, _ = others()
-    for message in (first, answer):
-        machine.node.receive(message.dot & 3, message, 0)
-    machine.commit(0)
-    [ack] = acks(machine, 100_000)
-    assert (ack.received, ack.early) == ((0, 1, 1), ()), "ack: both are kept now"
 
 
 def check_the_log_holds_messages_as_they_were_sent(make: type[DurableReplica]) -> None:
@@ -376,7 +358,6 @@ DURABLE_CHECKS: dict[str, DurableCheck] = {
     "uncommitted": check_what_was_not_committed_never_was,
     "position": check_the_application_goes_on_after_its_position,
     "once": check_what_is_in_the_log_comes_once,
-    "kept": check_what_is_kept_is_acknowledged,
     "spill": check_a_small_inbox_spills_and_is_filled_from_the_log,
     "marks": check_what_was_taken_is_marked_between_own_messages,
     "refused": check_a_refused_message_was_never_sent,

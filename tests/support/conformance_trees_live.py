@@ -179,7 +179,7 @@ def alone(module: Any, me: int = 0, size: int = 3) -> Any:
     log = _log(size)
     history = module.StepHistory(log, Codec(size, True))
     overlay = Overlay(me, HyParView(me, Random(1), ()), SyncTree(me, size, history), Random(2))
-    replica = module.TreeReplica(me, size, overlay, NoRecorder(), log, history, 0, 0)
+    replica = module.TreeReplica(me, size, overlay, NoRecorder(), log, history, 0)
     replica.start(0)
     replica.resume(0)
     for peer in (1, 2):

@@ -12,6 +12,7 @@ from typing import TypeVar
 from support.conformance_replica import Rows
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
 from thence.core.errors import StorageError
+from thence.core.machine import Packet, SpreadEffect
 from thence.core.message import Message
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
@@ -20,12 +21,52 @@ from thence.oplog.settings import Settings
 from thence.order.streamed import STREAMED
 from thence.replica.durable import DurableReplica
 from thence.sim.disk import Disk
-from thence.spread.mesh import Mesh
 from thence.trace.recorder import DELIVER, SEND
 
 SIZE = 3
 
 Result = TypeVar("Result")
+
+
+class Straight:
+    """A spread as streams are: what comes, comes in the order of its origin, and counts once."""
+
+    drained = True
+
+    def __init__(self) -> None:
+        self._clock = [0] * SIZE
+
+    def recall(self, kept: tuple[int, ...]) -> None:
+        self._clock = list(kept)
+
+    def receive(self, peer: int, packet: Packet, now: int) -> list[SpreadEffect]:
+        del peer, now
+        assert isinstance(packet, Message)
+        origin, seq = packet.dot & ORIGIN_MASK, packet.dot >> ORIGIN_BITS
+        if seq <= self._clock[origin]:
+            return []
+        self._clock[origin] = seq
+        return [packet]
+
+    def broadcast(self, message: Message, now: int) -> list[SpreadEffect]:
+        del message, now
+        return []
+
+    def up(self, peer: int, now: int) -> list[SpreadEffect]:
+        del peer, now
+        return []
+
+    def down(self, peer: int, now: int) -> list[SpreadEffect]:
+        del peer, now
+        return []
+
+    def resume(self, now: int) -> list[SpreadEffect]:
+        del now
+        return []
+
+    def wake(self, now: int) -> list[SpreadEffect]:
+        del now
+        return []
 
 
 class Node:
@@ -53,7 +94,7 @@ class Node:
         for me in range(SIZE):
             self.log.member(f"n{me}")
         self.log.sync(0)
-        self.node = self._make(0, SIZE, Mesh(0, SIZE), self.rows, self.log, self.position, 0, self._inbox_max)
+        self.node = self._make(0, SIZE, Straight(), self.rows, self.log, self.position, self._inbox_max)
 
     # Steps
 

@@ -15,7 +15,7 @@ newest such position that the application has passed.
 """
 
 from collections import deque
-from typing import Final
+from typing import Final, Protocol
 
 from thence.core.codec import Codec
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, newest_of
@@ -28,7 +28,7 @@ from thence.oplog.record import Note, SnapshotRef, Stored, Taken
 from thence.oplog.state import covers
 from thence.order.streamed import STREAMED
 from thence.replica.history import understood
-from thence.replica.replica import NOBODY, Delivered, Replica
+from thence.replica.replica import Delivered, Replica
 from thence.spread.spread import Spread
 from thence.trace.recorder import DELIVER, INSTALL, Recorder
 
@@ -52,6 +52,12 @@ def noted_frontier(note: bytes) -> tuple[int, int, tuple[int, ...]]:
     return position, own, tuple([reader.take() for _ in range(reader.take())])
 
 
+class DurableSpread(Spread, Protocol):
+    def recall(self, kept: tuple[int, ...]) -> None:
+        """The node starts: with so many messages of every member in its log."""
+        ...
+
+
 class DurableReplica(Replica):
     __slots__ = (
         "_codec", "_frontier", "_gathered", "_inbox_max", "_log", "_marked", "_me", "_noted", "_noting",
@@ -62,11 +68,10 @@ class DurableReplica(Replica):
         self,
         me: int,
         size: int,
-        spread: Spread,
+        spread: DurableSpread,
         recorder: Recorder,
         log: OpLog,
         taken: int,
-        now: int,
         inbox_max: int = INBOX_MAX,
     ) -> None:
         """From what the log holds, for an application that has taken everything up to `taken`."""
@@ -89,13 +94,13 @@ class DurableReplica(Replica):
         self._segment = -1  # the active segment may have no frontier: it gets one
         self.taken = taken
         self._marked = log.taken
-        self._recover(now)
+        self._recover(spread)
         self._regained_up_to(log.vector[me] if me < len(log.vector) else 0)  # over, unless `regain` is called
         self._refill()
 
     # Recovery
 
-    def _recover(self, now: int) -> None:
+    def _recover(self, spread: DurableSpread) -> None:
         log = self._log
         kept = self._before()
         for position, record in log.records(log.head):
@@ -110,7 +115,7 @@ class DurableReplica(Replica):
             kept[message.dot & ORIGIN_MASK] = message.dot >> ORIGIN_BITS
             if position <= self.taken or self._own(message.dot):
                 self._tagger.recall(message)
-        self._spread.recall(tuple(kept), (), now)
+        spread.recall(tuple(kept))
 
     def _before(self) -> list[int]:
         """Counters of what came before the log's oldest record."""
@@ -260,7 +265,7 @@ class DurableReplica(Replica):
         self._log.append(message.dot, self._codec.encode(message))
         self._gathered.append(message)
 
-    def _release(self, released: list[OrderEffect], effects: list[Effect], now: int) -> None:
+    def _release(self, released: list[OrderEffect], effects: list[Effect], now: int) -> None:  # noqa: ARG002
         for message in released:
             assert isinstance(message, Message)
             position = self._log.append(message.dot, message.wire or self._codec.encode(message))
@@ -270,7 +275,6 @@ class DurableReplica(Replica):
             else:
                 self.inbox.append(message)
                 self._positions.append(position)
-            self._route(self._spread.keep(message.dot, now), NOBODY, effects, now)
 
     def _refill(self) -> None:
         """Read on where the inbox ends."""

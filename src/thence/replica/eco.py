@@ -68,7 +68,7 @@ class EcoReplica(TreeReplica):
         self._snapshot_at = now + ttl_us // 2
         self._owed: list[Sync | Wake] = []
         self.installs = 0
-        super().__init__(me, size, overlay, recorder, log, history, log.taken, now, inbox_max)
+        super().__init__(me, size, overlay, recorder, log, history, log.taken, inbox_max)
         states.replica = self
         self._restore()
 

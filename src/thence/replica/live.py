@@ -107,7 +107,7 @@ def _over_tree(
     tree = EcoSyncTree(me, size, history, states) if eco else SyncTree(me, size, history)
     overlay = Overlay(me, _views(me, size, settings), tree, settings.random)
     if not eco:
-        made = TreeReplica(me, size, overlay, recorder, log, history, taken, now, settings.inbox_max)
+        made = TreeReplica(me, size, overlay, recorder, log, history, taken, settings.inbox_max)
         return Live(made, overlay, codec)
     keeper, ttl_us = settings.keeper, settings.ttl_us
     replica = EcoReplica(

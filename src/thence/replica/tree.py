@@ -63,11 +63,10 @@ class TreeReplica(DurableReplica):
         log: OpLog,
         history: StepHistory,
         taken: int,
-        now: int,
         inbox_max: int = INBOX_MAX,
     ) -> None:
         """`history`: what the overlay's streams read."""
-        super().__init__(me, size, overlay, recorder, log, taken, now, inbox_max)
+        super().__init__(me, size, overlay, recorder, log, taken, inbox_max)
         history.gathered = self._gathered
         self._overlay = overlay
         self._shown: dict[int, int] = {}

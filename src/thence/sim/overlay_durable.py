@@ -289,7 +289,7 @@ class DurableOverlayRun(OverlayRun):
                 )
                 made: TreeReplica = replica
             else:
-                made = self._replica(node, size, overlay, recorder, log, history, log.taken, now)
+                made = self._replica(node, size, overlay, recorder, log, history, log.taken)
             if kept.store.steps.forgetful:
                 made.regain()
             return Live(made, overlay, codec)
