@@ -103,21 +103,11 @@ class Doubt:
         self.dot: Final = dot
 
 
-class Forget:
-    """A spread's request to drop the messages of `origin` that wait for their causes: it has forgotten that
-    it ever sent them, and may send others in their place."""
-
-    __slots__ = ("origin",)
-
-    def __init__(self, origin: int) -> None:
-        self.origin: Final = origin
-
-
 OrderEffect = Message | Forward | Doubt
 """What an ordering engine asks for. A message stands for its own delivery: the common effect needs
 no wrapper."""
 
-SpreadEffect = Message | Transmit | Wake | Forget
+SpreadEffect = Message | Transmit | Wake
 """What a spread asks for. A message is new here and goes to the ordering engine."""
 
 Effect = Transmit | Wake

@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from thence.core.machine import (
     Batch,
     Effect,
-    Forget,
     Forward,
     OrderEffect,
     Packet,
@@ -254,10 +253,6 @@ class Replica:
                     self._expect(effects, now)
                 else:
                     self._recorder.record(HOLD, effect.dot, now)
-            elif isinstance(effect, Forget):
-                self._orderer.drop(effect.origin)
-                if self._witness is not None:
-                    self._witness.unhear()
             else:
                 effects.append(effect)
         return fresh
