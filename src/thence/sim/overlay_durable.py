@@ -178,7 +178,7 @@ class DurableNode(OverlayNode):
         store, steps = self._store, self._store.steps
         out: list[NodeEffect] = list(effects)
         crowded = steps.runs and (steps.log.segments > KEEP_SEGMENTS or now >= self._collect_at)
-        if store.collects and crowded:
+        if crowded:
             self._collect_at = now + store.collect_every_us
             out += steps.run(lambda machine, now: machine.tidy(now), now)
         if steps.failed is not None:
