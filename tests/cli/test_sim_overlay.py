@@ -30,6 +30,7 @@ def test_so_is_a_scenario_that_only_overlays_have(capsys: pytest.CaptureFixture[
         (["--spread", "flood", "--loss", "0.1"], "--loss has no meaning"),
         (["--spread", "flood", "--scenario", "storm"], "no scenario 'storm' for partial views"),
         (["--probability", "0.5"], "--probability is for spreads over partial views"),
+        (["--spread", "sync-tree", "--durable", "--order", "graph"], "a tree with tags is --scenario tree"),
         (["--spread", "flood", "--probability", "2"], "--probability is above 0 and at most 1"),
     ],
 )

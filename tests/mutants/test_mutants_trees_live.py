@@ -7,15 +7,13 @@ from support.conformance_trees_live import (
     ECO_NODE_CHECKS,
     OVERLAY_CHECKS,
     TREE_NODE_CHECKS,
-    WORDS_CHECKS,
 )
 from support.mutants import Kit, Mutant, mutate, verdict_on
-from support.mutants_trees_live import DURABLE, ECO_NODE, OVERLAY, TREE_NODE, WORDS
+from support.mutants_trees_live import DURABLE, ECO_NODE, OVERLAY, TREE_NODE
 
 from thence.sim import overlay, overlay_durable
 
 KITS: dict[str, Kit] = {
-    "thence.replica.tellings": (lambda module: module.Words, WORDS_CHECKS),
     "thence.replica.overlay": (lambda module: module.Overlay, OVERLAY_CHECKS),
     "thence.replica.tree": (lambda module: module, TREE_NODE_CHECKS),
     "thence.replica.eco": (lambda module: module.EcoReplica, ECO_NODE_CHECKS),
@@ -31,7 +29,7 @@ def called(mutant: Mutant) -> str:
     return f"{mutant.module.split('.')[-1]}: {mutant.name}"
 
 
-@pytest.mark.parametrize("mutant", WORDS + OVERLAY + TREE_NODE + ECO_NODE, ids=called)
+@pytest.mark.parametrize("mutant", OVERLAY + TREE_NODE + ECO_NODE, ids=called)
 def test_planted_bug_is_found(mutant: Mutant) -> None:
     assert verdict_on(mutant, KITS) == mutant.finds
 

@@ -9,7 +9,7 @@ from support.conformance_trees_live import alone
 from thence.core.codec import Codec
 from thence.core.dots import pack
 from thence.core.errors import PeerError
-from thence.core.machine import Ack, Batch, Packet, Phantom, Relay
+from thence.core.machine import Ack, Batch, Packet, Phantom
 from thence.core.message import Message
 from thence.core.overlay import (
     Accept,
@@ -30,7 +30,6 @@ from thence.core.overlay import (
     ShuffleReply,
     StatePiece,
     Sync,
-    Tellings,
     Tree,
 )
 from thence.core.storage import ForgottenError
@@ -92,10 +91,8 @@ class Liar:
             lambda: Pong(self.number()),
             lambda: Pull(self.clock()),
             lambda: StatePiece(1, self.clock(), self.random.randrange(3), self.random.randrange(3), b"state"),
-            lambda: Tellings(((self.node(), self.number(), self.dots()),)),
             lambda: Ack(self.clock(), ()),
             lambda: Batch(self.messages()),
-            lambda: Relay(nodes),
             lambda: Phantom(self.dots(), True),
             self.message,
         )
@@ -116,7 +113,9 @@ def hears(replica: Any, seed: int, steps: int = 120) -> int:
     for _ in range(steps):
         now += liar.random.choice((0, 1_000, 700_000))
         if liar.random.random() < 0.1:
-            replica.publish([b"own"], now)
+            replica.submit(b"own", now)
+            replica.commit(now)
+            replica.flush(now)
         packet = wired(liar.packet())
         if packet is None:
             continue

@@ -103,12 +103,15 @@ def opened(folder: Path, settings: dict[str, object] | None = None) -> OpenNode:
     )  # fmt: skip
 
 
-def test_a_data_folder_of_any_version_is_taken_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("spread", ["mesh", "tree"])
+def test_a_data_folder_of_any_version_is_taken_up(
+    spread: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On the machine that wrote it, which has been on ever since."""
     monkeypatch.setattr(folders, "machine_id", lambda: bytes.fromhex("e1fba37dd3cc46198a7e75fe479d5c13"))
 
     async def go_on() -> tuple[tuple[str, ...], tuple[str, int], list[bytes]]:
-        async with opened(tmp_path / "b") as node:
+        async with opened(tmp_path / "b", {"spread": spread}) as node:
             tag = await node.broadcast(b"after the upgrade")
             [waiting] = await delivered(node.events(), 1)
             return node.members, node.name_of(tag), [waiting.payload]

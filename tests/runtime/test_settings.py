@@ -185,7 +185,6 @@ BAD = [
     ({}, {}, "profile = 'moon'", "must be local or lan or wan"),
     ({}, {}, "secret = 'x'\nsecret_file = 'y'", "node.toml, secret: give this or secret_file"),
     ({}, {}, "name = ", "is no TOML"),
-    ({}, {}, "[stability]\ntell_every_us = 9_000_000", "tell_every_us <= ask_after_us"),
 ]
 
 

@@ -16,9 +16,9 @@ from thence.sim.overlay_scenarios import configure
 from thence.trace.schema import Event
 
 
-def stormed(seed: int, spread: str, order: str) -> tuple[OverlayOutcome, list[Event], DurableOverlayRun]:
+def stormed(seed: int, spread: str) -> tuple[OverlayOutcome, list[Event], DurableOverlayRun]:
     sink = BytesIO()
-    run = DurableOverlayRun(configure("tree-storm", spread=spread, seed=seed, order=order), sink)
+    run = DurableOverlayRun(configure("tree-storm", spread=spread, seed=seed), sink)
     outcome = run()
     sink.seek(0)
     events = read(sink)
@@ -29,41 +29,34 @@ def stormed(seed: int, spread: str, order: str) -> tuple[OverlayOutcome, list[Ev
     return outcome, events, run
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", [*range(25), *range(100, 106)])
 def test_after_the_storm_durable_nodes_have_delivered_everything(seed: int) -> None:
-    stormed(seed, "sync-tree", "graph")
+    stormed(seed, "sync-tree")
 
 
 @pytest.mark.parametrize("seed", range(25))
 def test_after_the_storm_logs_that_forget_have_lost_nothing(seed: int) -> None:
-    stormed(seed, "eco-sync-tree", "none")
-
-
-@pytest.mark.parametrize("seed", range(100, 106))
-@pytest.mark.parametrize("order", ["none", "vector"])
-def test_after_the_storm_so_it_is_with_other_orders(seed: int, order: str) -> None:
-    stormed(seed, "sync-tree", order)
+    stormed(seed, "eco-sync-tree")
 
 
 @pytest.mark.parametrize("seed", [12, 17, 29, 42])
 def test_a_full_disk_in_the_middle_of_a_step_takes_nothing_back(seed: int) -> None:
     """What was sent is sent, and a state that was taken over is, whatever happens to the rest of the step."""
-    stormed(seed, "eco-sync-tree", "none")
+    stormed(seed, "eco-sync-tree")
 
 
 def test_the_storms_are_what_they_are_meant_to_be() -> None:
-    """Nodes come back from disks, disks are full, states are needed, and messages become stable."""
+    """Nodes come back from disks, disks are full, and states are needed."""
     kinds: set[str] = set()
     installs = full = 0
     for seed in range(12):
-        outcome, events, run = stormed(seed, "eco-sync-tree", "none")
+        outcome, events, run = stormed(seed, "eco-sync-tree")
         kinds |= {event.kind for event in events}
         installs += outcome.installs
         full += sum(kept.store.was_full for kept in run.kept)
     assert {"restart", "install", "eager", "lazy", "sync", "unlink"} <= kinds
     assert installs > 20
     assert full > 5
-    assert any(event.kind == "stable" for event in stormed(3, "sync-tree", "graph")[1])
 
 
 def test_a_storm_on_disks_is_the_same_to_the_byte_each_time() -> None:
@@ -80,14 +73,19 @@ def test_a_flood_is_no_tree() -> None:
         DurableOverlayRun(configure("tree-storm", spread="flood", seed=5))
 
 
+@pytest.mark.parametrize("order", ["graph", "vector"])
+def test_a_tree_with_tags_is_another_scenario(order: str) -> None:
+    with pytest.raises(UsageError, match="a tree with tags is --scenario tree"):
+        DurableOverlayRun(configure("tree-storm", spread="sync-tree", order=order, seed=5))
+
+
 @pytest.mark.parametrize("spread", ["sync-tree", "eco-sync-tree"])
 def test_machines_that_forget_get_back_what_others_have(spread: str) -> None:
     """Logs lose their ends in crashes; afterwards all have the same again, to the byte, and no dot stands for
     two messages."""
     given_back = 0
     for seed in (0, 1, 12, 43, 52, 65, 70, 76, 78, 89):
-        order = "graph" if spread == "sync-tree" else "none"
-        run = DurableOverlayRun(configure("tree-storm", spread=spread, seed=seed, order=order), policy="no")
+        run = DurableOverlayRun(configure("tree-storm", spread=spread, seed=seed), policy="no")
         outcome = run()
         assert outcome.complete, (seed, outcome.why)
         given_back += sum(kept.store.given_back for kept in run.kept)

@@ -96,3 +96,20 @@ def test_a_timer_that_fires_a_little_early_is_obeyed(early_us: int) -> None:
 def test_settings_that_make_no_sense_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(UsageError, match="mesh settings"):
         MeshSettings(**wrong)
+
+
+def test_what_came_early_is_trusted_only_while_it_is_fresh() -> None:
+    """The receiver may have crashed since, and forgotten it: a sender that relied on it would never end."""
+    sender = Mesh(0, 2)
+    one, two = message(0, 1), message(0, 2)
+    sender.broadcast(one, 0)
+    sender.broadcast(two, 0)
+    sender.receive(1, Ack((0, 0), (two.dot,)), 10_000)
+    repeated: list[int] = []
+    now = 0
+    while two.dot not in repeated:
+        now += 50_000
+        assert now < 60_000_000, "never repeated"
+        packets = [effect.packet for effect in sender.wake(now) if isinstance(effect, Transmit)]
+        repeated += [packet.dot for packet in packets if isinstance(packet, Message)]
+    assert repeated[0] == one.dot, "what is known to be missing comes first"

@@ -3,7 +3,7 @@
 Each check is a function of the class; it stands around a mesh, or around a spread that does nothing.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from support.air import SECOND, Weather
@@ -47,12 +47,6 @@ class Bare:
         return [Transmit((1,), message)]
 
     def receive(self, peer: int, packet: Packet, now: int) -> list[SpreadEffect]:
-        return []
-
-    def recall(self, kept: tuple[int, ...], own: Sequence[Message], now: int) -> None:
-        """Forgets that, too."""
-
-    def keep(self, dot: int, now: int) -> list[SpreadEffect]:
         return []
 
     def up(self, peer: int, now: int) -> list[SpreadEffect]:

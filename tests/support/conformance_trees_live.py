@@ -1,7 +1,7 @@
-"""What nodes of a tree promise when they are made like live ones: `WORDS_CHECKS`, functions of the class
-`Words`; `OVERLAY_CHECKS`, of the class `Overlay`; `TREE_NODE_CHECKS`, of the module `replica.tree`;
-`ECO_NODE_CHECKS`, of the class `EcoReplica`; `DURABLE_TREE_CHECKS`, of the class `SyncTree`, and
-`DURABLE_ECO_CHECKS`, of the class `EcoSyncTree`: the same storms as in memory, over logs on bad disks."""
+"""What nodes of a tree promise when they are made like live ones: `OVERLAY_CHECKS`, functions of the class
+`Overlay`; `TREE_NODE_CHECKS`, of the module `replica.tree`; `ECO_NODE_CHECKS`, of the class `EcoReplica`;
+`DURABLE_TREE_CHECKS`, of the class `SyncTree`, and `DURABLE_ECO_CHECKS`, of the class `EcoSyncTree`: the same
+storms as in memory, over logs on bad disks."""
 
 from collections.abc import Iterable
 from io import BytesIO
@@ -15,7 +15,7 @@ from thence.core.dots import pack
 from thence.core.history import History
 from thence.core.machine import Close, Connect, Transmit
 from thence.core.message import Message
-from thence.core.overlay import Accept, Graft, Neighbour, Pull, Refuse, StatePiece, Sync, Tellings, Tree
+from thence.core.overlay import Accept, Graft, Neighbour, Pull, Refuse, StatePiece, Sync, Tree
 from thence.core.states import States
 from thence.core.storage import ForgottenError
 from thence.members.hyparview import HyParView
@@ -23,16 +23,12 @@ from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync as SyncFile
 from thence.oplog.settings import Settings as LogSettings
 from thence.replica.eco import LogStates
-from thence.replica.live import tree_engine
 from thence.replica.overlay import Overlay
 from thence.replica.tree import StepHistory
 from thence.sim.disk import Disk
-from thence.sim.faults import Crash, Cut, apart
-from thence.sim.overlay_durable import DurableNode, DurableOverlayRun
+from thence.sim.overlay_durable import DurableOverlayRun
 from thence.sim.overlay_history import MemoryHistory
-from thence.sim.overlay_plan import Arrive, OverlayPlan
-from thence.sim.overlay_scenarios import OVERLAY_SCENARIOS, OverlayScenario, configure
-from thence.sim.overlay_settings import OverlaySettings
+from thence.sim.overlay_scenarios import configure
 from thence.sim.overlay_store import RegisterKeeper
 from thence.spread.eco_sync_tree import EcoSyncTree
 from thence.spread.overlays import OverlayKind
@@ -55,59 +51,20 @@ def judged(run: DurableOverlayRun, sink: BytesIO) -> list[Any]:
     return events
 
 
-def storms(seeds: Iterable[int], spread: str, order: str, **parts: Any) -> None:
+def storms(seeds: Iterable[int], spread: str, **parts: Any) -> None:
     for seed in seeds:
         sink = BytesIO()
-        settings = configure("tree-storm", spread=spread, order=order, seed=seed)
+        settings = configure("tree-storm", spread=spread, seed=seed)
         judged(DurableOverlayRun(settings, sink, **parts), sink)
 
 
-def forgetful(seeds: Iterable[int], spread: str, order: str, **parts: Any) -> None:
+def forgetful(seeds: Iterable[int], spread: str, **parts: Any) -> None:
     for seed in seeds:
-        settings = configure("tree-storm", spread=spread, order=order, seed=seed)
+        settings = configure("tree-storm", spread=spread, seed=seed)
         run = DurableOverlayRun(settings, policy="no", **parts)
         run.patience_us = 40 * SECOND
         outcome = run()
         assert outcome.complete, f"incomplete: {outcome.why}"
-
-
-# Words
-
-
-def newest(words: Any) -> None:
-    one = words(0, 7 << 40)
-    assert one.hear(3, Tellings(((1, 5, (9,)), (2, 4, ()))), 0) == [(1, (9,)), (2, ())], "lost: a new word"
-    assert one.hear(3, Tellings(((1, 5, (9,)), (2, 3, (8,)))), 1) == [], "twice: an old word"
-    assert one.hear(4, Tellings(((1, 6, (10,)), (0, 99 << 40, (1,)))), 2) == [(1, (10,))], "twice: its own"
-    assert dict(one.items()) == {1: (10,), 2: ()}, "lost: the newest"
-
-
-def onward(words: Any) -> None:
-    """To everybody but the one it came from, once, and together with others."""
-    one = words(0, 0)
-    one.hear(3, Tellings(((1, 5, (9,)),)), 0)
-    one.say((4,), 10)
-    assert one.take((3, 4), 10) == [], "thrift: words do not wait for each other"
-    due = one.due
-    assert 0 < due < 100_000, "late: words wait too long"
-    told = dict(one.take((3, 4), due))
-    assert [entry[0] for entry in told[4].told] == [1, 0], "lost: a word"
-    assert [entry[0] for entry in told[3].told] == [0], "thrift: back to where it came from"
-    assert one.take((3, 4), due + 1) == [], "twice: passed on again"
-    assert one.due > 1 << 60, "rest: it wakes for nothing"
-
-
-def numbered(words: Any) -> None:
-    """A word of a later life replaces all of an earlier one, for whoever heard those."""
-    before, after, other = words(0, 1 << 40), words(0, 2 << 40), words(1, 0)
-    for _ in range(100):
-        before.say((7,), 0)
-    other.hear(0, before.everything(), 0)
-    after.say((8,), 0)
-    assert other.hear(0, after.everything(), 0) == [(0, (8,))], "lost: the word of a later life"
-
-
-WORDS_CHECKS = {"newest": newest, "onward": onward, "numbered": numbered}
 
 
 # Overlays
@@ -166,7 +123,7 @@ def seeks(overlay: Any) -> None:
 
 
 def asks_all(overlay: Any) -> None:
-    """A node that may have forgotten asks everybody, and again if a step is taken back."""
+    """A node that may have forgotten asks everybody."""
     one = made(overlay)
     one.regain()
     one.resume(0)
@@ -180,16 +137,14 @@ def asks_all(overlay: Any) -> None:
         assert one.recovering, "early: that was not all"
         one.receive(peer, Sync(0, (), True), 2)
     assert not one.recovering, "waiting: for nobody"
-    one.recall((0, 0, 0, 0), (), 3)
-    assert one.recovering, "early: what was given back was taken back"
 
 
 def overlay_storms(overlay: Any) -> None:
-    storms(range(3), "sync-tree", "graph", overlays=overlay)
+    storms(range(3), "sync-tree", overlays=overlay)
 
 
 def overlay_forgets(overlay: Any) -> None:
-    forgetful((43, 65, 70, 76), "sync-tree", "graph", overlays=overlay)
+    forgetful((43, 65, 70, 76), "sync-tree", overlays=overlay)
 
 
 OVERLAY_CHECKS = {
@@ -201,59 +156,12 @@ OVERLAY_CHECKS = {
 # Replicas over trees
 
 
-def calm(order: str, **parts: Any) -> list[Any]:
-    """Seven nodes with two neighbours each at worst, a crash and a cut, and everybody there at the end."""
-    settings = OverlaySettings(
-        scenario="hand-made", nodes=7, messages=12, interval_ms=200.0, payload_bytes=8, warmup_ms=2000.0,
-        latency="fixed", silence_ms=500.0, order=order, spread="sync-tree", seed=11,
-    )  # fmt: skip
-    cut = Cut(4 * SECOND, 6 * SECOND, apart((0, 1), (2, 3, 4, 5, 6)))
-    crash = Crash(3 * SECOND, 5 * SECOND, 4)
-
-    def plan(settings: OverlaySettings, random: Random) -> OverlayPlan:
-        arrivals = tuple(Arrive(node * 50_000, node) for node in range(settings.nodes))
-        return OverlayPlan(settings.nodes, (*arrivals, crash, cut), settings.sending_us, settings.until_us)
-
-    sink = BytesIO()
-    OVERLAY_SCENARIOS["hand-made"] = OverlayScenario("hand-made", "", {}, plan)
-    try:
-        run = DurableOverlayRun(settings, sink, **parts)
-    finally:
-        del OVERLAY_SCENARIOS["hand-made"]
-    judged(run, sink)
-    run.world.run(run.world.now + 8 * SECOND)
-    return [here.replica for here in run.world.nodes.values() if isinstance(here, DurableNode)]
-
-
-def unchoked(replica: Any) -> Any:
-    """Neighbours take what they are sent. One that is held and released is told everything anew, which would
-    hide that words are not passed on."""
-
-    class Unchoked(replica):  # type: ignore[misc]
-        __slots__ = ()
-
-        def hold(self, peer: int) -> None:
-            """Never."""
-
-        def release(self, peer: int, now: int) -> list[Any]:
-            del peer, now
-            return []
-
-    return Unchoked
-
-
-def stable(module: Any) -> None:
-    replicas = calm("graph", replica=unchoked(module.TreeReplica), histories=module.StepHistory)
-    late = [replica for replica in replicas if not replica.settled]
-    assert not late, f"unstable: at {len(late)} nodes"
-
-
 def tree_storms(module: Any) -> None:
-    storms(range(5), "sync-tree", "none", replica=module.TreeReplica, histories=module.StepHistory)
+    storms(range(5), "sync-tree", replica=module.TreeReplica, histories=module.StepHistory)
 
 
 def tree_forgets(module: Any) -> None:
-    forgetful((43, 65, 70, 76), "sync-tree", "graph", replica=module.TreeReplica)
+    forgetful((43, 65, 70, 76), "sync-tree", replica=module.TreeReplica)
 
 
 def _log(size: int) -> OpLog:
@@ -269,10 +177,9 @@ def alone(module: Any, me: int = 0, size: int = 3) -> Any:
     """One node over a disk of its own, with 1 and 2 as neighbours; it is committed only when the check says
     so, as by a driver that reads several packets at once."""
     log = _log(size)
-    engine = tree_engine("graph")
-    history = module.StepHistory(log, Codec(size, engine.stamps_are_dots))
+    history = module.StepHistory(log, Codec(size, True))
     overlay = Overlay(me, HyParView(me, Random(1), ()), SyncTree(me, size, history), Random(2))
-    replica = module.TreeReplica(me, size, engine, overlay, NoRecorder(), log, history, 0, 0)
+    replica = module.TreeReplica(me, size, overlay, NoRecorder(), log, history, 0)
     replica.start(0)
     replica.resume(0)
     for peer in (1, 2):
@@ -298,22 +205,6 @@ def middle(module: Any) -> None:
     assert sent == [pack(1, 1)], "lost: what the step had brought"
 
 
-def caught_up(module: Any) -> None:
-    """Whoever is streamed to gets every word that is known, whenever it was said."""
-    replica = alone(module)
-    word = (1, 5 << 40, ())
-    replica.receive(1, Tellings((word,)), 0)
-    replica.wake(SECOND)  # it was passed on to those who were there
-    effects = replica.receive(2, Graft(1, (0, 0, 0)), 2 * SECOND)
-    told = [
-        entry
-        for effect in effects
-        if isinstance(effect, Transmit) and isinstance(effect.packet, Tellings) and effect.peers == (2,)
-        for entry in effect.packet.told
-    ]
-    assert word in told, "lost: a word from before"
-
-
 def old_copy(module: Any) -> None:
     """Somebody who knows more of this node than its log does: it must not count on, and need not stop."""
     bodies = Message(pack(0, 1), (), b"x")
@@ -327,13 +218,12 @@ def old_copy(module: Any) -> None:
 
 
 TREE_NODE_CHECKS = {
-    "stable": stable, "storms": tree_storms, "forgets": tree_forgets, "middle": middle, "old copy": old_copy,
-    "caught up": caught_up,
+    "storms": tree_storms, "forgets": tree_forgets, "middle": middle, "old copy": old_copy,
 }  # fmt: skip
 
 
 def eco_storms(replica: Any) -> None:
-    storms([*range(8), 42], "eco-sync-tree", "none", eco_replica=replica)
+    storms([*range(8), 42], "eco-sync-tree", eco_replica=replica)
 
 
 def state_in_a_step(replica: Any) -> None:
@@ -382,11 +272,16 @@ def owing(replica: Any) -> None:
             more = log.synced(asked.pop(0), 0)
             asked += [effect for effect in more if isinstance(effect, SyncFile)]
 
-    sync(one.publish([b"x"], 0).log_effects)
+    def publish(payload: bytes, now: int) -> None:
+        one.submit(payload, now)
+        sync(one.commit(now))
+        one.flush(now)
+
+    publish(b"x", 0)
     log.note(9, b"something of the step")
     one.collect(SECOND)
     for payload in (b"z", b"zz"):
-        sync(one.publish([payload], 2 * SECOND).log_effects)
+        publish(payload, 2 * SECOND)
         sync(one.commit(2 * SECOND))
     assert log.durable == log.tail, "owed: something is not on the disk"
 
@@ -420,11 +315,11 @@ def _kind(tree: Any, eco: bool) -> OverlayKind:
 
 
 def durable_trees(tree: Any) -> None:
-    storms(range(5), "sync-tree", "none", kind=_kind(tree, eco=False))
+    storms(range(5), "sync-tree", kind=_kind(tree, eco=False))
 
 
 def durable_eco(tree: Any) -> None:
-    storms(range(5), "eco-sync-tree", "none", kind=_kind(tree, eco=True))
+    storms(range(5), "eco-sync-tree", kind=_kind(tree, eco=True))
 
 
 DURABLE_TREE_CHECKS = {"durable storms": durable_trees}

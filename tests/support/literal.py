@@ -95,9 +95,6 @@ class VectorMiddleware:
     def resume(self, counters: tuple[int, ...]) -> None:
         raise NotImplementedError("restarts are not a part of the algorithm")
 
-    def drop(self, origin: int) -> None:
-        raise NotImplementedError("restarts are not a part of the algorithm")
-
     def check(self, message: Message) -> None:
         """Nor is distrust."""
 
@@ -228,9 +225,6 @@ class GraphMiddleware:
         return 0  # not a part of the algorithm
 
     def resume(self, counters: tuple[int, ...]) -> None:
-        raise NotImplementedError("restarts are not a part of the algorithm")
-
-    def drop(self, origin: int) -> None:
         raise NotImplementedError("restarts are not a part of the algorithm")
 
     def check(self, message: Message) -> None:

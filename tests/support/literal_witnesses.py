@@ -92,9 +92,6 @@ class WalkWitness:
     def resume(self, counters: tuple[int, ...]) -> None:
         raise NotImplementedError("restarts are not a part of the algorithm")
 
-    def unhear(self) -> None:
-        raise NotImplementedError("restarts are not a part of the algorithm")
-
     def tag_of(self, dot: int) -> None:
         raise NotImplementedError("nobody asks the algorithm")
 
@@ -150,9 +147,6 @@ class MatrixWitness:
         raise NotImplementedError("the algorithm keeps everything")
 
     def resume(self, counters: tuple[int, ...]) -> None:
-        raise NotImplementedError("restarts are not a part of the algorithm")
-
-    def unhear(self) -> None:
         raise NotImplementedError("restarts are not a part of the algorithm")
 
     def tag_of(self, dot: int) -> None:

@@ -1,6 +1,7 @@
 """Histories of a small group in which one node lives on a disk and is killed, for tests of its trace.
 
-The others are what is left of nodes when nothing goes wrong: a tagger, an orderer, rows. The subject takes
+The others are what is left of nodes when nothing goes wrong: a tagger, an orderer (which stands for the tree
+that brings messages in causal order; the trace tells no contexts), rows. The subject takes
 the steps of a live node: log, commit, trace, and only then do others see anything of it. So it can be killed
 with any number of steps committed whose rows were not written, and whose messages nobody has.
 """
@@ -68,9 +69,7 @@ class Peer:
         message = self.tagger.tag(b"")
         self.orderer.sent(message, 0)
         self.saw(message)
-        deps = self.engine.predecessors(message)
-        assert deps is not None
-        self.lines.record_deps(SEND, message.dot, deps, 0)
+        self.lines.record(SEND, message.dot, 0)
         return message
 
     def saw(self, message: Message) -> None:
@@ -113,7 +112,7 @@ class Subject(Peer):
         earlier = earlier_rows(self.folder, NAMES[SUBJECT], self.boot)
         self.trace = LiveTrace(self.folder, NAMES[SUBJECT], self.boot)
         if earlier is not None:
-            missing = missing_rows(self.log, SUBJECT, self.codec, self.engine.predecessors, earlier)
+            missing = missing_rows(self.log, SUBJECT, earlier)
             complete(self.trace, self.lines, iter(meddle(list(missing))), 0)
         if self.boot == 1:
             self.lines.record(START, 0, 0)
@@ -167,9 +166,9 @@ class Crash(NamedTuple):
 class History:
     """A group and what it does, drawn from a seed."""
 
-    def __init__(self, order: str, folder: Path, seed: int, settings: Settings) -> None:
-        engine = ENGINES[order]
-        self.random = Random(f"{order}/{seed}")
+    def __init__(self, folder: Path, seed: int, settings: Settings) -> None:
+        engine = ENGINES["graph"]
+        self.random = Random(f"graph/{seed}")
         self.settings = settings
         self.folder = folder
         self.engine = engine

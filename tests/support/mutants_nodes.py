@@ -28,8 +28,7 @@ MESH = of(
     ("debts are never paid off", "calm", "rest",
      (":Mesh.wake", "            self._owed.clear()\n", "")),
     ("acknowledgements go to one peer only", "calm", "thrift",
-     (":Mesh.wake", "Transmit(tuple(self._owed), self._ack())",
-      "Transmit(tuple(self._owed)[:1], self._ack())")),
+     (":Mesh.wake", "Transmit(tuple(self._owed), Ack(", "Transmit(tuple(self._owed)[:1], Ack(")),
     ("a receiver asks for no wake-up", "calm", "silence",
      (":Mesh.receive", "        self._owed[peer] = None  # only now: garbage is owed no answer\n"
       "        if self._wake_at is None:\n",

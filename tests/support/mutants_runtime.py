@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from support.mutants import Edit
 
 STEPS = "thence.replica.steps"
-MACHINE = "thence.replica.fixed"
 GROUP = "thence.replica.group"
 DRIVER = "thence.runtime.driver"
 DIARIES = "thence.runtime.diaries"

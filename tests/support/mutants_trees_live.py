@@ -9,21 +9,6 @@ from dataclasses import replace
 from support.mutants import Mutant, of, through
 from support.mutants_trees import ECO, STREAMS, TREE
 
-WORDS = of(
-    "thence.replica.tellings",
-    ("an old word replaces a newer one", "newest", "twice",
-     (":Words.hear", "(known is None or known.number < number)", "True")),
-    ("a node believes what others say of its client", "newest", "twice",
-     (":Words.hear", "if member != self._me and (known", "if (known")),
-    ("a word goes back to where it came from", "onward", "thrift",
-     (":Words.take", "if via != peer]", "if True]")),
-    ("words go out one by one", "onward", "thrift", (":Words._keep", "now + GATHER_US)", "now)")),
-    ("words are passed on again and again", "onward", "twice",
-     (":Words.take", "fresh, self._fresh, self._due = self._fresh, {}, NEVER", "fresh = self._fresh")),
-    ("words are counted anew in each life", "numbered", "lost",
-     (":Words.__init__", "self._next = first", "self._next = 0")),
-)  # fmt: skip
-
 OVERLAY = of(
     "thence.replica.overlay",
     ("a link that is about to be closed is listened to", "closing", "closed",
@@ -39,9 +24,6 @@ OVERLAY = of(
      (":Overlay.regain", "dict.fromkeys(self.members.contacts)", "dict.fromkeys(self.members.contacts[1:])")),
     ("an answer that is not the last one counts", "asks all", "early",
      (":Overlay._given_back", "        if not answer.last:\n", "        if False:\n")),
-    ("what was taken back counts as given back", "asks all", "early",
-     (":Overlay.recall", "        if self.streams.regaining:\n            self.regain()",
-      "        if False:\n            self.regain()")),
     ("what is given back is passed over", "forgets", "PeerError",
      (":Overlay._given_back", "effects = self.streams.take_in(peer, answer.messages)",
       "effects: list[SpreadEffect] = []")),
@@ -53,15 +35,6 @@ TREE_NODE = of(
     "thence.replica.tree",
     ("a stream leaves out what the step has brought", "middle", "lost",
      (":StepHistory.missing", "        for message in self.gathered:\n", "        for message in ():\n")),
-    ("whoever is streamed to does not get the words from before", "caught up", "lost",
-     (":TreeReplica._after", "if fresh and self._witness is not None:", "if False:")),
-    ("words are not passed on", "stable", "unstable",
-     (":TreeReplica._after",
-      "        effects += [Transmit((peer,), tellings) for peer, tellings in words.take(live, now)]\n",
-      "        words.take(live, now)\n")),
-    ("phantoms go to those who are linked", "stable", "PeerError",
-     (":TreeReplica.wake", "                self._words.say(effect.packet.context, now)\n",
-      "                effects.append(effect)\n")),
     ("somebody's knowledge of lost messages is passed over", "old copy", "PeerError",
      (":TreeReplica._refuse_to_count_twice", "            raise ForgottenError(",
       "            raise PeerError(")),

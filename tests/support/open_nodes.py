@@ -20,9 +20,6 @@ QUICK: dict[str, object] = {
     "links.backoff_most_us": 50_000,
     "group.receipt_every_us": 2_000,
     "group.receipt_busy_us": 50_000,
-    "stability.tell_every_us": 10_000,
-    "stability.ask_after_us": 50_000,
-    "stability.ask_max_us": 500_000,
     "http": "none",
 }
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from thence.cli.console import counting, out
 from thence.core.errors import UsageError
+from thence.order.engines import engine
 from thence.sim.overlay import OverlayOutcome, simulate_overlay
 from thence.sim.overlay_scenarios import OVERLAY_SCENARIOS, configure
-from thence.sim.overlay_settings import OverlaySettings
+from thence.sim.overlay_settings import TAGGED, OverlaySettings
 from thence.sim.scenarios import SCENARIOS
 from thence.spread.overlays import ALIASES, OVERLAYS
 
@@ -46,6 +47,8 @@ def run(
     scenario: str, given: Mapping[str, object], trace: Path | None, as_json: bool, name: str | None
 ) -> int:
     settings = configure(scenario, **given)
+    if given.get("durable") and engine(settings.order).witness is not None:
+        raise UsageError(TAGGED)
     with counting("simulating") as watcher:
         outcome = simulate_overlay(settings, trace, watcher, run_name(name, scenario, settings.seed))
     if as_json:

@@ -23,12 +23,12 @@ from zlib import crc32
 from thence.core.codec_overlay import FIRST, KIND_OF, put_body, take_body
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
 from thence.core.errors import PeerError
-from thence.core.machine import Ack, Batch, Packet, Phantom, Relay
+from thence.core.machine import Ack, Batch, Packet, Phantom
 from thence.core.message import Message
 from thence.core.varint import MAX_SEQ, Reader, checked_counter, checked_member, put, put_signed, take_long
 
 VERSION: Final = 1
-MESSAGE, ACK, PHANTOM, BATCH, RELAY = range(5)
+MESSAGE, ACK, PHANTOM, BATCH = range(4)
 RESIDUE: Final = 0x2144DF1C
 """The CRC-32 of any bytes with their own CRC-32, least significant byte first, behind them."""
 
@@ -152,14 +152,9 @@ class Codec:
             out[1] = ACK
             put_counters(out, packet.received, 0)
             put_dots_list(out, packet.early)
-        elif isinstance(packet, Relay):
-            out[1] = RELAY
-            put(out, len(packet.origins))
-            for member in packet.origins:
-                put(out, member)
         elif isinstance(packet, tuple):
             out[1] = KIND_OF[type(packet)]
-            put_body(out, packet, self._put_messages, self._put_stamp)
+            put_body(out, packet, self._put_messages)
         else:
             out[1] = PHANTOM
             put(out, packet.asks)
@@ -266,20 +261,9 @@ class Codec:
             if asks > 1:
                 raise PeerError("a phantom that neither asks nor tells")
             return Phantom(self._take_stamp(reader, 0, self._size), asks == 1)
-        if kind == RELAY:
-            return Relay(self._take_origins(reader))
         if kind >= FIRST:
-            return take_body(kind, reader, self._size, self._take_messages, self._take_stamp)
+            return take_body(kind, reader, self._size, self._take_messages)
         raise PeerError(f"a packet of kind {kind}")
-
-    def _take_origins(self, reader: Reader) -> tuple[int, ...]:
-        count = reader.take()
-        if count > self._size:
-            raise PeerError(f"a list of {count} members of {self._size}")
-        origins = tuple([checked_member(reader.take(), self._size) for _ in range(count)])
-        if len(set(origins)) != count:
-            raise PeerError("a list that names a member twice")
-        return origins
 
     def _take_messages(self, reader: Reader) -> tuple[Message, ...]:
         count = reader.take()

@@ -2,7 +2,6 @@
 
     clock    = count, then a counter per member, trailing zeros left out
     messages = count, then each with its length in front
-    tellings = count, then member, number and stamp of each
     others   = their fields in order, as varints
 
 Whatever no correct peer sends raises `PeerError`, as everywhere.
@@ -35,7 +34,6 @@ from thence.core.overlay import (
     ShuffleReply,
     StatePiece,
     Sync,
-    Tellings,
     Tree,
 )
 from thence.core.varint import MAX_SEQ, Reader, checked_counter, checked_member, put
@@ -45,9 +43,9 @@ FIRST: Final = 64
 
 KINDS: Final[tuple[type, ...]] = (
     Join, ForwardJoin, Neighbour, Accept, Refuse, Disconnect, Shuffle, ShuffleReply,
-    Tree, Announce, Graft, Prune, Resync, Sync, More, Pull, StatePiece, Ping, Pong, Tellings,
+    Tree, Announce, Graft, Prune, Resync, Sync, More, Pull, StatePiece, Ping, Pong,
 )  # fmt: skip
-"""By kind - FIRST. New ones go to the end."""
+"""By kind - FIRST. New ones go to the end; 83 was another."""
 
 KIND_OF: Final = {kind: FIRST + place for place, kind in enumerate(KINDS)}
 
@@ -56,22 +54,13 @@ MOST_STEPS: Final = 64
 
 PutMessages = Callable[[bytearray, Sequence[Message]], None]
 TakeMessages = Callable[[Reader], tuple[Message, ...]]
-PutStamp = Callable[[bytearray, tuple[int, ...], int], None]
-TakeStamp = Callable[[Reader, int, int], tuple[int, ...]]
 
 
-def put_body(out: bytearray, packet: OverlayPacket, put_messages: PutMessages, put_stamp: PutStamp) -> None:
+def put_body(out: bytearray, packet: OverlayPacket, put_messages: PutMessages) -> None:
     """The fields of a packet; `packet` is one of `KINDS`."""
     if isinstance(packet, Sync):
         put(out, packet.version << 1 | packet.last)
         put_messages(out, packet.messages)
-        return
-    if isinstance(packet, Tellings):
-        put(out, len(packet.told))
-        for member, number, context in packet.told:
-            put(out, member)
-            put(out, number)
-            put_stamp(out, context, 0)
         return
     for field in packet:
         if isinstance(field, tuple):
@@ -92,9 +81,7 @@ def _put_numbers(out: bytearray, numbers: tuple[int, ...], trim: bool) -> None:
         put(out, number)
 
 
-def take_body(
-    kind: int, reader: Reader, size: int, take_messages: TakeMessages, take_stamp: TakeStamp
-) -> OverlayPacket:
+def take_body(kind: int, reader: Reader, size: int, take_messages: TakeMessages) -> OverlayPacket:
     """A checked packet of one of the kinds from `FIRST` on, for a group of `size`."""
     if not 0 <= kind - FIRST < len(KINDS):
         raise PeerError(f"a packet of kind {kind}")
@@ -103,8 +90,6 @@ def take_body(
     if cls is Sync:
         head = take()
         return Sync(head >> 1, take_messages(reader), bool(head & 1))
-    if cls is Tellings:
-        return _take_tellings(reader, size, take_stamp)
     if cls in (Tree, Announce):
         root = take()
         checked_member(root & ORIGIN_MASK, size)
@@ -143,21 +128,6 @@ def _take_state(reader: Reader, size: int) -> StatePiece:
     if place >= pieces:
         raise PeerError(f"piece {place} of {pieces} of a state")
     return StatePiece(version, clock, place, pieces, reader.take_bytes(reader.take()))
-
-
-def _take_tellings(reader: Reader, size: int, take_stamp: TakeStamp) -> Tellings:
-    count = reader.take()
-    if count > size:
-        raise PeerError(f"the words of {count} members of {size}")
-    told = tuple(
-        [
-            (checked_member(reader.take(), size), reader.take(), take_stamp(reader, 0, size))
-            for _ in range(count)
-        ]
-    )
-    if len({member for member, _, _ in told}) != count:
-        raise PeerError("two words of one member at once")
-    return Tellings(told)
 
 
 def _take_clock(reader: Reader, size: int) -> tuple[int, ...]:

@@ -40,16 +40,6 @@ class Phantom:
         self.asks: Final = asks
 
 
-class Relay:
-    """A member asks another one to pass on the messages of these origins, which it cannot reach itself, until
-    it asks for others or for none."""
-
-    __slots__ = ("origins",)
-
-    def __init__(self, origins: tuple[int, ...]) -> None:
-        self.origins: Final = origins
-
-
 class Batch:
     """Several messages for the same receiver, in the order in which they would have gone alone."""
 
@@ -59,7 +49,7 @@ class Batch:
         self.messages: Final = messages
 
 
-Packet = Message | Ack | Phantom | Relay | Batch | OverlayPacket
+Packet = Message | Ack | Phantom | Batch | OverlayPacket
 """What one node hands to another."""
 
 
@@ -113,21 +103,11 @@ class Doubt:
         self.dot: Final = dot
 
 
-class Forget:
-    """A spread's request to drop the messages of `origin` that wait for their causes: it has forgotten that
-    it ever sent them, and may send others in their place."""
-
-    __slots__ = ("origin",)
-
-    def __init__(self, origin: int) -> None:
-        self.origin: Final = origin
-
-
 OrderEffect = Message | Forward | Doubt
 """What an ordering engine asks for. A message stands for its own delivery: the common effect needs
 no wrapper."""
 
-SpreadEffect = Message | Transmit | Wake | Forget
+SpreadEffect = Message | Transmit | Wake
 """What a spread asks for. A message is new here and goes to the ordering engine."""
 
 Effect = Transmit | Wake

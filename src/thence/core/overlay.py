@@ -134,14 +134,8 @@ class StatePiece(NamedTuple):
     data: bytes
 
 
-class Tellings(NamedTuple):
-    """What clients of members have seen, by the newest word of each: member, number of the word, context."""
-
-    told: tuple[tuple[int, int, tuple[int, ...]], ...]
-
-
 MembersPacket = Join | ForwardJoin | Neighbour | Accept | Refuse | Disconnect | Shuffle | ShuffleReply
 StreamPacket = Tree | Announce | Graft | Prune | Resync | Sync | More | Pull | StatePiece | Ping | Pong
-OverlayPacket = MembersPacket | StreamPacket | Tellings
+OverlayPacket = MembersPacket | StreamPacket
 
 MEMBERS_PACKETS: Final = (Join, ForwardJoin, Neighbour, Accept, Refuse, Disconnect, Shuffle, ShuffleReply)

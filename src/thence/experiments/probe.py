@@ -189,9 +189,6 @@ class OrdererAround:
     def resume(self, counters: tuple[int, ...]) -> None:
         self._inner.resume(counters)
 
-    def drop(self, origin: int) -> None:
-        self._inner.drop(origin)
-
     def check(self, message: Message) -> None:
         self._inner.check(message)
 
@@ -255,9 +252,6 @@ class _Witness:
 
     def recall_stable(self, counters: tuple[int, ...]) -> None:
         self._inner.recall_stable(counters)
-
-    def unhear(self) -> None:
-        self._inner.unhear()
 
     def tag_of(self, dot: int) -> Tag | None:
         return self._inner.tag_of(dot)

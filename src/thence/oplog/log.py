@@ -111,12 +111,6 @@ class OpLog(View):
         """Remember something of the node's own; the newest of its key is in `notes` from then on."""
         return self._writer.mark(Note(key, data))
 
-    def drop(self) -> None:
-        """Forget what was gathered since the last commit."""
-        self._must = False
-        self._writer.drop()
-        self._forget_uncommitted_names()
-
     def insist(self) -> None:
         """What was gathered since the last commit must not be forgotten once it has left the node, whatever
         the policy says."""

@@ -84,10 +84,6 @@ class Witness(Protocol):
         """A phantom: `member` has seen everything that this stamp stands for."""
         ...
 
-    def unhear(self) -> None:
-        """Forget phantoms that wait: what they speak of may never come. Whoever needs one asks."""
-        ...
-
     def resume(self, counters: tuple[int, ...]) -> None:
         """After a restart: everything up to these counters had been seen, and was stable."""
         ...
@@ -141,10 +137,6 @@ class Orderer(Protocol):
 
     def resume(self, counters: tuple[int, ...]) -> None:
         """After a restart: everything up to these counters had been released."""
-        ...
-
-    def drop(self, origin: int) -> None:
-        """Forget the messages of `origin` that are held back."""
         ...
 
     def check(self, message: Message) -> None:

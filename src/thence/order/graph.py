@@ -105,15 +105,6 @@ class GraphOrderer:
         self._missing.clear()
         self._successors.clear()
 
-    def drop(self, origin: int) -> None:
-        self._missing = {dot: left for dot, left in self._missing.items() if dot & ORIGIN_MASK != origin}
-        kept: dict[int, list[Message]] = {}
-        for p, successors in self._successors.items():
-            staying = [message for message in successors if message.dot & ORIGIN_MASK != origin]
-            if staying:
-                kept[p] = staying
-        self._successors = kept
-
     def check(self, message: Message) -> None:
         me, known = self._me, len(self._delivered)
         for p in message.context:

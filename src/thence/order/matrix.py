@@ -130,10 +130,6 @@ class Matrix:
         if waiting:
             self._pending[member] = waiting
 
-    def unhear(self) -> None:
-        """Forget phantoms that wait: what they speak of may never come. Whoever needs one asks."""
-        self._pending.clear()
-
     def resume(self, counters: tuple[int, ...]) -> None:
         """After a restart: everything up to these counters had been seen, and was stable."""
         known = counters + (0,) * (self._width - len(counters))

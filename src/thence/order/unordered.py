@@ -64,9 +64,6 @@ class PassingOrderer:
     def resume(self, counters: tuple[int, ...]) -> None:
         """Nothing is kept per member."""
 
-    def drop(self, origin: int) -> None:
-        """Nothing is held back."""
-
     def check(self, message: Message) -> None:
         """Anything goes."""
 

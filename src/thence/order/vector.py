@@ -134,10 +134,6 @@ class VectorOrderer:
     def resume(self, counters: tuple[int, ...]) -> None:
         self._delivered[: len(counters)] = counters
 
-    def drop(self, origin: int) -> None:
-        self._queue = [message for message in self._queue if message.dot & ORIGIN_MASK != origin]
-        self._queued = {message.dot for message in self._queue}
-
     def check(self, message: Message) -> None:
         size = len(self._delivered)
         if len(message.context) != self.stamps * size:

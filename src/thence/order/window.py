@@ -156,10 +156,6 @@ class Window:
             if p & ORIGIN_MASK == self._me and p > seen[self._me]:
                 raise PeerError(f"a phantom of member {member} names {p:#x}, which was never sent")
 
-    def unhear(self) -> None:
-        """Forget phantoms that wait: what they speak of may never come. Whoever needs one asks."""
-        self._pending.clear()
-
     def resume(self, counters: tuple[int, ...]) -> None:
         """After a restart: everything up to these counters had been seen, and was stable."""
         for origin, seq in enumerate(counters):

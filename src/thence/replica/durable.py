@@ -1,41 +1,36 @@
 """A replica that survives crashes: what it must not forget is in its log first.
 
-Own messages are appended when the client submits them, others when the order releases them; the driver calls
-`commit` after each step, before it carries out the step's effects and before the client takes anything. So
-whatever another node or the application has seen of this one is in the log, and a message is acknowledged
-only when it is. What is held for its causes is not in the log, and is not acknowledged: it comes again.
+Messages carry their dot alone (`order/streamed.py`): the spread brings them in causal order. Own messages are
+appended when the client submits them, others when they come; the driver calls `commit` after each step,
+before it carries out the step's effects and before the client takes anything. So whatever another node or the
+application has seen of this one is in the log. After a commit that failed the replica is built anew.
 
 What the application has taken is marked in the log, between its own messages as it happened, and committed
 before it gets to see it. What it has not taken, it has not seen: its next message does not follow from it. A
 bounded number of messages waits for it in memory, the others are read from the log when it gets there.
 
-Recovery needs nothing but the log. Any order of replaying that respects causality gives the same context,
-the same pasts and the same rows, and the order of the log does. What others told by phantoms is forgotten,
-and asked for again. When the log's oldest messages are collected, what must be known of them is the frontier
-of everything up to some position: it is noted whenever a segment begins, and collection stops at the newest
-such position that the application has passed.
+Recovery needs nothing but the log. When its oldest messages are collected, what must be known of them is the
+frontier of everything up to some position: it is noted whenever a segment begins, and collection stops at the
+newest such position that the application has passed.
 """
 
 from collections import deque
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, Protocol
 
 from thence.core.codec import Codec
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, newest_of
-from thence.core.errors import ThenceError
-from thence.core.machine import Effect, OrderEffect, Phantom, Wake
+from thence.core.machine import Effect, OrderEffect, Wake
 from thence.core.message import Message
-from thence.core.tag import Tag
 from thence.core.varint import MAX_SEQ, Reader, put
 from thence.oplog.log import Collected, OpLog
 from thence.oplog.policy import Sync
 from thence.oplog.record import Note, SnapshotRef, Stored, Taken
 from thence.oplog.state import covers
-from thence.order.engine import Engine
+from thence.order.streamed import STREAMED
 from thence.replica.history import understood
-from thence.replica.replica import FINDING, NOBODY, Delivered, FindingStable, Replica
+from thence.replica.replica import Delivered, Replica
 from thence.spread.spread import Spread
-from thence.trace.recorder import DELIVER, INSTALL, STABLE, Recorder
+from thence.trace.recorder import DELIVER, INSTALL, Recorder
 
 FRONTIER: Final = 1
 """The key of the notes that hold a frontier."""
@@ -57,68 +52,57 @@ def noted_frontier(note: bytes) -> tuple[int, int, tuple[int, ...]]:
     return position, own, tuple([reader.take() for _ in range(reader.take())])
 
 
-class Published(NamedTuple):
-    delivered: list[Delivered]
-    effects: list[Effect]
-    log_effects: list[Sync | Wake]
+class DurableSpread(Spread, Protocol):
+    def recall(self, kept: tuple[int, ...]) -> None:
+        """The node starts: with so many messages of every member in its log."""
+        ...
 
 
 class DurableReplica(Replica):
     __slots__ = (
-        "_codec", "_frontier", "_gathered", "_inbox_max", "_log", "_make_orderer", "_marked", "_me", "_noted",
-        "_noting", "_positions", "_regained", "_regaining_noted", "_segment", "_spilled", "_stable",
-        "_stable_changed", "taken",
+        "_codec", "_frontier", "_gathered", "_inbox_max", "_log", "_marked", "_me", "_noted", "_noting",
+        "_positions", "_regained", "_regaining_noted", "_segment", "_size", "_spilled", "taken",
     )  # fmt: skip
 
     def __init__(
         self,
         me: int,
         size: int,
-        engine: Engine,
-        spread: Spread,
+        spread: DurableSpread,
         recorder: Recorder,
         log: OpLog,
         taken: int,
-        now: int,
-        stability: bool = True,
         inbox_max: int = INBOX_MAX,
-        finding: FindingStable = FINDING,
     ) -> None:
         """From what the log holds, for an application that has taken everything up to `taken`."""
-        super().__init__(me, size, engine, spread, recorder, stability, finding)
+        super().__init__(me, size, STREAMED, spread, recorder, stability=False)
         self._me = me
-        self._make_orderer = engine.orderer
-        self._codec = Codec(size, engine.stamps_are_dots)
+        self._size = size
+        self._codec = Codec(size, STREAMED.stamps_are_dots)
         self._log = log
         self._positions: deque[int] = deque()
         self._inbox_max = inbox_max
         self._spilled = True  # the log holds more for the application than the inbox does
         self._gathered: list[Message] = []  # appended and not committed
-        self._stable = list(log.stable) + [0] * (size - len(log.stable))
-        self._frontier = engine.tagger(me, size)
+        self._frontier = STREAMED.tagger(me, size)
         """Sees every message of the log, in its order, whether the application has taken it or not."""
         self._regained: list[tuple[int, int]] = []
         """Own messages that come to the application like those of others: above, up to."""
         self._noted: list[int] = []
         self._regaining_noted = True
         self._noting = False  # a frontier is gathered and not committed
-        self._stable_changed = False
         self._segment = -1  # the active segment may have no frontier: it gets one
         self.taken = taken
         self._marked = log.taken
-        self._recover(now)
+        self._recover(spread)
         self._regained_up_to(log.vector[me] if me < len(log.vector) else 0)  # over, unless `regain` is called
         self._refill()
 
     # Recovery
 
-    def _recover(self, now: int) -> None:
-        me, log = self._me, self._log
-        kept = list(log.start) + [0] * (len(self._stable) - len(log.start))
-        self._orderer.resume(tuple(kept))
-        if self._witness is not None:
-            self._witness.resume(tuple(kept))
-        own: list[Message] = []
+    def _recover(self, spread: DurableSpread) -> None:
+        log = self._log
+        kept = self._before()
         for position, record in log.records(log.head):
             if isinstance(record, Note):
                 self._recall(record)
@@ -127,29 +111,25 @@ class DurableReplica(Replica):
             if not isinstance(record, Stored):
                 continue
             message = understood(self._codec, record)
-            origin, seq = message.dot & ORIGIN_MASK, message.dot >> ORIGIN_BITS
-            self._orderer.sent(message, now)
             self._frontier.recall(message)
-            kept[origin] = seq
-            if origin == me and seq > self._stable[me]:
-                own.append(message)
+            kept[message.dot & ORIGIN_MASK] = message.dot >> ORIGIN_BITS
             if position <= self.taken or self._own(message.dot):
                 self._tagger.recall(message)
-                if self._witness is not None:
-                    self._witness.see(message)
-        if self._witness is not None:
-            self._witness.recall_stable(tuple(self._stable))
-        self._spread.recall(tuple(kept), own, now)
+        spread.recall(tuple(kept))
+
+    def _before(self) -> list[int]:
+        """Counters of what came before the log's oldest record."""
+        start = self._log.start
+        return list(start) + [0] * (self._size - len(start))
 
     def _recall_state(self, clock: tuple[int, ...], kept: list[int]) -> None:
         """Here a state was written down that reflects everything up to `clock` (`replica/eco.py`)."""
 
     def tell_again(self, now: int) -> None:
         """After a restart, for a trace that passes over the rows that it has: what the log knows to have been
-        sent, taken and stable, in that order."""
+        sent and taken, in that order."""
         untaken: deque[tuple[int, int]] = deque()
-        seen: list[int] = []
-        held = list(self._log.start) + [0] * (len(self._stable) - len(self._log.start))
+        held = self._before()
         for position, record in self._log.records(self._log.head):
             if isinstance(record, SnapshotRef):
                 if not covers(held, record.clock):  # if the trace has it, no node holds more by that
@@ -157,18 +137,13 @@ class DurableReplica(Replica):
                     self._recorder.record_deps(INSTALL, 0, frontier, now)
             elif isinstance(record, Taken):
                 while untaken and untaken[0][0] <= record.upto:
-                    seen.append(untaken.popleft()[1])
-                    self._recorder.record(DELIVER, seen[-1], now)
+                    self._recorder.record(DELIVER, untaken.popleft()[1], now)
             elif isinstance(record, Stored):
                 held[record.dot & ORIGIN_MASK] = record.dot >> ORIGIN_BITS
                 if self._own(record.dot):
-                    seen.append(record.dot)
                     self._record_sent(understood(self._codec, record), now)
                 else:
                     untaken.append((position, record.dot))
-        for dot in seen if self._witness is not None else ():
-            if self.is_stable(dot):
-                self._recorder.record(STABLE, dot, now)
 
     def _recall(self, note: Note) -> None:
         if note.key == FRONTIER:
@@ -247,9 +222,6 @@ class DurableReplica(Replica):
 
     # Steps
 
-    def is_stable(self, dot: int) -> bool:
-        return dot >> ORIGIN_BITS <= self._stable[dot & ORIGIN_MASK]
-
     @property
     def next_position(self) -> int:
         """Of the message that the application would take next; there must be one."""
@@ -271,9 +243,6 @@ class DurableReplica(Replica):
         if self.regaining and not self._regaining_noted:
             self._note_regaining()
             self._regaining_noted = True
-        if self._stable_changed:
-            self._log.mark_stable(self._stable)
-            self._stable_changed = False
         effects = self._log.commit(now)
         for message in self._gathered:
             self._frontier.recall(message)
@@ -286,82 +255,26 @@ class DurableReplica(Replica):
             self._refill()
         return effects
 
-    def roll_back(self, now: int) -> None:
-        """A commit failed: of what the others sent, only what is in the log ever came. Links must begin
-        anew. The client has seen none of the rest."""
-        self._dropped()
-        tail, size = self._log.tail, len(self._stable)
-        while self._positions and self._positions[-1] > tail:
-            self._positions.pop()
-            self.inbox.pop()
-        kept = self._log.vector + (0,) * (size - len(self._log.vector))
-        self._orderer = self._make_orderer(self._me, size)
-        self._orderer.resume(kept)
-        self._spread.recall(kept, (), now)
-
-    def _dropped(self) -> None:
-        """What was gathered is forgotten, marks included: those are gathered again."""
-        self._log.drop()
-        self._gathered.clear()
-        self._marked = self._log.taken
-        self._stable_changed = True
-        self._regaining_noted = False
-        if self._noting:
-            self._noting = False
-            self._noted.pop()
-            self._segment = -1
-
-    def _check(self, message: Message) -> None:
-        if not (self._regained and self.regaining):  # then others know more of this node than it does
-            self._orderer.check(message)
-
-    def _heard(self, peer: int, phantom: Phantom, effects: list[Effect], now: int) -> None:
-        if not self.regaining:  # whoever needs an answer asks again
-            super()._heard(peer, phantom, effects, now)
-
     def _mark_taken(self) -> None:
         if self.taken > self._marked:
             self._log.mark_taken(self.taken)
             self._marked = self.taken
-
-    def publish(self, payloads: Sequence[bytes], now: int) -> Published:
-        """Broadcast these, committed before anything else follows from them. If they cannot be written
-        down they were never sent: nothing has changed."""
-        tagger, before = self._tagger, (self._log.vector[self._me], self._tagger.context())
-        messages = [tagger.tag(payload) for payload in payloads]
-        try:
-            for message in messages:
-                self._write_down(message)
-            log_effects = self.commit(now)
-        except ThenceError:
-            tagger.resume(*before)
-            self._dropped()
-            raise
-        delivered = [self._sent(message, now) for message in messages]
-        return Published(delivered, self.flush(now), log_effects)
 
     def _write_down(self, message: Message) -> None:
         self._mark_taken()
         self._log.append(message.dot, self._codec.encode(message))
         self._gathered.append(message)
 
-    def _release(self, released: list[OrderEffect], effects: list[Effect], now: int) -> None:
-        rest: list[OrderEffect] = []
-        for effect in released:
-            if not isinstance(effect, Message):
-                rest.append(effect)
-                continue
-            position = self._log.append(effect.dot, effect.wire or self._codec.encode(effect))
-            self._gathered.append(effect)
+    def _release(self, released: list[OrderEffect], effects: list[Effect], now: int) -> None:  # noqa: ARG002
+        for message in released:
+            assert isinstance(message, Message)
+            position = self._log.append(message.dot, message.wire or self._codec.encode(message))
+            self._gathered.append(message)
             if self._spilled or len(self.inbox) >= self._inbox_max:
                 self._spilled = True
             else:
-                self.inbox.append(effect)
+                self.inbox.append(message)
                 self._positions.append(position)
-            for asked in self._spread.keep(effect.dot, now):
-                self._route([asked], NOBODY, effects, now)
-        if rest:
-            super()._release(rest, effects, now)
 
     def _refill(self) -> None:
         """Read on where the inbox ends."""
@@ -373,10 +286,3 @@ class DurableReplica(Replica):
                 if len(inbox) >= self._inbox_max:
                     return
         self._spilled = not all(self._own(message.dot) for message in self._gathered)
-
-    def _sweep(self, now: int) -> Sequence[Tag]:
-        found = super()._sweep(now)
-        for tag in found:
-            self._stable[tag.dot & ORIGIN_MASK] = tag.dot >> ORIGIN_BITS
-            self._stable_changed = True
-        return found

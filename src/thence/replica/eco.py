@@ -21,7 +21,6 @@ from thence.core.states import Keeper
 from thence.core.storage import UnwrittenError
 from thence.oplog.log import Collected, OpLog
 from thence.oplog.policy import Sync
-from thence.order.streamed import STREAMED
 from thence.replica.durable import INBOX_MAX
 from thence.replica.history import understood
 from thence.replica.overlay import Overlay
@@ -48,7 +47,7 @@ class LogStates:
 
 
 class EcoReplica(TreeReplica):
-    __slots__ = ("_keeper", "_owed", "_size", "_snapshot_at", "_snapshot_every_us", "installs")
+    __slots__ = ("_keeper", "_owed", "_snapshot_at", "_snapshot_every_us", "installs")
 
     def __init__(
         self,
@@ -65,14 +64,11 @@ class EcoReplica(TreeReplica):
         inbox_max: int = INBOX_MAX,
     ) -> None:
         self._keeper: Final = keeper
-        self._size: Final = size
         self._snapshot_every_us: Final = ttl_us // 2
         self._snapshot_at = now + ttl_us // 2
         self._owed: list[Sync | Wake] = []
         self.installs = 0
-        super().__init__(
-            me, size, STREAMED, overlay, recorder, log, history, log.taken, now, False, inbox_max
-        )
+        super().__init__(me, size, overlay, recorder, log, history, log.taken, inbox_max)
         states.replica = self
         self._restore()
 

@@ -1,4 +1,4 @@
-"""A process of a group whose members were named at its start, as a `contract.Machine`: over a mesh or a tree.
+"""A process of a group without tags over a tree, whose members were named at its start (`contract.Machine`).
 
 Names stand at its edge, indices inside (`replica.live`). What the replica asks for is gathered until the step
 is committed.
@@ -11,10 +11,9 @@ from typing import Final
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, seq_of
 from thence.core.errors import PeerError, StorageError, ThenceError, UsageError
 from thence.core.groups import Place, Sent
-from thence.core.machine import NEVER, Ack, Connect, Effect, LinkEffect, Packet, Transmit, Wake
+from thence.core.machine import NEVER, Connect, Effect, LinkEffect, Packet, Transmit, Wake
 from thence.core.overlay import Graft
 from thence.core.storage import ForgottenError
-from thence.core.tag import Tag
 from thence.members.operations import Operation
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
@@ -25,11 +24,6 @@ from thence.replica.group_parts import Application
 from thence.replica.history import understood
 from thence.replica.life_tag import LifeTag
 from thence.replica.live import Live
-from thence.replica.replica import Delivered as Taken
-
-SETTLE_US: Final = 5_000
-"""How long the search for what is stable may wait for company: at a thousand messages a second it would
-otherwise cost as much as a message."""
 
 STAMP_BYTES: Final = 32 << 10
 """What a frame and a record must have room for beside a payload."""
@@ -37,8 +31,8 @@ STAMP_BYTES: Final = 32 << 10
 
 class FixedMachine:
     __slots__ = (
-        "_ahead", "_application", "_effects", "_index", "_log", "_me", "_payload_max", "_sweep_at", "_wakes",
-        "found_stable", "live", "me_index", "names", "replica",
+        "_ahead", "_application", "_effects", "_index", "_log", "_me", "_payload_max", "_wakes", "live",
+        "me_index", "names", "replica",
     )  # fmt: skip
 
     def __init__(
@@ -62,9 +56,6 @@ class FixedMachine:
         self._payload_max: Final = min(frame_bytes, MAX_BODY) - STAMP_BYTES
         self._effects: list[Effect] = []
         self._wakes: list[int] = []
-        self._sweep_at = NEVER
-        self.found_stable = False
-        """Something has become so since that was last looked at."""
         self._ahead: Final[dict[str, str]] = {}
         """Peers that claim to have more of this node's messages than its log, in words."""
 
@@ -75,7 +66,6 @@ class FixedMachine:
     def resume(self, now: int) -> None:
         """It was built anew, after a write had failed."""
         self._effects += self.replica.resume(now)
-        self.replica.owes_telling(now)
 
     # What happens to it
 
@@ -85,7 +75,7 @@ class FixedMachine:
 
     @property
     def wake_at(self) -> int:
-        return min(self._sweep_at, self._wakes[0] if self._wakes else NEVER)
+        return self._wakes[0] if self._wakes else NEVER
 
     @property
     def waiting(self) -> int:
@@ -139,42 +129,33 @@ class FixedMachine:
         except ForgottenError as error:  # true or not, it is said over this link alone, and can be taken back
             self._ahead[peer] = str(error)
             raise PeerError(str(error)) from error
-        if self._ahead and isinstance(packet, Ack | Graft):
+        if self._ahead and isinstance(packet, Graft):
             self._ahead.pop(peer, None)  # it says what it has of this node
 
     def broadcast(self, payloads: Sequence[bytes], now: int) -> list[Sent]:
         must_fit(payloads, self._payload_max)
-        sent = [self._named(self.replica.submit(payload, now)) for payload in payloads]
+        dots = [self.replica.submit(payload, now).message.dot for payload in payloads]
         self._effects += self.replica.flush(now)
-        return sent
-
-    def _named(self, delivered: Taken) -> Sent:
-        place = self._place(delivered.message.dot)
-        return place, _tag(delivered.tag, self.me, place)
+        return [(self._place(dot), None) for dot in dots]
 
     def _place(self, dot: int) -> Place:
         return self.names[dot & ORIGIN_MASK], seq_of(dot)
 
     def take(self, limit: int, now: int) -> int:
-        replica, names, me, taken = self.replica, self.names, self._me, 0
+        replica, names, taken = self.replica, self.names, 0
         inbox, apply = replica.inbox, self._application.apply
         while taken < limit and inbox:
-            delivered = replica.take(now)
+            message = replica.take(now).message
             taken += 1
-            dot, payload = delivered.message.dot, delivered.message.payload
-            place = names[dot & ORIGIN_MASK], dot >> ORIGIN_BITS
-            tag = None if delivered.tag is None else LifeTag(delivered.tag, me, place)
-            apply(Operation(*place, payload), False, tag, False, replica.taken)
+            dot = message.dot
+            operation = Operation(names[dot & ORIGIN_MASK], dot >> ORIGIN_BITS, message.payload)
+            apply(operation, False, None, False, replica.taken)
         return taken
 
     def wake(self, now: int) -> None:
-        replica = self.replica
         while self._wakes and self._wakes[0] <= now:
             heappop(self._wakes)
-        self._effects += replica.wake(now)
-        if now >= self._sweep_at:
-            self._sweep_at = NEVER
-            replica.sweep(now)
+        self._effects += self.replica.wake(now)
 
     def hold(self, peer: str) -> None:
         """Too much waits to be sent to a peer."""
@@ -186,8 +167,6 @@ class FixedMachine:
     # A step's end
 
     def commit(self, now: int) -> Sequence[Sync | Wake]:
-        if self._sweep_at == NEVER and self.replica.unswept:  # also the rest, after a member was away
-            self._sweep_at = now + SETTLE_US
         return self.replica.commit(now)
 
     def output(self) -> Output:
@@ -198,11 +177,6 @@ class FixedMachine:
             else:
                 heappush(self._wakes, effect.at)
         self._effects.clear()
-        stable = self.replica.stable
-        if stable:
-            self.found_stable = True
-            self._application.stable([(self._place(tag.dot), tag) for tag in stable], self.me)
-            stable.clear()
         return Output(posts, self._wishes(), self._application.output())
 
     def _wishes(self) -> dict[str, str | None] | None:
@@ -235,8 +209,8 @@ class FixedMachine:
         return self.replica.taken
 
     def has_reached(self, tag: LifeTag, at: int | None) -> bool:
-        replica = self.replica
-        return replica.is_stable(tag.dot) or (at is not None and replica.reached(tag.dot) >= at)
+        del tag, at
+        raise UsageError("over a tree with order none messages have no tags, and nothing is told as stable")
 
     def replay(self, after: int, now: int) -> Iterator[Delivered | Gap | None]:
         log, replica = self._log, self.replica
@@ -252,10 +226,5 @@ class FixedMachine:
             if one.position > upto:
                 return
             if one.dot & ORIGIN_MASK != self.me_index:
-                place = self._place(one.dot)
-                tag = _tag(self.replica.tag_of(one.dot), self.me, place)
-                yield Delivered(tag, understood(self.live.codec, one).payload, *place, one.position)
-
-
-def _tag(tag: Tag | None, me: str, place: Place) -> LifeTag | None:
-    return None if tag is None else LifeTag(tag, me, place)
+                payload = understood(self.live.codec, one).payload
+                yield Delivered(None, payload, *self._place(one.dot), one.position)

@@ -20,7 +20,6 @@ message from this node directly has it written down by the time that it answers,
 others got it from one of those.
 """
 
-from collections.abc import Sequence
 from random import Random
 from typing import Final, Literal, NamedTuple
 
@@ -76,13 +75,8 @@ class Overlay:
     def drained(self) -> bool:
         return self.streams.drained
 
-    def recall(self, kept: tuple[int, ...], own: Sequence[Message], now: int) -> None:
-        self.streams.recall(kept, own, now)
-        if self.streams.regaining:
-            self.regain()  # what somebody gave back may just have been taken back
-
-    def keep(self, dot: int, now: int) -> list[SpreadEffect]:
-        return self.streams.keep(dot, now)
+    def recall(self, kept: tuple[int, ...]) -> None:
+        self.streams.recall(kept)
 
     def broadcast(self, message: Message, now: int) -> list[SpreadEffect]:
         return self.streams.broadcast(message, now)

@@ -14,13 +14,10 @@ it likes: nothing waits for that.
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Final
 
 from thence.core.machine import (
     Batch,
     Effect,
-    Forget,
     Forward,
     OrderEffect,
     Packet,
@@ -32,8 +29,8 @@ from thence.core.machine import (
 from thence.core.message import Message
 from thence.core.tag import Tag
 from thence.order.engine import Engine
-from thence.order.herald import NEVER, Herald, HeraldSettings
-from thence.order.tags import SWEEP_MAX, TAGS_MAX, Attic
+from thence.order.herald import NEVER, Herald
+from thence.order.tags import SWEEP_MAX
 from thence.spread.spread import Spread
 from thence.trace.recorder import DELIVER, DOUBT, DUPLICATE, HOLD, RESTART, SEND, STABLE, START, Recorder
 
@@ -51,21 +48,6 @@ class Delivered:
         self.tag = tag
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FindingStable:
-    """How a replica finds out what is stable."""
-
-    herald: HeraldSettings = field(default_factory=HeraldSettings)
-    sweep_every: int | None = None
-    """Messages between two looks for it, beside those of the driver: half as many as there are members."""
-    attic: Attic | None = None
-    """Where tags go when there are more than `tags_max` in memory."""
-    tags_max: int = TAGS_MAX
-
-
-FINDING: Final = FindingStable()
-
-
 class Replica:
     __slots__ = (
         "_batch", "_herald", "_orderer", "_peers", "_predecessors", "_recorder", "_spread", "_tagger",
@@ -80,17 +62,14 @@ class Replica:
         spread: Spread,
         recorder: Recorder,
         stability: bool = True,
-        finding: FindingStable = FINDING,
     ) -> None:
         self._tagger = engine.tagger(me, size)
         self._orderer = engine.orderer(me, size)
         self._predecessors = engine.predecessors
         self._witness = engine.witness(me, size) if stability and engine.witness else None
-        if self._witness is not None and finding.attic is not None:
-            self._witness.stow_in(finding.attic, finding.tags_max)
-        self._herald = Herald(finding.herald)
+        self._herald = Herald()
         self._peers = tuple([peer for peer in range(size) if peer != me])
-        self._batch = finding.sweep_every or max(1, size // 2)
+        self._batch = max(1, size // 2)
         self._unswept = 0
         self._spread = spread
         self._recorder = recorder
@@ -107,11 +86,6 @@ class Replica:
     def unstable(self) -> int:
         """Messages seen that are not known to be stable."""
         return 0 if self._witness is None else len(self._witness)
-
-    @property
-    def settled(self) -> bool:
-        """Everything that the client has seen is stable."""
-        return self._witness is None or self._witness.drained
 
     @property
     def drained(self) -> bool:
@@ -135,10 +109,6 @@ class Replica:
         if self._witness is not None:
             effects.append(Wake(self._herald.resume(now)))
         return effects
-
-    def owes_telling(self, now: int) -> None:
-        """What the client had taken before a restart was perhaps not told."""
-        self._herald.saw(False, now)
 
     def submit(self, payload: bytes, now: int) -> Delivered:
         """The client sends: tagged and delivered here and now, queued for the others."""
@@ -231,27 +201,9 @@ class Replica:
         self._recorder.record(DELIVER, message.dot, now)
         return Delivered(message, self._saw(message, False, now))
 
-    def tag_of(self, dot: int) -> Tag | None:
-        """The tag of a message that this client has seen and that is not stable."""
-        return None if self._witness is None else self._witness.tag_of(dot)
-
-    def silent(self) -> list[int]:
-        """The members that hold the oldest unstable message back."""
-        return [] if self._witness is None else self._witness.silent()
-
     def reached(self, dot: int) -> int:
         """At how many members a message of this client's past is known to have been delivered."""
         return 1 if self._witness is None else self._witness.reached(dot)
-
-    @property
-    def unswept(self) -> bool:
-        """Something was seen or heard since the last look for what is stable, or not everything was found."""
-        return self._unswept > 0
-
-    def sweep(self, now: int) -> None:
-        """Look for what has become stable, if anything was seen or heard since the last time."""
-        if self._unswept:
-            self._sweep(now)
 
     def _saw(self, message: Message, own: bool, now: int) -> Tag | None:
         if self._witness is None:
@@ -301,10 +253,6 @@ class Replica:
                     self._expect(effects, now)
                 else:
                     self._recorder.record(HOLD, effect.dot, now)
-            elif isinstance(effect, Forget):
-                self._orderer.drop(effect.origin)
-                if self._witness is not None:
-                    self._witness.unhear()
             else:
                 effects.append(effect)
         return fresh

@@ -1,11 +1,9 @@
-"""A durable replica over a tree: what differs from one over a mesh.
+"""A durable replica over a tree.
 
 Everything that `DurableReplica` promises holds. Besides:
 
 * A synchronisation reads from the log what is committed and, behind it, what this very step has appended: a
   stream that begins in the middle of a step must not leave that out.
-* Stability over a few neighbours: words about what clients have seen go from branch to branch
-  (`replica/tellings.py`) in the place of phantoms to everybody.
 * What a node that may have forgotten messages of its own gets back, it gets from everybody in turn
   (`Overlay`). One that has forgotten and does not know it, or is told so by a peer that lies, cuts that link
   and must not count on until the peer says otherwise: `ForgottenError`.
@@ -19,17 +17,15 @@ from typing import Final
 from thence.core.codec import Codec
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
 from thence.core.errors import PeerError
-from thence.core.machine import NEVER, Ack, Batch, Effect, Packet, Phantom, Relay, Transmit, Wake
+from thence.core.machine import Ack, Batch, Effect, Packet, Phantom
 from thence.core.message import Message
-from thence.core.overlay import Graft, Sync, Tellings
+from thence.core.overlay import Graft, Sync
 from thence.core.storage import ForgottenError
 from thence.oplog.log import OpLog
-from thence.order.engine import Engine
 from thence.replica.durable import INBOX_MAX, DurableReplica
 from thence.replica.history import LogHistory
 from thence.replica.overlay import Overlay
-from thence.replica.replica import FINDING, NOBODY, FindingStable
-from thence.replica.tellings import Words
+from thence.replica.replica import NOBODY
 from thence.trace.recorder import EAGER, LAZY, SYNC, UNLINK, Recorder
 
 MOST_FORGOTTEN: Final = 1 << 32
@@ -56,49 +52,36 @@ class StepHistory(LogHistory):
 
 
 class TreeReplica(DurableReplica):
-    __slots__ = ("_overlay", "_shown", "_streaming", "_wake_at", "_words")
+    __slots__ = ("_overlay", "_shown")
 
     def __init__(
         self,
         me: int,
         size: int,
-        engine: Engine,
         overlay: Overlay,
         recorder: Recorder,
         log: OpLog,
         history: StepHistory,
         taken: int,
-        now: int,
-        stability: bool = True,
         inbox_max: int = INBOX_MAX,
-        finding: FindingStable = FINDING,
     ) -> None:
         """`history`: what the overlay's streams read."""
-        super().__init__(me, size, engine, overlay, recorder, log, taken, now, stability, inbox_max, finding)
+        super().__init__(me, size, overlay, recorder, log, taken, inbox_max)
         history.gathered = self._gathered
         self._overlay = overlay
-        self._words = Words(me, log.tail)
-        self._streaming: dict[int, None] = {}
         self._shown: dict[int, int] = {}
-        self._wake_at = NEVER  # for words that are being gathered
 
     # Steps
 
     def resume(self, now: int) -> list[Effect]:
-        effects = super().resume(now)
-        self._wake_at = NEVER
-        if self._witness is not None:  # what the client had seen and not told when it went down
-            self._words.say(self._tagger.context(), now)
-        return self._after(effects, now)
+        return self._after(super().resume(now), now)
 
     def receive(self, peer: int, packet: Packet, now: int) -> list[Effect]:
         if type(packet) is Message:
             if packet.dot & ORIGIN_MASK == self._me:
                 self._refuse_to_count_twice(peer, packet.dot >> ORIGIN_BITS)
             return super().receive(peer, packet, now)
-        if isinstance(packet, Tellings):
-            return self._after(self._told(peer, packet, now), now)
-        if isinstance(packet, Phantom | Batch | Ack | Relay):
+        if isinstance(packet, Phantom | Batch | Ack):
             raise PeerError(f"a tree has no use for a {type(packet).__name__}")
         if isinstance(packet, Graft):
             self._refuse_to_count_twice(peer, packet.clock[self._me])
@@ -106,7 +89,6 @@ class TreeReplica(DurableReplica):
             for message in packet.messages:
                 if message.dot & ORIGIN_MASK == self._me:
                     self._refuse_to_count_twice(peer, message.dot >> ORIGIN_BITS)
-                self._check(message)
         return self._after(super().receive(peer, packet, now), now)
 
     def up(self, peer: int, now: int) -> list[Effect]:
@@ -116,13 +98,7 @@ class TreeReplica(DurableReplica):
         return self._after(super().down(peer, now), now)
 
     def wake(self, now: int) -> list[Effect]:
-        effects: list[Effect] = []
-        for effect in super().wake(now):
-            if not isinstance(effect, Transmit) or not isinstance(effect.packet, Phantom):
-                effects.append(effect)
-            elif not effect.packet.asks:  # words need not be asked for
-                self._words.say(effect.packet.context, now)
-        return self._after(effects, now)
+        return self._after(super().wake(now), now)
 
     def _refuse_to_count_twice(self, peer: int, seq: int) -> None:
         sent = self._overlay.streams.clock[self._me]
@@ -139,9 +115,6 @@ class TreeReplica(DurableReplica):
         if not super().regained():
             return False
         self._overlay.regained()
-        if self._witness is not None:
-            for member, context in self._words.items():
-                self._witness.heard(member, context)
         return True
 
     def hold(self, peer: int) -> None:
@@ -154,32 +127,8 @@ class TreeReplica(DurableReplica):
         self._route(self._overlay.release(peer, now), NOBODY, effects, now)
         return self._after(effects, now)
 
-    # Words
-
-    def _told(self, peer: int, tellings: Tellings, now: int) -> list[Effect]:
-        if self._witness is None or peer not in self._overlay.members.neighbours:
-            return []
-        for member, context in self._words.hear(peer, tellings, now):
-            if not self.regaining:  # they may speak of what this node does not know that it has sent
-                self._witness.heard(member, context)
-                self._unswept += 1
-        if self._unswept >= self._batch:
-            self._sweep(now)
-        return []
-
     def _after(self, effects: list[Effect], now: int) -> list[Effect]:
-        """A step is over: words for whom they are due, and rows for links that have changed."""
-        streams, words = self._overlay.streams, self._words
-        live = streams.live
-        effects += [Transmit((peer,), tellings) for peer, tellings in words.take(live, now)]
-        fresh = tuple([peer for peer in live if peer not in self._streaming])
-        if fresh and self._witness is not None:
-            effects.append(Transmit(fresh, words.everything()))
-        self._streaming = dict.fromkeys(live)
-        if words.due != self._wake_at:
-            self._wake_at = words.due
-            if words.due != NEVER:
-                effects.append(Wake(words.due))
+        """A step is over: rows for links that have changed."""
         self._show(now)
         return effects
 

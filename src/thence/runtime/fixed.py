@@ -1,4 +1,4 @@
-"""What a node over a tree has: one log, a roster in it, links on demand."""
+"""What a node over a tree without tags has: one log, a roster in it, links on demand."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,6 @@ from thence.replica.steps import Rows, Trace
 from thence.runtime import recovering
 from thence.runtime import roster as rosters
 from thence.runtime.address import Address
-from thence.runtime.attic import FileAttic
 from thence.runtime.easing import Easing
 from thence.runtime.fixed_machine import live_settings
 from thence.runtime.folder import DataFolder
@@ -71,13 +70,11 @@ class Fixed:
         self.boot = 0
         self.links: Links | None = None
         self._folder: DataFolder | None = None
-        self._attic: FileAttic | None = None
         self._trace = FixedTrace(None, None)
         self._regaining = False
         self._fresh = False
         self._wishes: dict[str, str | None] = {}
         """From before there were links."""
-        self._settled = True
         self._easing: Easing | None = None
 
     # From settings to a running node
@@ -89,7 +86,6 @@ class Fixed:
                 f"the data in {settings.data} is of a group with order graph, spread mesh and stability"
             )
         self._folder = folder
-        self._attic = FileAttic(settings.data)
         try:
             self.log = log = folder.open_log(settings.log_settings, now)
         except DamageError as damage:
@@ -143,7 +139,7 @@ class Fixed:
     def _machine(self, now: int) -> FixedMachine:
         node, settings, log = self._node, self._node.settings, self.log
         recorder = NoRecorder() if self._trace.lines is None else self._trace.lines
-        how = live_settings(settings, self._attic, self._regaining)
+        how = live_settings(settings, self._regaining)
         me = self.names.index(settings.name)
         made = live(me, len(self.names), how, recorder, log, log.taken, now)
         frame_bytes = settings.links.frame_bytes_max
@@ -156,9 +152,6 @@ class Fixed:
         self.log.boot(1, self._folder.machine_id(), now)
         roster = self._group(self.log)
         self.roster = roster
-        if self._attic is not None:
-            self._attic.close()
-            self._attic = FileAttic(self._node.settings.data)
         machine = self._machine(now)
         machine.resume(now)
         return machine
@@ -169,8 +162,7 @@ class Fixed:
             return
         earlier = earlier_rows(settings.trace, settings.name, self.boot)
         if earlier is not None:
-            made = machine.live
-            rows = missing_rows(self.log, machine.me_index, made.codec, made.predecessors, earlier)
+            rows = missing_rows(self.log, machine.me_index, earlier)
             count = complete(trace.file, trace.lines, rows, now)
             if count:
                 self._node.says.info("trace completed from the log", rows=count)
@@ -191,15 +183,11 @@ class Fixed:
     def close(self, in_order: bool) -> None:
         if self._easing is not None:
             self._easing.close()
-        try:
-            if in_order and self._folder is not None:
-                recovering.note_closed(self.log)
-                self.log.close(self._node.clock())
-            if self._folder is not None and self._trace.file is not None:
-                self._trace.file.close()
-        finally:
-            if self._attic is not None:
-                self._attic.close()
+        if in_order and self._folder is not None:
+            recovering.note_closed(self.log)
+            self.log.close(self._node.clock())
+        if self._folder is not None and self._trace.file is not None:
+            self._trace.file.close()
 
     # Links (`links.Handler`) and the driver's outlet
 
@@ -263,9 +251,7 @@ class Fixed:
         return machine
 
     def has_progress(self) -> bool:
-        machine, settled = self.machine, self._settled
-        found, machine.found_stable, self._settled = machine.found_stable, False, machine.replica.settled
-        return settled or found
+        return True
 
     def stepped(self, now: int) -> None:
         del now

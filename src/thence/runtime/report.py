@@ -86,10 +86,7 @@ def fixed_facts(node: "Node", machine: FixedMachine | None, now: int) -> Facts:
         ))  # fmt: skip
     return Facts(
         members,
-        machine.replica.unstable,
-        machine.replica.waiting,
-        [names[peer] for peer in machine.replica.silent()],
-        dict(zip(names, vector, strict=False)),
+        clock=dict(zip(names, vector, strict=False)),
         root=names[tree.root],
         parent="" if tree.parent is None else names[tree.parent],
     )

@@ -99,19 +99,11 @@ class TreeSettings:
 class StabilitySettings:
     enabled: bool = True
     """Find out what is causally stable. Without it nothing is ever collected from the log."""
-    tell_every_us: int = SECOND_US
-    """Long enough that a member which sends once a second needs no phantoms at all."""
-    ask_after_us: int = 3 * SECOND_US
-    """Several tellings: what is missing then was lost, not late."""
-    ask_max_us: int = 24 * SECOND_US
-    """How long a healed link may go unnoticed."""
     tags_max: int = 32_768
     """Tags of unstable messages in memory, some ten megabytes; of older ones there is a file."""
 
     def __post_init__(self) -> None:
         _positive(self, "stability")
-        if not self.tell_every_us <= self.ask_after_us <= self.ask_max_us:
-            raise UsageError("stability: need tell_every_us <= ask_after_us <= ask_max_us")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,11 +288,7 @@ PROFILES: Final[Mapping[ProfileName, Mapping[str, object]]] = MappingProxyType(
             "links.backoff_most_us": SECOND_US,
             # A redial takes a tenth of that.
             "mesh.relay_after_us": SECOND_US // 2,
-            # Phantoms neither: what was sent is stable before one has looked.
-            "stability.tell_every_us": SECOND_US // 5,
-            "stability.ask_after_us": SECOND_US,
-            "stability.ask_max_us": 8 * SECOND_US,
-            # Nor do receipts; and people watch nodes come and go.
+            # Receipts cost little here, and people watch nodes come and go.
             "group.receipt_every_us": 20_000,
             "group.receipt_busy_us": SECOND_US // 5,
             "group.receipt_idle_us": SECOND_US,
@@ -321,10 +309,6 @@ PROFILES: Final[Mapping[ProfileName, Mapping[str, object]]] = MappingProxyType(
             "mesh.window_bytes": 40 << 20,
             # A dial, a handshake and its repetition.
             "mesh.relay_after_us": 3 * SECOND_US,
-            # A phantom goes to every member: half as many over paid lines, and the round trip on top.
-            "stability.tell_every_us": 2 * SECOND_US,
-            "stability.ask_after_us": 6 * SECOND_US,
-            "stability.ask_max_us": 48 * SECOND_US,
             # A round trip and what it takes to repeat one packet.
             "group.receipt_every_us": 100_000,
             "group.receipt_busy_us": SECOND_US,

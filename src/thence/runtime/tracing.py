@@ -8,9 +8,6 @@ lie between each other (an own message follows everything that was marked as tak
 `send` and the last `deliver` row tell what is missing. They are looked for no further back than in the last
 file with a `restart` row: everything before it was complete then, or forgotten by the log.
 
-`stable` rows are not completed. Nothing follows from an announcement: no verdict counts one that is absent,
-no order rests on it, and an application that was killed before it heard of it lives on without.
-
 Two things are up to the node: the first row of a boot (`start` or `restart`) is written before its first
 step, and segments of the log are collected only when the rows of what was taken from them are written.
 """
@@ -18,7 +15,7 @@ step, and segments of the log are collected only when the rows of what was taken
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from errno import EDQUOT, ENOSPC
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -26,17 +23,14 @@ from urllib.parse import quote
 
 import msgspec
 
-from thence.core.codec import Codec
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, newest_of, pack
 from thence.core.errors import InvariantError, StorageError, TraceError, UsageError
-from thence.core.message import Message
 from thence.core.storage import DiskError
 from thence.oplog.log import OpLog
 from thence.oplog.reading import OutOfReachError
 from thence.oplog.record import BOOT_BITS, Boot, Note, SnapshotRef, Stored, Taken
 from thence.oplog.state import covers
 from thence.replica.durable import REGAINED, REGAINING
-from thence.replica.history import understood
 from thence.runtime.descriptors import NONE_LEFT
 from thence.runtime.oserrors import failed
 from thence.trace.lines import Lines
@@ -53,7 +47,6 @@ BEGINNINGS: Final = ("start", "restart")
 NEVER: Final = 1 << 63
 """A position after all others."""
 
-Predecessors = Callable[[Message], tuple[int, ...] | None]
 Row = tuple[int, int, tuple[int, ...] | None]
 """Kind, dot, and the context where it is recorded."""
 
@@ -215,9 +208,7 @@ def lines_backwards(path: Path) -> Iterator[bytes]:
         raise StorageError(f"cannot read {path}: {error.strerror}") from error
 
 
-def missing_rows(
-    log: OpLog, me: int, codec: Codec, predecessors: Predecessors, earlier: Earlier
-) -> Iterator[Row]:
+def missing_rows(log: OpLog, me: int, earlier: Earlier) -> Iterator[Row]:
     """What the log says happened since that boot and the earlier files do not, in order."""
     waiting: deque[Stored] = deque()
     upto = _position_of_last_delivery(log, earlier)
@@ -243,7 +234,7 @@ def missing_rows(
                 if sent and seq != sent + 1:
                     raise UsageError(_out_of_reach(log.names[me], sent + 1, seq - 1))
                 sent = seq
-                yield SEND, record.dot, _context(codec, predecessors, record)
+                yield SEND, record.dot, None
         elif isinstance(record, Taken):
             while waiting and waiting[0].position <= record.upto:
                 taken = waiting.popleft()
@@ -271,10 +262,6 @@ def _position_of_last_delivery(log: OpLog, earlier: Earlier) -> int:
     if found.dot != pack(origin, seq):
         raise InvariantError(f"the log holds {found.dot:#x} in the place of {name}:{seq}")
     return found.position
-
-
-def _context(codec: Codec, predecessors: Predecessors, stored: Stored) -> tuple[int, ...] | None:
-    return predecessors(understood(codec, stored))
 
 
 def _out_of_reach(name: str, first: int, last: int) -> str:

@@ -3,7 +3,8 @@
 `sim.overlay_node` puts the protocols together by hand and measures them. Here the same worlds and storms
 drive what runs over TCP: `TreeReplica` and `EcoReplica`, with their log on a simulated disk. A crash is one
 of the process or of the machine, which forgets what was not synced; a disk may be full for a while. Nodes
-know all members from the beginning, as those of a live group do.
+know all members from the beginning, as those of a live group do. Messages carry no tags; a tree of
+a group with tags is scenario `tree`.
 """
 
 from collections.abc import Callable
@@ -17,17 +18,17 @@ from thence.core.machine import Close, Connect, Effect, Packet, Wake
 from thence.members.hyparview import HyParView
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Policy
-from thence.order.engine import Engine
+from thence.order.streamed import STREAMED
 from thence.replica.durable import DurableReplica
 from thence.replica.eco import EcoReplica, LogStates
 from thence.replica.fixed import FixedMachine
-from thence.replica.live import Live, tree_engine
+from thence.replica.live import Live
 from thence.replica.overlay import Overlay
 from thence.replica.tree import StepHistory, TreeReplica
 from thence.sim.overlay import OverlayRun
 from thence.sim.overlay_app import Registers
 from thence.sim.overlay_node import MembersWake, NodeEffect, OverlayNode, Witness
-from thence.sim.overlay_settings import OverlaySettings
+from thence.sim.overlay_settings import TAGGED, OverlaySettings
 from thence.sim.overlay_store import RegisterKeeper, Store
 from thence.sim.step_node import Make
 from thence.spread.overlays import OverlayKind
@@ -177,7 +178,7 @@ class DurableNode(OverlayNode):
         store, steps = self._store, self._store.steps
         out: list[NodeEffect] = list(effects)
         crowded = steps.runs and (steps.log.segments > KEEP_SEGMENTS or now >= self._collect_at)
-        if store.collects and crowded:
+        if crowded:
             self._collect_at = now + store.collect_every_us
             out += steps.run(lambda machine, now: machine.tidy(now), now)
         if steps.failed is not None:
@@ -241,10 +242,11 @@ class DurableOverlayRun(OverlayRun):
         super().__init__(settings, trace, run, kind, views)
         if not self.kind.tree:
             raise UsageError(f"live nodes spread by trees, not by {self.kind.name}")
+        if settings.order != STREAMED.name:
+            raise UsageError(TAGGED)
         self._replica, self._eco_replica = replica, eco_replica
         self._overlays, self._step_histories = overlays, histories
         size = self.plan.size
-        self._order: Engine = tree_engine(settings.order)
         names = [f"n{node}" for node in range(size)]
         self.kept = [
             _Kept(Store(node, names, columns, settings, self.kind.eco, self._maker(node), policy), size)
@@ -272,7 +274,7 @@ class DurableOverlayRun(OverlayRun):
                 return Random(f"{self.settings.seed}/{purpose}/{node}/{now}")
 
             size, kept = self.plan.size, self.kept[node]
-            codec = Codec(size, self._order.stamps_are_dots)
+            codec = Codec(size, STREAMED.stamps_are_dots)
             history = self._step_histories(log, codec)
             states = LogStates()
             streams = self.kind.make(node, size, history, stream("spread"), states)
@@ -287,9 +289,9 @@ class DurableOverlayRun(OverlayRun):
                 )
                 made: TreeReplica = replica
             else:
-                made = self._replica(node, size, self._order, overlay, recorder, log, history, log.taken, now)
+                made = self._replica(node, size, overlay, recorder, log, history, log.taken)
             if kept.store.steps.forgetful:
                 made.regain()
-            return Live(made, overlay, codec, self._order.predecessors)
+            return Live(made, overlay, codec)
 
         return make

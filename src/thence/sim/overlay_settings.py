@@ -8,6 +8,8 @@ from thence.sim.network import latency
 from thence.sim.overlay_links import grid_latencies
 from thence.sim.settings import Settings, check_run, need
 
+TAGGED = "durable nodes of a simulated tree carry no tags (--order none): a tree with tags is --scenario tree"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverlaySettings:

@@ -60,8 +60,6 @@ class Store:
         ttl_us = max(4, round(settings.ttl_ms * 1000))
         self.ttl_us = ttl_us
         self.collect_every_us = ttl_us // 4 if eco else 1 << 60
-        self.collects = eco or policy == "always"
-        """Where machines forget what was stable, some node must still have it."""
         self._disk = Disk(Random(f"{settings.seed}/disk/{node}"))
         self._full_at = 1 << 62
         self.was_full = False

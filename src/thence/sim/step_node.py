@@ -23,11 +23,11 @@ from thence.replica.idle import Idle
 from thence.replica.live import Live
 from thence.replica.steps import RUNS, TAKE_MAX, BeginAnew, BeginSync, Refuse, Release, Rows, Steps
 from thence.sim.disk import Disk
-from thence.trace.recorder import DELIVER, SEND, STABLE, Recorder
+from thence.trace.recorder import DELIVER, SEND, Recorder
 
 MACHINE = b"simulated"
 
-TOLD_AGAIN: Final = frozenset({SEND, DELIVER, STABLE})
+TOLD_AGAIN: Final = frozenset({SEND, DELIVER})
 """Of these the log tells after a restart what it holds."""
 
 Row = tuple[int, int, tuple[int, ...] | None, int]

@@ -9,8 +9,6 @@ little early. `_asked` holds the wake-ups that the inner spread has coming; ever
 passed on, since somebody may have had a reason for it.
 """
 
-from collections.abc import Sequence
-
 from thence.core.errors import PeerError
 from thence.core.machine import Batch, Packet, SpreadEffect, Transmit, Wake
 from thence.core.message import Message
@@ -64,12 +62,6 @@ class Batched:
                 effects.append(Transmit((peer,), packet))
             self._queued.clear()
         return effects
-
-    def recall(self, kept: tuple[int, ...], own: Sequence[Message], now: int) -> None:
-        self._inner.recall(kept, own, now)
-
-    def keep(self, dot: int, now: int) -> list[SpreadEffect]:
-        return self._gather(self._inner.keep(dot, now), now)
 
     def up(self, peer: int, now: int) -> list[SpreadEffect]:
         return self._gather(self._inner.up(peer, now), now)

@@ -20,7 +20,6 @@ on repeated messages) and doubles while a link stays silent: a slow link is not 
 and a cut one costs little.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
@@ -82,7 +81,7 @@ class _Link:
 
 class Mesh:
     __slots__ = (
-        "_base", "_early", "_kept", "_links", "_log", "_me", "_owed", "_peers", "_received", "_sent_at",
+        "_base", "_early", "_links", "_log", "_me", "_owed", "_peers", "_received", "_sent_at",
         "_settings", "_wake_at",
     )  # fmt: skip
 
@@ -99,7 +98,6 @@ class Mesh:
         self._received = [0] * size
         self._early: dict[int, None] = {}
         self._owed: dict[int, None] = {}
-        self._kept: list[int] | None = None  # of a durable node: what may be acknowledged
         self._wake_at: int | None = None
 
     @property
@@ -176,7 +174,7 @@ class Mesh:
             return []
         effects: list[SpreadEffect] = []
         if self._owed:
-            effects.append(Transmit(tuple(self._owed), self._ack()))
+            effects.append(Transmit(tuple(self._owed), Ack(tuple(self._received), tuple(self._early))))
             self._owed.clear()
         self._forget()
         if self._log:
@@ -185,35 +183,6 @@ class Mesh:
         else:
             self._wake_at = None
         return effects
-
-    def recall(self, kept: tuple[int, ...], own: Sequence[Message], now: int) -> None:
-        self._received = list(kept)
-        self._kept = list(kept)
-        self._base = kept[self._me] - len(own)
-        self._log = list(own)
-        self._sent_at = [now - self._settings.repeat_max_us] * len(own)  # long enough ago to be repeated
-        for link in self._links.values():
-            link.acked = self._base
-
-    def keep(self, dot: int, now: int) -> list[SpreadEffect]:
-        origin = dot & ORIGIN_MASK
-        if self._kept is None or origin == self._me:
-            return []
-        self._kept[origin] = dot >> ORIGIN_BITS
-        self._owed[origin] = None  # it may have been received, and acknowledged as held, long ago
-        return [] if self._wake_at is not None else [self._rest(now)]
-
-    def _ack(self) -> Ack:
-        if self._kept is None:
-            return Ack(tuple(self._received), tuple(self._early))
-        # What is received and not kept would be lost in a crash: here, but not to be relied on.
-        held = [
-            pack(origin, seq)
-            for origin, (kept, received) in enumerate(zip(self._kept, self._received, strict=True))
-            for seq in range(kept + 1, received + 1)
-            if origin != self._me
-        ]
-        return Ack(tuple(self._kept), (*held, *self._early))
 
     def up(self, peer: int, now: int) -> list[SpreadEffect]:  # noqa: ARG002
         """Nothing: packets are lost one by one here, and repeated."""

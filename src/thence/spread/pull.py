@@ -5,7 +5,6 @@ node asks with its clock and gets what the clock lacks, causes first; a large an
 each asked for. Only one question is open at a time, so that no two answers overlap.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -60,12 +59,6 @@ class PeriodicPull:
     @property
     def drained(self) -> bool:
         return True
-
-    def recall(self, kept: tuple[int, ...], own: Sequence[Message], now: int) -> None:  # noqa: ARG002
-        self._clock = list(kept) + [0] * (len(self._clock) - len(kept))
-
-    def keep(self, dot: int, now: int) -> list[SpreadEffect]:  # noqa: ARG002
-        return []
 
     def resume(self, now: int) -> list[SpreadEffect]:  # noqa: ARG002
         return []

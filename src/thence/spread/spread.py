@@ -1,6 +1,6 @@
 """The interface of every way of spreading messages."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -23,15 +23,6 @@ class Spread(Protocol):
 
     def receive(self, peer: int, packet: Packet, now: int) -> list[SpreadEffect]:
         """A packet arrives from `peer`. No effect that is a message: it was there before."""
-        ...
-
-    def recall(self, kept: tuple[int, ...], own: Sequence[Message], now: int) -> None:
-        """A durable node starts: with so many messages of every member in its log, and those of its own
-        that not everybody is known to have. From now on only what is kept is acknowledged."""
-        ...
-
-    def keep(self, dot: int, now: int) -> list[SpreadEffect]:
-        """A durable node has written the message down."""
         ...
 
     def up(self, peer: int, now: int) -> list[SpreadEffect]:

@@ -137,13 +137,9 @@ class Streams:
     def drained(self) -> bool:
         return not self.syncing
 
-    def recall(self, kept: tuple[int, ...], own: Sequence[Message], now: int) -> None:  # noqa: ARG002
+    def recall(self, kept: tuple[int, ...]) -> None:
         """Back from disk: the clock is the log's. Whatever others lack is in the history."""
         self._clock = list(kept) + [0] * (len(self._clock) - len(kept))
-
-    def keep(self, dot: int, now: int) -> list[SpreadEffect]:  # noqa: ARG002
-        """Nothing is acknowledged message by message."""
-        return []
 
     def resume(self, now: int) -> list[SpreadEffect]:
         """Outstanding wake-ups were lost."""
