@@ -5,7 +5,7 @@ State. Per link that is up, since when; who of those is *reached*; who is *sough
 one on a ring is not. A link over which its other end is not heard, since that runs as an incarnation that is
 not known here, or suspects this one, reaches nobody: what would tell of it has to come another way.
 
-Invariant: those who reach each other are connected by links that they want, whoever else is down.
+Invariant: processes that reach each other are connected by links that they want, whichever others are down.
 """
 
 from collections.abc import Iterable, Mapping

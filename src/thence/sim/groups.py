@@ -350,7 +350,7 @@ class GroupWorld:
         has forgotten something."""
         process = self.processes[name]
         if process.node is not None and process.node.status == "outside":
-            process.dismissed.clear()  # whoever may let it in
+            process.dismissed.clear()  # any of them may let it in
             if process.node.former is None:
                 process.application.install(b"")
                 self._forgets(name, set())
