@@ -1,11 +1,10 @@
 """Changing groups over session links: messages travel once, a window at a time, as they stand in the log."""
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from support.schedules_groups import Play
+from support.linked import Linked
 
 from thence.core.errors import PeerError
 from thence.core.groups import Data, Flow, GroupPacket, JoinRequest, Piece, Receipt
@@ -13,34 +12,6 @@ from thence.replica.group_ledger import CODEC
 from thence.replica.group_links import Incoming
 from thence.replica.group_member import Member
 from thence.replica.group_settings import GroupSettings
-from thence.sim.groups import Air
-
-
-class Linked(Play):
-    """A world whose links tell when they come and go, and which counts what travels over them."""
-
-    def __init__(self, names: str, settings: GroupSettings | None = None, take_us: int = 0) -> None:
-        self.seen: list[tuple[str, str, GroupPacket]] = []
-        super().__init__(names, settings, take_us, Air(jitter_us=0, links=True, wire=True))
-        self.filter = self._watch
-
-    def _watch(self, sender: str, receiver: str, packet: GroupPacket) -> GroupPacket:
-        self.seen.append((sender, receiver, packet))
-        return packet
-
-    def heals(self) -> None:
-        super().heals()
-        self.filter = self._watch
-
-    def bodies(self) -> Counter[tuple[str, str, bytes]]:
-        flows = [(s, r, packet) for s, r, packet in self.seen if isinstance(packet, Flow)]
-        return Counter([(s, r, body) for s, r, flow in flows for body in flow.bodies])
-
-    def member(self, name: str) -> Member:
-        node = self.processes[name].node
-        assert node is not None
-        assert node.member is not None
-        return node.member
 
 
 def test_each_message_travels_once_to_each_and_nothing_is_repeated() -> None:

@@ -1,43 +1,19 @@
 """Schedules over trees: what a group does whose members have few links; each returns what went wrong."""
 
-from collections import Counter
-
-from support.schedules_groups import Play
-from thence.core.groups import Flow, GroupPacket
-from thence.replica.group_member import Member
+from support.linked import Linked
+from thence.core.groups import Flow
 from thence.replica.group_settings import GroupSettings
-from thence.sim.groups import Air
 
 EIGHT = "abcdefgh"
 ONE_RING = GroupSettings(rings=1)
 TWO_RINGS = GroupSettings(rings=2)
 
 
-class Tree(Play):
-    """A world that counts what travels."""
+class Tree(Linked):
+    """The same over a tree."""
 
-    def __init__(self, names: str, settings: GroupSettings = ONE_RING, take_us: int = 0) -> None:
-        self.seen: list[tuple[str, str, GroupPacket]] = []
-        super().__init__(names, settings, take_us, Air(jitter_us=0, links=True, wire=True))
-        self.filter = self._watch
-
-    def _watch(self, sender: str, receiver: str, packet: GroupPacket) -> GroupPacket:
-        self.seen.append((sender, receiver, packet))
-        return packet
-
-    def heals(self) -> None:
-        super().heals()
-        self.filter = self._watch
-
-    def bodies(self) -> Counter[tuple[str, bytes]]:
-        flows = [(receiver, packet) for _, receiver, packet in self.seen if isinstance(packet, Flow)]
-        return Counter([(receiver, body) for receiver, flow in flows for body in flow.bodies])
-
-    def member(self, name: str) -> Member:
-        node = self.processes[name].node
-        assert node is not None
-        assert node.member is not None
-        return node.member
+    def __init__(self, names: str, settings: GroupSettings = ONE_RING) -> None:
+        super().__init__(names, settings)
 
     def links(self, name: str) -> list[str]:
         node = self.processes[name].node
