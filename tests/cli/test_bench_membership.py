@@ -26,6 +26,8 @@ UNITS = {
     "membership.change.8": "ms",
     "membership.change.8.packets": "packets",
     "membership.change.8.join": "round trips",
+    "membership.tree.8": "ms",
+    "membership.tree.8.packets": "packets",
 }
 
 

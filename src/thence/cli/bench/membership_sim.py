@@ -11,6 +11,7 @@ Links take `LATENCY_US` each way and nothing else; a round trip is twice that. A
   in a group of an eighth.
 * `membership.change.N.packets`: packets per change, receipts among them. Baseline: likewise.
 * `membership.change.N.join`: round trips from the request to the joiner's first message. Baseline: likewise.
+* `membership.tree.N`, `membership.tree.N.packets`: `change` over a tree. Baseline: over a mesh.
 """
 
 import time
@@ -33,6 +34,8 @@ GAP_US: Final = 100_000
 GROW_US: Final = 10_000
 CHANGES: Final = 10
 SMALL: Final = 5
+RINGS: Final = 3
+"""Of a tree: six links each, as live nodes have them."""
 EVERY_US: Final = 20_000
 """Between two messages of a member, while somebody is evicted."""
 
@@ -49,11 +52,15 @@ def bench(large: int) -> Iterator[Record | str]:
     yield Record(f"membership.change.{large}", many.change_ms, "ms", few.change_ms)
     yield Record(f"membership.change.{large}.packets", many.packets, "packets", few.packets)
     yield Record(f"membership.change.{large}.join", many.join_trips, "round trips", few.join_trips)
+    yield f"a tree of {large}"
+    tree = Grown(large, RINGS)
+    yield Record(f"membership.tree.{large}", tree.change_ms, "ms", many.change_ms)
+    yield Record(f"membership.tree.{large}.packets", tree.packets, "packets", many.packets)
 
 
-def _world(processes: int) -> GroupWorld:
-    names = [f"p{number}" for number in range(processes)]
-    world = GroupWorld(1, names, Air(latency_us=LATENCY_US, jitter_us=0, links=True), GroupSettings())
+def _world(processes: int, rings: int = 0) -> GroupWorld:
+    names, settings = [f"p{number}" for number in range(processes)], GroupSettings(rings=rings)
+    world = GroupWorld(1, names, Air(latency_us=LATENCY_US, jitter_us=0, links=True), settings)
     for name in names:
         world.boot(name)
     world.call(names[0], lambda node: node.found(world.now))
@@ -127,8 +134,8 @@ def _delays(world: GroupWorld, start: int, end: int) -> list[tuple[int, int]]:
 class Grown:
     """A group that has grown to a size, and what changes cost there."""
 
-    def __init__(self, members: int) -> None:
-        world = _world(members + CHANGES)
+    def __init__(self, members: int, rings: int = 0) -> None:
+        world = _world(members + CHANGES, rings)
         begun = time.process_time()
         _grow(world, members)
         self.grow_ms: Final = 1000 * (time.process_time() - begun) / (members - 1)

@@ -177,7 +177,9 @@ def _synchronisations(rows: list[Row]) -> Row | None:
 
 
 UNTIMED: Final = "no row has a time (`at_us`)"
-LINKS: Final = "no rows about links (`lazy`, `sync`, `eager`, `unlink`): nodes over a tree without tags write them"
+LINKS: Final = (
+    "no rows about links (`lazy`, `sync`, `eager`, `unlink`): nodes over a tree without tags write them"
+)
 NO_SAMPLES: Final = "no `metric` rows of that name: nodes write them with `trace_every_us`"
 
 
