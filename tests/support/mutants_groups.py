@@ -244,7 +244,7 @@ PROGRESS = [
        (f"{NODE}:GroupNode._asked",
         "            if request.rank <= self._notices.rank(member):\n                return\n",
         "            return\n")),
-    of("34: no ghosts", 626,
+    of("34: no ghosts", 1370,
        (f"{MEMBER}:Member.ghosts", "        if dead:\n", "        if False:\n")),
 ]  # fmt: skip
 
@@ -494,10 +494,10 @@ LIES = [
        (f"{NODE}:GroupNode.receive", "        check_speaker(peer, packet)\n", "")),
     of("i2: messages count under another link's number", "guest 1",
        (f"{MEMBER}:Member.flow", "        if process_of(incoming.source) != peer:\n", "        if False:\n")),
-    of("i3: a guest may pass on receipts of members", "guest 56",
+    of("i3: a guest may pass on receipts of members", "guest 103",
        (f"{NODE}:GroupNode.receive",
         "if member and (process_of(packet.source) == peer or member.trusts(peer)):", "if member:")),
-    of("i4: a joiner may say what another process runs", "guest 159",
+    of("i4: a joiner may say what another process runs", "guest 462",
        (f"{SPEAKING}:check_speaker", "        _check_running(peer, packet.running)\n    elif", "    elif")),
     of("i5: an origin's messages may come with a gap", "traitor 100",
        (f"{GRAPH}:GraphOrderer.receive", "            missing.append(dot - STEP)", "            pass")),
