@@ -1,9 +1,9 @@
 """Keys: the entries of an (N, R, K) clock that a member increments.
 
 A member has K of the R entries, numbered from 0. Sets of K entries are numbered in lexicographic order, from
-0 to C(R, K) − 1 (algorithm 3 of the probabilistic ordering document, corrected: docs/ERRATA.md). Members agree
-on nothing: a member's number is drawn from a stream that its own index seeds, so that every receiver draws the
-same, and a member that comes or goes changes no other member's keys.
+0 to C(R, K) − 1 (algorithm 3 of the probabilistic ordering document, corrected: docs/ERRATA.md). Members
+agree on nothing: a member's number is drawn from a stream that its own index seeds, so that every receiver
+draws the same, and a member that comes or goes changes no other member's keys.
 """
 
 from collections.abc import Callable
