@@ -60,7 +60,16 @@ def thence(
 def sim(
     scenario: Annotated[str, typer.Option(help="What goes wrong: `--scenario list` tells.")] = "steady",
     order: Annotated[
-        str | None, typer.Option(help="Ordering engine: graph, vector, vector-e2e, none.")
+        str | None, typer.Option(help="Ordering engine: graph, vector, vector-e2e, probabilistic, none.")
+    ] = None,
+    entries: Annotated[
+        int | None, typer.Option(help="probabilistic: counters that a message carries.")
+    ] = None,
+    keys: Annotated[
+        int | None, typer.Option(help="probabilistic: counters that a member increments.")
+    ] = None,
+    recent: Annotated[
+        int | None, typer.Option(help="probabilistic: deliveries that a node remembers, to doubt them.")
     ] = None,
     spread: Annotated[
         str | None,
@@ -131,7 +140,8 @@ def sim(
     from thence.cli import sim as command
 
     given = {
-        "order": order, "spread": spread, "nodes": nodes, "messages": messages,
+        "order": order, "entries": entries, "keys": keys, "recent": recent,
+        "spread": spread, "nodes": nodes, "messages": messages,
         "interval_ms": interval_ms, "interval": interval, "latency_ms": latency_ms, "latency": latency,
         "latency_matrix": latency_matrix, "weibull_scale": weibull_scale, "weibull_shape": weibull_shape,
         "slow_factor": slow_factor, "loss": loss, "duplicate": duplicate, "reorder": reorder,

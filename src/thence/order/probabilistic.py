@@ -31,6 +31,10 @@ from thence.core.message import Message
 from thence.order.engine import Engine
 from thence.order.keys import Assign, Keys
 
+ENTRIES: Final = 100
+KEYS: Final = 4
+"""The document's clock, for twenty messages under way."""
+
 RECENT: Final = 1000
 """Deliveries that are remembered, if nothing else is asked for."""
 
