@@ -212,6 +212,25 @@ def metrics(
 
 
 @app.command()
+def tune(
+    nodes: Annotated[int, typer.Option(help="Members of the group.")],
+    rate: Annotated[float, typer.Option(help="Messages a second of one member.")],
+    delay_ms: Annotated[float, typer.Option(help="Mean time that a message is under way.")],
+    deviation_ms: Annotated[
+        float | None, typer.Option(help="Its standard deviation; default: a fifth of the delay.")
+    ] = None,
+    target: Annotated[float, typer.Option(help="Share of deliveries that may come too early.")] = 0.001,
+    entries: Annotated[int | None, typer.Option(help="So many entries instead.")] = None,
+    keys: Annotated[int | None, typer.Option(help="So many keys as well, instead of the best.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Choose a clock for --order probabilistic: entries and keys, and how often they will err."""
+    from thence.cli import tune as command
+
+    raise typer.Exit(command.run(nodes, rate, delay_ms, deviation_ms, target, entries, keys, as_json))
+
+
+@app.command()
 def soak(
     minutes: Annotated[float, typer.Option(help="For how long; at least one batch is run.")] = 5.0,
     seeds: Annotated[int | None, typer.Option(help="So many seeds instead, however long they take.")] = None,
