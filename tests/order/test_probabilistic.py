@@ -1,167 +1,26 @@
 """The (N, R, K) clock: its special cases against clocks written plainly, its doubts, and its memory."""
 
-from collections.abc import Callable
 from random import Random
 
 import pytest
-from support.conformance import ENGINE_CHECKS
+from support.conformance_probabilistic import NODES, PROBABILISTIC_CHECKS, drive
 from support.schedules import ACTS, Model
 
 from thence.core.dots import origin_of, pack, seq_of
 from thence.core.errors import PeerError, UsageError
-from thence.core.machine import Doubt, OrderEffect
 from thence.core.message import Message
-from thence.order.engine import Engine, Orderer
 from thence.order.engines import ENGINES
 from thence.order.keys import Keys, numbered
 from thence.order.probabilistic import probabilistic
 
-Place = Callable[[int], int]
-"""Which entry of a plain clock a member has."""
 
-
-class PlainClock:
-    """One process with a clock of counters, an entry per member: everything at once, no queues apart."""
-
-    def __init__(self, entries: int, place: Place) -> None:
-        self.clock = [0] * entries
-        self.place = place
-        self.held: list[tuple[int, bytes, list[int]]] = []
-
-    def send(self, me: int) -> tuple[list[int], list[bytes]]:
-        self.clock[self.place(me)] += 1
-        return list(self.clock), self.release()
-
-    def ready(self, sender: int, stamp: list[int]) -> bool:
-        own = self.place(sender)
-        return all(
-            mine >= (theirs - 1 if entry == own else theirs)
-            for entry, (mine, theirs) in enumerate(zip(self.clock, stamp, strict=True))
-        )
-
-    def receive(self, sender: int, name: bytes, stamp: list[int]) -> list[bytes]:
-        self.held.append((sender, name, stamp))
-        return self.release()
-
-    def release(self) -> list[bytes]:
-        released = []
-        while ready := [each for each in self.held if self.ready(each[0], each[2])]:
-            self.held.remove(ready[0])
-            self.clock[self.place(ready[0][0])] += 1
-            released.append(ready[0][1])
-        return released
-
-
-NODES = 6
-
-SPECIAL = [
-    ("lamport", 1, lambda _: 0),
-    ("plausible", 3, lambda member: member % 3),
-    ("vector", NODES, lambda member: member),
-]
-
-
-class Traffic:
-    """A group whose clients take everything at once; who released and doubted what when, and the truth."""
-
-    def __init__(self, engine: Engine, size: int) -> None:
-        self.taggers = [engine.tagger(me, size) for me in range(size)]
-        self.orderers: list[Orderer] = [engine.orderer(me, size) for me in range(size)]
-        self.flights: list[tuple[int, Message]] = []
-        self.alarms = 0
-        self.released: list[bytes] = []
-        """By the last step."""
-        self.known: list[set[int]] = [set() for _ in range(size)]
-        self.held: list[set[int]] = [set() for _ in range(size)]
-        self.pasts: dict[int, set[int]] = {}
-        self.missing: dict[tuple[int, int], set[int]] = {}
-        self.doubts: set[tuple[int, int]] = set()
-
-    def send(self, me: int) -> Message:
-        message = self.taggers[me].tag(b"")
-        self.pasts[message.dot] = set(self.known[me])
-        self.known[me].add(message.dot)
-        self.held[me].add(message.dot)
-        self._released(me, self.orderers[me].sent(message, 0))
-        self.flights += [(peer, message) for peer in range(len(self.taggers)) if peer != me]
-        return message
-
-    def arrive(self, place: int) -> tuple[int, Message]:
-        me, message = self.flights.pop(place)
-        self._released(me, self.orderers[me].receive(message, 0, 0))
-        return me, message
-
-    def _released(self, me: int, effects: list[OrderEffect]) -> None:
-        self.alarms += any(isinstance(effect, Doubt) for effect in effects)
-        self.released = []
-        for effect in effects:
-            if isinstance(effect, Doubt):
-                self.doubts.add((me, effect.dot))
-                continue
-            assert isinstance(effect, Message)
-            lacking = self.pasts[effect.dot] - self.held[me]
-            if lacking:
-                self.missing[me, effect.dot] = lacking
-            self.held[me].add(effect.dot)
-            self.known[me] |= self.pasts[effect.dot] | {effect.dot}
-            self.taggers[me].took(effect)
-            self.released.append(b"%d" % effect.dot)
-
-    @property
-    def errors(self) -> set[tuple[int, int]]:
-        return set(self.missing)
-
-
-def drive(engine: Engine, seed: int) -> Traffic:
-    """Messages under way overtake each other at random."""
-    rng = Random(seed)
-    traffic = Traffic(engine, NODES)
-    for _ in range(400):
-        if rng.random() < 0.2 or not traffic.flights:
-            traffic.send(rng.randrange(NODES))
-        else:
-            traffic.arrive(rng.randrange(len(traffic.flights)))
-    while traffic.flights:
-        traffic.arrive(rng.randrange(len(traffic.flights)))
-    return traffic
-
-
-@pytest.mark.parametrize(
-    ("entries", "place"), [case[1:] for case in SPECIAL], ids=[case[0] for case in SPECIAL]
-)
-@pytest.mark.parametrize("seed", range(8))
-def test_a_special_case_is_the_clock_of_that_name(entries: int, place: Place, seed: int) -> None:
-    """R = 1, K = 1, and R = N with K = 1: the same stamps, and the same releases at the same moments."""
-    engine = probabilistic(entries, 1, assign=numbered(entries, 1))
-    plain = [PlainClock(entries, place) for _ in range(NODES)]
-    rng = Random(seed)
-    traffic = Traffic(engine, NODES)
-    for step in range(4000):
-        if step < 400 and (rng.random() < 0.2 or not traffic.flights):
-            me = rng.randrange(NODES)
-            stamp, released = plain[me].send(me)
-            assert list(traffic.send(me).context) == stamp
-        elif traffic.flights:
-            me, message = traffic.arrive(rng.randrange(len(traffic.flights)))
-            name = b"%d" % message.dot
-            released = plain[me].receive(origin_of(message.dot), name, list(message.context))
-        else:
-            break
-        assert sorted(traffic.released) == sorted(released)
-    assert not traffic.flights
-    assert all(orderer.waiting == 0 for orderer in traffic.orderers)
-    if entries == NODES:
-        assert not traffic.errors
-        assert not traffic.doubts
+@pytest.mark.parametrize("check", PROBABILISTIC_CHECKS)
+def test_it_conforms(check: str) -> None:
+    PROBABILISTIC_CHECKS[check](probabilistic)
 
 
 EXACT = probabilistic(12, 1, 0, numbered(12, 1))
 """Enough entries for every member of the kit's groups: a vector clock."""
-
-
-@pytest.mark.parametrize("check", ENGINE_CHECKS)
-def test_with_an_entry_for_each_member_it_conforms(check: str) -> None:
-    ENGINE_CHECKS[check](EXACT)
 
 
 def test_with_an_entry_for_each_member_it_releases_what_the_vector_releases() -> None:
@@ -173,40 +32,6 @@ def test_with_an_entry_for_each_member_it_releases_what_the_vector_releases() ->
             model.step(act, pick)
         model.finish()
     assert ours.moments == theirs.moments
-
-
-@pytest.mark.parametrize(("entries", "keys"), [(1, 1), (3, 2), (6, 2), (8, 3), (5, 5)])
-@pytest.mark.parametrize("recent", [10_000, 0], ids=["algorithm 5", "algorithm 4"])
-def test_no_error_goes_without_a_doubt(entries: int, keys: int, recent: int) -> None:
-    """With the list, the early message is doubted by name; without it, all its late causes."""
-    errors = 0
-    for seed in range(10):
-        traffic = drive(probabilistic(entries, keys, recent), seed)
-        errors += len(traffic.errors)
-        if recent:
-            assert traffic.errors <= traffic.doubts
-        else:
-            late = {(me, dot) for (me, _), dots in traffic.missing.items() for dot in dots}
-            assert late <= traffic.doubts
-        assert all(orderer.waiting == 0 for orderer in traffic.orderers)
-        assert all(len(held) == len(traffic.pasts) for held in traffic.held)
-    assert errors > 20
-
-
-def test_what_is_causally_ready_is_never_delayed() -> None:
-    """Corollary 1, also after errors."""
-    for seed in range(10):
-        rng = Random(seed)
-        traffic = Traffic(probabilistic(5, 2), NODES)
-        for _ in range(500):
-            if rng.random() < 0.2 or not traffic.flights:
-                traffic.send(rng.randrange(NODES))
-                continue
-            place = rng.randrange(len(traffic.flights))
-            me, message = traffic.flights[place]
-            ready = traffic.pasts[message.dot] <= traffic.held[me]
-            traffic.arrive(place)
-            assert not ready or message.dot in traffic.held[me]
 
 
 def test_a_list_that_is_too_short_misses_errors() -> None:
