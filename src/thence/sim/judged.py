@@ -58,8 +58,8 @@ class Judge:
         if left > 1:
             self._pasts[dot] = past, left - 1
         held, known = self._held[node], self._known[node]
-        if any(map(gt, past, held)) and (lacking := self._lacking(node, past)):
-            self._errors.append((node, dot, lacking))
+        if any(map(gt, past, held)):  # the first message beyond what is held is never an early one
+            self._errors.append((node, dot, self._lacking(node, past)))
         if any(map(gt, past, known)):
             known[:] = map(max, past, known)
         origin, seq = dot & ORIGIN_MASK, dot >> ORIGIN_BITS
