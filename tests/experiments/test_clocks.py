@@ -1,5 +1,7 @@
 """The compiled clocks do what the engine does, event for event, and count what exact pasts count."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from thence.core.errors import UsageError
 from thence.core.machine import Doubt
 from thence.core.message import Message
 from thence.experiments import clocks as module
+from thence.experiments import prob
 from thence.experiments.clocks import COVERED, DELIVERIES, EARLY, ERRORS, LATE, SENT, Clocks, Traffic, measure
 from thence.order.keys import drawn
 from thence.order.probabilistic import probabilistic
@@ -83,3 +86,15 @@ def test_blocks_do_not_change_what_happens() -> None:
 def test_a_load_that_does_not_fit_is_told() -> None:
     with pytest.raises(UsageError, match="too high for the kernel"):
         measure(Traffic(nodes=3, interval=0.01, skew=5.0), 10, 2, 20_000)
+
+
+def test_a_point_of_the_keys_experiment(tmp_path: Path) -> None:
+    [point] = [point for point in prob.points(prob.KEYS, quick=True) if point.name == "50-4"]
+    result = prob.run_clocks(point, tmp_path)
+    assert result["complete"]
+    assert 0 < result["errors"] < result["late"] < result["deliveries"]
+    assert 0.2 < result["predicted"] / result["share"] < 5
+    drawn = prob.draw([result])
+    assert drawn.title == "Errors by the number of keys"
+    _, rows = prob.beside([result])
+    assert rows[0]["best keys"] == "4"

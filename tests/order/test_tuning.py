@@ -62,6 +62,14 @@ def test_equal_delays_miss_nothing() -> None:
     assert load.clock(3).errors == 0
 
 
+def test_receivers_that_wait_together_miss_less() -> None:
+    apart = Load(1000, 0.2, 100.0, 28.0)
+    together = Load(1000, 0.2, 100.0, 28.0, 20.0)
+    alone = Load(1000, 0.2, 100.0, 28.0, 0.0)
+    assert apart.missing > together.missing > alone.missing > 0
+    assert apart.clock(100, 4).errors > together.clock(100, 4).errors
+
+
 def test_errors_grow_with_the_load_and_shrink_with_the_clock() -> None:
     loads = [Load(1000, rate, 100.0, 20.0).clock(100, 4).errors for rate in (0.1, 0.2, 0.4)]
     clocks = [PAPER.clock(entries).errors for entries in (50, 100, 200)]
@@ -96,9 +104,12 @@ def test_the_documents_clock_has_nothing_against_it() -> None:
         ((5, math.nan, 1.0, 0.0), "--rate must be above 0"),
         ((5, 1.0, -1.0, 0.0), "--delay-ms must be above 0"),
         ((5, 1.0, 1.0, -1.0), "--deviation-ms must not be negative"),
+        ((5, 1.0, 9.0, 3.0, 4.0), "--skew-ms must be between 0 and the deviation, not 4.0"),
     ],
 )
-def test_a_load_that_cannot_be_is_refused(given: tuple[int, float, float, float], says: str) -> None:
+def test_a_load_that_cannot_be_is_refused(
+    given: tuple[int, float, float, float, float | None], says: str
+) -> None:
     with pytest.raises(UsageError, match=says):
         Load(*given)
 

@@ -219,6 +219,9 @@ def tune(
     deviation_ms: Annotated[
         float | None, typer.Option(help="Its standard deviation; default: a fifth of the delay.")
     ] = None,
+    skew_ms: Annotated[
+        float | None, typer.Option(help="Between receivers of one message; default: all of the deviation.")
+    ] = None,
     target: Annotated[float, typer.Option(help="Share of deliveries that may come too early.")] = 0.001,
     entries: Annotated[int | None, typer.Option(help="So many entries instead.")] = None,
     keys: Annotated[int | None, typer.Option(help="So many keys as well, instead of the best.")] = None,
@@ -227,7 +230,9 @@ def tune(
     """Choose a clock for --order probabilistic: entries and keys, and how often they will err."""
     from thence.cli import tune as command
 
-    raise typer.Exit(command.run(nodes, rate, delay_ms, deviation_ms, target, entries, keys, as_json))
+    raise typer.Exit(
+        command.run(nodes, rate, delay_ms, deviation_ms, skew_ms, target, entries, keys, as_json)
+    )
 
 
 @app.command()

@@ -20,12 +20,13 @@ def run(
     rate: float,
     delay_ms: float,
     deviation_ms: float | None,
+    skew_ms: float | None,
     target: float,
     entries: int | None,
     keys: int | None,
     as_json: bool,
 ) -> int:
-    load = Load(nodes, rate, delay_ms, SHARE * delay_ms if deviation_ms is None else deviation_ms)
+    load = Load(nodes, rate, delay_ms, SHARE * delay_ms if deviation_ms is None else deviation_ms, skew_ms)
     if entries is not None:
         chosen = load.clock(entries, keys)
     elif keys is not None:
@@ -76,6 +77,6 @@ def tell(load: Load, chosen: Clock, caveats: list[str]) -> None:
         )
     out.print(table)
     out.print(f"  --order probabilistic --entries {chosen.entries} --keys {chosen.keys}")
-    out.print("  covered: the document's (1 − (1 − 1/R)^(K·X))^K. Errors: with independent, normal delays.")
+    out.print("  covered: the document's (1 − (1 − 1/R)^(K·X))^K. Errors: with normal delays.")
     for caveat in caveats:
         out.print(f"  it does not hold here: {caveat}")

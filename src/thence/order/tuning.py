@@ -4,9 +4,10 @@ X messages are under way at a time. A message that is missing at a receiver has 
 with probability c = (1 − (1 − 1/R)^(K·X))^K, as in a Bloom filter, which is least where K = ln 2 · R / X.
 
 The document bounds the error by P_nc · c and leaves P_nc open, the probability that a cause is missing. Here:
-delays are independent and roughly normal. A message leaves j; a cause of it comes to the receiver t after
-that, and the message itself earlier than that. The cause left its sender t less than its own delay before. If
-it is j's, that is all; if not, it must have reached j in time. So causes come t late at the rates
+delays are roughly normal, and independent but for what receivers of one message share. A message leaves j; a
+cause of it comes to the receiver t after that, and the message itself earlier than that. The cause left its
+sender t less than its own delay before. If it is j's, that is all; if not, it must have reached j in time. So
+causes come t late at the rates
 
     own(t) = rate · P(d > t) · P(d < t)
     other(t) = (N − 2) · rate · P(d1 − d2 > t) · P(d < t)
@@ -86,6 +87,9 @@ class Load:
     """Messages a second of one member."""
     delay_ms: float
     deviation_ms: float
+    skew_ms: float | None = None
+    """Deviation between receivers of one message, where it is smaller: messages that are late are late for
+    all of them."""
 
     def __post_init__(self) -> None:
         for what, value in (("nodes", self.nodes), ("rate", self.rate), ("delay-ms", self.delay_ms)):
@@ -93,6 +97,8 @@ class Load:
                 raise UsageError(f"--{what} must be above 0, not {value}")
         if not (isfinite(self.deviation_ms) and self.deviation_ms >= 0):
             raise UsageError(f"--deviation-ms must not be negative: {self.deviation_ms}")
+        if self.skew_ms is not None and not 0 <= self.skew_ms <= self.deviation_ms:
+            raise UsageError(f"--skew-ms must be between 0 and the deviation, not {self.skew_ms}")
         if self.nodes < 2:
             raise UsageError("--nodes must be at least 2: one member has nothing to order")
 
@@ -105,6 +111,7 @@ class Load:
         """Lateness in ms, and how many causes of a message come about that late after it was sent, if it is
         there before them."""
         mean, deviation = self.delay_ms, self.deviation_ms
+        skew = deviation if self.skew_ms is None else self.skew_ms
         if deviation == 0:
             return []
         low, high = max(0.0, mean - 5 * deviation), mean + 5 * deviation
@@ -113,7 +120,8 @@ class Load:
         for slice_ in range(SLICES):
             late = low + (slice_ + 0.5) * step
             z = (late - mean) / deviation
-            causes = below(-z) + (self.nodes - 2) * below(-late / (sqrt(2) * deviation))
+            reached = below(-late / (sqrt(2) * skew)) if skew else 0.0
+            causes = below(-z) + (self.nodes - 2) * reached
             found.append((late, self.rate / 1000 * causes * below(z) * step))
         return found
 
