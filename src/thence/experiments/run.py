@@ -109,6 +109,8 @@ class Ran:
     failures: list[Failure] = field(default_factory=list)
     incomplete: list[tuple[str, str]] = field(default_factory=list)
     """Points whose runs did not deliver everything, and what is missing."""
+    judged: bool = True
+    """There were traces, and nothing in them may be violated."""
 
 
 def run(spark: SparkSession, name: str, quick: bool, out: Path, command: str, watcher: Watcher) -> Ran:
@@ -161,7 +163,7 @@ def _without_traces(
     )
     page = Page(experiment.title, experiment.says, verdict, fine, command, seed=_seeds(points))
     _write(experiment, results, out, page, _troubles(points, failures, incomplete, command))
-    return Ran(fine, failures, incomplete)
+    return Ran(fine, failures, incomplete, judged=False)
 
 
 def run_point(name: str, quick: bool, out: Path, chosen: str) -> dict[str, Any]:
