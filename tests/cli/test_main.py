@@ -32,12 +32,19 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["sim", "--nodes", "0"], "--nodes must be between"),
         (["sim", "--loss", "1.5"], "--loss"),
         (["sim", "--order", "alphabetic"], "there is graph, vector"),
+        (
+            ["sim", "--order", "probabilistic", "--entries", "3", "--keys", "4"],
+            "--keys must be between 1 and",
+        ),
+        (["sim", "--order", "graph", "--entries", "3"], "--entries is for --order probabilistic"),
         (["sim", "--spread", "butter"], "there is mesh"),
         (["sim", "--scenario", "rain"], "there is steady"),
         (["sim", "--latency-matrix", "/nonexistent"], "cannot read"),
         (["sim", "--latency-ms", "nan"], "finite"),
         (["sim", "--bogus"], "--bogus"),
         (["sim", "--scenario", "storm", "--order", "none", "--seed", "7"], "order none"),
+        (["tune", "--nodes", "9", "--rate", "0", "--delay-ms", "9"], "--rate must be above 0"),
+        (["tune", "--nodes", "9", "--rate", "1", "--delay-ms", "9", "--keys", "2"], "--keys needs --entries"),
         (["bench", "everything"], "there is order"),
         (["experiment", "run", "tcb-9", "--out", "x"], "there is tcb-1"),
         (["experiment", "run"], "name"),
@@ -53,6 +60,24 @@ def test_bad_input_is_one_line_and_exit_2(
     assert out.err.startswith("thence: ")
     assert out.err.count("\n") == 1
     assert complaint in out.err
+
+
+def test_tune_tells_people_and_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["tune", "--nodes", "1000", "--rate", "0.2", "--delay-ms", "100"]
+    assert main(arguments) == 0
+    assert "--order probabilistic --entries 65 --keys 2" in capsys.readouterr().out
+    assert main([*arguments, "--entries", "100", "--keys", "4", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["under_way"], told["entries"], told["keys"], told["caveats"]) == (20, 100, 4, [])
+
+
+def test_sim_tells_of_errors(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["sim", "--order", "probabilistic", "--entries", "2", "--keys", "1", "--nodes", "5"]
+    assert main([*arguments, "--interval-ms", "5", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["errors"] > told["undoubted"] == 0
+    assert main([*arguments, "--interval-ms", "5"]) == 0
+    assert f"{told['errors']:,} delivered before their causes" in capsys.readouterr().out
 
 
 def test_sim_tells_people_and_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

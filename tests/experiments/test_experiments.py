@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from thence.core.errors import UsageError
-from thence.experiments import tcb
+from thence.experiments import prob, tcb
 from thence.experiments.documented import TCB
 from thence.experiments.probe import allocated, probed
 from thence.experiments.run import run
@@ -51,6 +51,22 @@ def test_an_experiment_leaves_tables_figures_and_one_page(spark: SparkSession, t
     assert float(graph["stability_us"]) > 0
     with (out / "beside.csv").open(encoding="utf-8") as file:
         assert len(list(csv.DictReader(file))) == len(TCB["tcb-3"])
+
+
+def test_an_experiment_without_traces(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clocks alone: errors are counted as they happen, and are what is measured."""
+    monkeypatch.setattr(prob, "QUICK_SIZES", (20,))
+    monkeypatch.setattr(prob, "QUICK_RECEPTIONS", 5_000)
+    ran = run(spark, prob.KEYS, True, tmp_path / "out", "thence experiment run prob-keys", quiet)
+    assert ran.fine
+    assert not ran.judged
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert "8 runs" in page
+    assert page.count("<figure>") == 1
+    with (tmp_path / "out" / "points.csv").open(encoding="utf-8") as file:
+        assert [point["keys"] for point in csv.DictReader(file)] == [str(keys) for keys in prob.COUNTS]
 
 
 def test_an_experiment_goes_on_where_it_stopped(spark: SparkSession, tmp_path: Path) -> None:

@@ -9,11 +9,13 @@ from support.conformance_codec import CODEC_CHECKS, VARINT_CHECKS
 from support.conformance_durable import DURABLE_CHECKS
 from support.conformance_herald import HERALD_CHECKS
 from support.conformance_phantoms import ALL_REPLICA_CHECKS
+from support.conformance_probabilistic import KEYS_CHECKS, PROBABILISTIC_CHECKS
 from support.conformance_spread import SPREAD_CHECKS
 from support.conformance_witness import MATRIX_CHECKS, WITNESS_CHECKS
 from support.mutants import GRAPH, VECTOR, Kit, Mutant, mutate, through, verdict_on
 from support.mutants_durable import DURABLE
 from support.mutants_nodes import MESH, REPLICA
+from support.mutants_probabilistic import KEYS, PROBABILISTIC
 from support.mutants_stability import HERALD, MATRIX, REPLICA_STABILITY, TAGGERS, TAGS, WINDOW
 from support.mutants_wire import BATCHED, CODEC, VARINT
 
@@ -39,13 +41,15 @@ KITS: dict[str, Kit] = {
     "thence.core.codec": (lambda module: module.Codec, CODEC_CHECKS),
     "thence.core.varint": (lambda module: module, VARINT_CHECKS),
     "thence.spread.batched": (lambda module: module.Batched, BATCHED_CHECKS),
+    "thence.order.probabilistic": (lambda module: module.probabilistic, PROBABILISTIC_CHECKS),
+    "thence.order.keys": (lambda module: module, KEYS_CHECKS),
     "thence.order.herald": (lambda module: module.Herald, HERALD_CHECKS),
 }
 """By module: what to take from it, and the checks to put it under."""
 
 MUTANTS = GRAPH + VECTOR + MESH + REPLICA + DURABLE
 MUTANTS += TAGGERS + WINDOW + through("thence.order.window", TAGS) + MATRIX + HERALD + REPLICA_STABILITY
-MUTANTS += CODEC + VARINT + BATCHED
+MUTANTS += CODEC + VARINT + BATCHED + PROBABILISTIC + KEYS
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,8 @@ def run(name: str, quick: bool, folder: Path, master: str | None, point: str | N
     for incomplete, why in ran.incomplete:
         out.print(f"{incomplete} did not complete: {why}", markup=False)
         out.print(f"  again: {repeat(command, incomplete)}", markup=False)
-    verdict = "all runs complete, no violations" if ran.fine else "[red]NOT fine[/]"
+    complete = "all runs complete, no violations" if ran.judged else "all runs complete"
+    verdict = complete if ran.fine else "[red]NOT fine[/]"
     out.print(f"{folder / 'index.html'}: {verdict}")
     return 0 if ran.fine else 1
 

@@ -60,7 +60,16 @@ def thence(
 def sim(
     scenario: Annotated[str, typer.Option(help="What goes wrong: `--scenario list` tells.")] = "steady",
     order: Annotated[
-        str | None, typer.Option(help="Ordering engine: graph, vector, vector-e2e, none.")
+        str | None, typer.Option(help="Ordering engine: graph, vector, vector-e2e, probabilistic, none.")
+    ] = None,
+    entries: Annotated[
+        int | None, typer.Option(help="probabilistic: counters that a message carries.")
+    ] = None,
+    keys: Annotated[
+        int | None, typer.Option(help="probabilistic: counters that a member increments.")
+    ] = None,
+    recent: Annotated[
+        int | None, typer.Option(help="probabilistic: deliveries that a node remembers, to doubt them.")
     ] = None,
     spread: Annotated[
         str | None,
@@ -131,7 +140,8 @@ def sim(
     from thence.cli import sim as command
 
     given = {
-        "order": order, "spread": spread, "nodes": nodes, "messages": messages,
+        "order": order, "entries": entries, "keys": keys, "recent": recent,
+        "spread": spread, "nodes": nodes, "messages": messages,
         "interval_ms": interval_ms, "interval": interval, "latency_ms": latency_ms, "latency": latency,
         "latency_matrix": latency_matrix, "weibull_scale": weibull_scale, "weibull_shape": weibull_shape,
         "slow_factor": slow_factor, "loss": loss, "duplicate": duplicate, "reorder": reorder,
@@ -199,6 +209,30 @@ def metrics(
 
     where = Where("spark", master, remote, conf or ())
     raise typer.Exit(command.metrics(trace, as_json, where, out))
+
+
+@app.command()
+def tune(
+    nodes: Annotated[int, typer.Option(help="Members of the group.")],
+    rate: Annotated[float, typer.Option(help="Messages a second of one member.")],
+    delay_ms: Annotated[float, typer.Option(help="Mean time that a message is under way.")],
+    deviation_ms: Annotated[
+        float | None, typer.Option(help="Its standard deviation; default: a fifth of the delay.")
+    ] = None,
+    skew_ms: Annotated[
+        float | None, typer.Option(help="Between receivers of one message; default: all of the deviation.")
+    ] = None,
+    target: Annotated[float, typer.Option(help="Share of deliveries that may come too early.")] = 0.001,
+    entries: Annotated[int | None, typer.Option(help="So many entries instead.")] = None,
+    keys: Annotated[int | None, typer.Option(help="So many keys as well, instead of the best.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Choose a clock for --order probabilistic: entries and keys, and how often they will err."""
+    from thence.cli import tune as command
+
+    raise typer.Exit(
+        command.run(nodes, rate, delay_ms, deviation_ms, skew_ms, target, entries, keys, as_json)
+    )
 
 
 @app.command()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from thence.cli import sim_overlay
 from thence.cli.console import counting, out
+from thence.order.engines import PROBABILISTIC
 from thence.sim.groups_run import SAYS, STORM, group_scenario, simulate_group, weather
 from thence.sim.overlay_scenarios import OVERLAY_SCENARIOS
 from thence.sim.run import Outcome, simulate
@@ -105,6 +106,11 @@ def tell(settings: Settings, outcome: Outcome, trace: Path | None) -> None:
         f"  {outcome.sends:,} sends, {outcome.deliveries:,} deliveries, {outcome.stables:,} stable; "
         f"{outcome.held:,} held back for their causes, {outcome.duplicates:,} duplicates dropped"
     )
+    if settings.order == PROBABILISTIC:
+        out.print(
+            f"  {outcome.errors:,} delivered before their causes, {outcome.undoubted:,} of them unnoticed; "
+            f"{outcome.doubts:,} doubts"
+        )
     out.print(f"  packets: {packets or 'none'}; {sum(outcome.bytes.values()):,} bytes")
     out.print(f"  {outcome.virtual_ms / 1000:,.3f} s of virtual time in {outcome.cpu_seconds:.2f} s of CPU")
     if trace:

@@ -95,7 +95,8 @@ class Forward:
 
 
 class Doubt:
-    """An ordering engine that may err says that `dot` was perhaps delivered too early."""
+    """An ordering engine that may err says that `dot` was perhaps delivered too early; or, if the engine does
+    not remember what it delivered, that `dot` came perhaps too late."""
 
     __slots__ = ("dot",)
 

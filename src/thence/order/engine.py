@@ -171,3 +171,5 @@ class Engine:
     """Every message is released at the first moment that causality allows."""
     stamps_are_dots: bool = True
     """How stamps are encoded: as dots, or as counters by member."""
+    exact: bool = True
+    """No message is ever released before its causes."""

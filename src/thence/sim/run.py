@@ -12,15 +12,17 @@ from typing import BinaryIO
 from thence.core.codec import Codec
 from thence.core.errors import UsageError
 from thence.order.engine import Engine
-from thence.order.engines import engine as find_engine
+from thence.order.engines import chosen
 from thence.replica.replica import Replica
 from thence.sim.faults import Plan
+from thence.sim.judged import Judge, Judged
 from thence.sim.recording import Recording
 from thence.sim.scenarios import find as find_scenario
 from thence.sim.scenarios import sending_us
 from thence.sim.settings import Settings
 from thence.sim.world import Progress, World
 from thence.spread.spreads import build
+from thence.trace.recorder import Recorder
 
 TRACE_FILE = "sim.parquet"
 
@@ -50,6 +52,12 @@ class Outcome:
     held: int
     """Messages that arrived before their causes."""
     duplicates: int
+    errors: int
+    """Deliveries before their causes, by an engine that may err."""
+    doubts: int
+    """How often that engine doubted a delivery."""
+    undoubted: int
+    """Errors that it did not notice."""
     packets: dict[str, int]
     bytes: dict[str, int]
     """On the wire, by kind of packet, headers and checksums included."""
@@ -68,10 +76,11 @@ class Run:
         engine: Engine | None = None,
     ) -> None:
         self.settings = settings
-        engine = engine or find_engine(settings.order)
+        engine = engine or chosen(settings.order, settings.entries, settings.keys, settings.recent)
         size = settings.nodes
         names = [f"n{me}" for me in range(size)]
         self._recording = Recording(names, trace, run)
+        self._judge = None if engine.exact else Judge(size, named=settings.recent != 0)
         self._replicas = [self._replica(me, engine) for me in range(size)]
         self._stability = settings.stability and engine.witness is not None
         self.plan: Plan = find_scenario(settings.scenario).plan(settings, Random(f"{settings.seed}/plan"))
@@ -81,7 +90,10 @@ class Run:
     def _replica(self, me: int, engine: Engine) -> Replica:
         settings = self.settings
         spread = build(settings.spread, me, settings.nodes, settings.batch_us)
-        return Replica(me, settings.nodes, engine, spread, self._recording.columns[me], settings.stability)
+        recorder: Recorder = self._recording.columns[me]
+        if self._judge is not None:
+            recorder = Judged(recorder, self._judge, me)
+        return Replica(me, settings.nodes, engine, spread, recorder, settings.stability)
 
     def __call__(self, watcher: Watcher | None = None) -> Outcome:
         settings, world = self.settings, self._world
@@ -125,6 +137,9 @@ class Run:
             stables=stables,
             held=count("hold"),
             duplicates=count("duplicate"),
+            errors=self._judge.errors if self._judge else 0,
+            doubts=count("doubt"),
+            undoubted=self._judge.undoubted if self._judge else 0,
             packets=dict(sorted(self._world.packets.items())),
             bytes=dict(sorted(self._world.bytes.items())),
             virtual_ms=self._world.now / 1000,

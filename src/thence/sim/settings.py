@@ -30,6 +30,12 @@ def check_run(nodes: int, messages: int, payload_bytes: int, settings: object) -
 class Settings:
     scenario: str = "steady"
     order: str = "graph"
+    entries: int | None = None
+    """Order probabilistic: how many counters a message carries."""
+    keys: int | None = None
+    """Order probabilistic: how many of them a member increments."""
+    recent: int | None = None
+    """Order probabilistic: how many deliveries a node remembers, to doubt them."""
     spread: str = "mesh"
     nodes: int = 8
     messages: int = 50

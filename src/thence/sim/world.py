@@ -133,7 +133,11 @@ class World:
         return Progress.MORE
 
     def _send(self, node: int, now: int) -> list[Effect]:
-        effects = self._replicas[node].broadcast(self._payload, now)
+        replica = self._replicas[node]
+        waiting = len(replica.inbox)
+        effects = replica.broadcast(self._payload, now)
+        if len(replica.inbox) > waiting:  # an engine that may err: it took the message for others' causes
+            self._delivered(node, now)
         self._to_send[node] -= 1
         if self._to_send[node]:
             self._push(now + self._interval(), SEND, node)

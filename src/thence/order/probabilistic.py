@@ -1,0 +1,239 @@
+"""Probabilistic engine: messages carry R counters, however many members there are, and order may err.
+
+Algorithms 1, 2, 4 and 5 of the probabilistic ordering document. A member increments its K keys
+(`order/keys.py`) when it sends; a receiver increments them when it delivers. A message is deliverable when
+the receiver's clock, with the sender's keys incremented, is nowhere behind the message's stamp. Others may
+have incremented the entries of a message that is missing: then what follows from it is delivered too early.
+
+When the missing message comes at last, all its entries are as high as if it had been delivered
+(algorithm 4). The engine then doubts those recent deliveries whose stamps are not behind it in any of its
+keys (algorithm 5). Without a list of recent deliveries it doubts the late message itself.
+
+Invariants. Entry x of a clock is the number of messages delivered or sent whose sender has the key x, in
+whatever order they came. After the delivery of m the clock is nowhere behind m's stamp, so stamps grow along
+happens-before even where messages were delivered too early: a message that follows m has a stamp that is
+nowhere behind m's. Hence no error goes without a doubt while the list reaches back far enough.
+
+Departures from the document, on purpose. Duplicates are known by counters per member, which never travel: the
+clock cannot tell them. Algorithm 5 asks for entries above the message's, and would miss the document's own
+example; entries that are equal are enough. It doubts each delivery that the list shows, not only that there
+is one.
+"""
+
+from collections import deque
+from operator import gt
+from typing import Final
+
+from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, STEP, pack
+from thence.core.errors import PeerError, UsageError
+from thence.core.machine import Doubt, OrderEffect
+from thence.core.message import Message
+from thence.order.engine import Engine
+from thence.order.keys import Assign, Keys
+
+ENTRIES: Final = 100
+KEYS: Final = 4
+"""The document's clock, for twenty messages under way."""
+
+RECENT: Final = 1000
+"""Deliveries that are remembered, if nothing else is asked for."""
+
+
+class ProbabilisticTagger:
+    """The client's half (algorithm 1): the clock of what this client has seen."""
+
+    __slots__ = ("_clock", "_dot", "_keys")
+
+    def __init__(self, me: int, size: int, keys: Keys) -> None:
+        if not 0 <= me < size:
+            raise ValueError(f"member {me} of {size}")
+        self._dot = me
+        self._keys = keys
+        self._clock = [0] * keys.entries
+
+    def tag(self, payload: bytes, dest: tuple[int, ...] = ()) -> Message:
+        self._dot += STEP
+        self._count(self._dot)
+        return Message(self._dot, tuple(self._clock), payload, dest)
+
+    def _count(self, dot: int) -> None:
+        for key in self._keys[dot & ORIGIN_MASK]:
+            self._clock[key] += 1
+
+    def took(self, message: Message) -> None:
+        self._count(message.dot)
+
+    def recall(self, message: Message) -> None:
+        if (message.dot ^ self._dot) & ORIGIN_MASK == 0:
+            self._dot = message.dot
+        self._count(message.dot)
+
+    def resume(self, own: int, context: tuple[int, ...]) -> None:
+        self._dot = pack(self._dot & ORIGIN_MASK, own)
+        self._clock[:] = context
+
+    def context(self) -> tuple[int, ...]:
+        return tuple(self._clock)
+
+    def frontier(self) -> tuple[int, ...]:
+        raise UsageError("order probabilistic does not know what it has seen: a node cannot restart with it")
+
+    def admit(self, member: int) -> None:
+        """Nothing to do: a member's keys follow from its index."""
+
+
+class ProbabilisticOrderer:
+    """The middleware's half (algorithms 2, 4 and 5): the clock, the queue, and recent deliveries. Whatever
+    changes the clock may end a wait, a message of this node's own client as well: members share entries."""
+
+    __slots__ = ("_clock", "_counts", "_early", "_keys", "_queue", "_queued", "_recent")
+
+    def __init__(self, me: int, size: int, keys: Keys, recent: int) -> None:
+        if not 0 <= me < size:
+            raise ValueError(f"member {me} of {size}")
+        self._keys = keys
+        self._clock = [0] * keys.entries
+        self._counts = [0] * size
+        """Per member, up to where everything was released."""
+        self._early: set[int] = set()
+        """What was released beyond that."""
+        self._queue: list[Message] = []
+        self._queued: set[int] = set()
+        self._recent: deque[Message] = deque(maxlen=recent)
+
+    @property
+    def waiting(self) -> int:
+        return len(self._queue)
+
+    def words(self) -> int:
+        stamped = len(self._queue) + len(self._recent)
+        return len(self._clock) + len(self._counts) + len(self._early) + stamped * (len(self._clock) + 1)
+
+    def stamp(self, message: Message) -> Message:
+        return message
+
+    def resume(self, counters: tuple[int, ...]) -> None:
+        self._counts[: len(counters)] = counters
+        self._early.clear()
+        self._clock = [0] * self._keys.entries
+        for member, count in enumerate(self._counts):
+            for key in self._keys[member]:
+                self._clock[key] += count
+
+    def drop(self, origin: int) -> None:
+        self._queue = [message for message in self._queue if message.dot & ORIGIN_MASK != origin]
+        self._queued = {message.dot for message in self._queue}
+
+    def check(self, message: Message) -> None:
+        stamp, seq = message.context, message.dot >> ORIGIN_BITS
+        if len(stamp) != self._keys.entries:
+            raise PeerError(f"{message} has a clock of {len(stamp)} entries, not {self._keys.entries}")
+        if any(stamp[key] < seq for key in self._keys[message.dot & ORIGIN_MASK]):
+            raise PeerError(f"{message} does not count all messages of its own sender")
+
+    def sent(self, message: Message, now: int) -> list[OrderEffect]:  # noqa: ARG002
+        self._release(message.dot)
+        for key in self._keys[message.dot & ORIGIN_MASK]:
+            self._clock[key] += 1
+        effects: list[OrderEffect] = []
+        if self._queue:
+            self._scan(effects)
+        return effects
+
+    def receive(self, message: Message, via: int, now: int) -> list[OrderEffect]:  # noqa: ARG002
+        dot = message.dot
+        if self._released(dot) or dot in self._queued:
+            return []
+        effects: list[OrderEffect] = []
+        if not self._deliver(message, effects):
+            self._queue.append(message)
+            self._queued.add(dot)
+        elif self._queue:
+            self._scan(effects)
+        return effects
+
+    def admit(self, member: int) -> None:
+        """Nothing to agree on: a member has its place when it is first heard of."""
+
+    def _released(self, dot: int) -> bool:
+        origin = dot & ORIGIN_MASK
+        if origin >= len(self._counts):
+            self._counts += [0] * (origin + 1 - len(self._counts))
+        return dot >> ORIGIN_BITS <= self._counts[origin] or dot in self._early
+
+    def _release(self, dot: int) -> None:
+        """Remember that `dot` was released."""
+        origin, early = dot & ORIGIN_MASK, self._early
+        following = pack(origin, self._counts[origin] + 1)
+        if dot != following:
+            early.add(dot)
+            return
+        following += STEP
+        while early and following in early:
+            early.remove(following)
+            following += STEP
+        self._counts[origin] = (following >> ORIGIN_BITS) - 1
+
+    def _deliver(self, message: Message, effects: list[OrderEffect]) -> bool:
+        """Deliver `message` if the clock is far enough, behind the doubts that it raises."""
+        clock, stamp = self._clock, message.context
+        keys = self._keys[message.dot & ORIGIN_MASK]
+        for key in keys:
+            clock[key] += 1
+        if any(map(gt, stamp, clock)):
+            for key in keys:
+                clock[key] -= 1
+            return False
+        self._release(message.dot)
+        for key in keys:
+            if clock[key] == stamp[key]:  # it was this message that the entry waited for
+                break
+        else:
+            self._doubt(message, keys, effects)
+        self._recent.append(message)
+        effects.append(message)
+        return True
+
+    def _doubt(self, late: Message, keys: tuple[int, ...], effects: list[OrderEffect]) -> None:
+        """Others have covered all keys of `late`: what was delivered as if it had been there?"""
+        if not self._recent.maxlen:
+            effects.append(Doubt(late.dot))
+            return
+        found = list(self._recent)
+        for key in keys:
+            least = late.context[key]
+            found = [message for message in found if message.context[key] >= least]
+        effects += [Doubt(message.dot) for message in found]
+
+    def _scan(self, effects: list[OrderEffect]) -> None:
+        """Go through the queue until a whole pass delivers nothing."""
+        before = -1
+        while before != len(self._queue):
+            before = len(self._queue)
+            survivors = []
+            for message in self._queue:
+                if self._deliver(message, effects):
+                    self._queued.discard(message.dot)
+                else:
+                    survivors.append(message)
+            self._queue = survivors
+
+
+def predecessors(message: Message) -> None:
+    """A clock that members share does not tell which messages it counts."""
+
+
+def probabilistic(entries: int, keys: int, recent: int = RECENT, assign: Assign | None = None) -> Engine:
+    """The engine with clocks of so many entries and keys, which remembers so many deliveries to doubt them;
+    none: it doubts as algorithm 4 does."""
+    if recent < 0:
+        raise UsageError(f"--recent must not be negative: {recent}")
+    clock = Keys(entries, keys, assign)
+    return Engine(
+        "probabilistic",
+        lambda me, size: ProbabilisticTagger(me, size, clock),
+        lambda me, size: ProbabilisticOrderer(me, size, clock, recent),
+        predecessors,
+        stamps_are_dots=False,
+        exact=False,
+    )

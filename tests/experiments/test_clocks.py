@@ -1,0 +1,100 @@
+"""The compiled clocks do what the engine does, event for event, and count what exact pasts count."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from thence.core.dots import ORIGIN_MASK, seq_of
+from thence.core.errors import UsageError
+from thence.core.machine import Doubt
+from thence.core.message import Message
+from thence.experiments import clocks as module
+from thence.experiments import prob
+from thence.experiments.clocks import COVERED, DELIVERIES, EARLY, ERRORS, LATE, SENT, Clocks, Traffic, measure
+from thence.order.keys import drawn
+from thence.order.probabilistic import probabilistic
+
+
+def by_the_engine(
+    traffic: Traffic, entries: int, keys: int, messages: int
+) -> list[tuple[int, int, int, int]]:
+    """Node, origin, counter and flags of every release."""
+    size = traffic.nodes
+    engine = probabilistic(entries, keys, 0, drawn(entries, keys, traffic.seed))
+    taggers = [engine.tagger(me, size) for me in range(size)]
+    orderers = [engine.orderer(me, size) for me in range(size)]
+    sent: dict[int, Message] = {}
+    pasts: dict[int, set[int]] = {}
+    held: list[set[int]] = [set() for _ in range(size)]
+    known: list[set[int]] = [set() for _ in range(size)]
+    log = []
+    for block in traffic.blocks(messages, 40):
+        for receiver, number, sender in zip(*(column.tolist() for column in block), strict=True):
+            if receiver == SENT:
+                me, message = sender, taggers[sender].tag(b"")
+                sent[number] = message
+                pasts[message.dot] = set(known[me])
+                held[me].add(message.dot)
+                known[me].add(message.dot)
+                effects = orderers[me].sent(message, 0)
+            else:
+                me = receiver
+                effects = orderers[me].receive(sent[number], sender, 0)
+            doubted = {effect.dot for effect in effects if isinstance(effect, Doubt)}
+            for effect in effects:
+                if isinstance(effect, Message):
+                    flags = EARLY * bool(pasts[effect.dot] - held[me]) + COVERED * (effect.dot in doubted)
+                    held[me].add(effect.dot)
+                    known[me] |= pasts[effect.dot] | {effect.dot}
+                    taggers[me].took(effect)
+                    log.append((me, effect.dot & ORIGIN_MASK, seq_of(effect.dot), flags))
+    return log
+
+
+@pytest.mark.parametrize(
+    ("nodes", "entries", "keys", "interval"),
+    [(8, 6, 2, 60.0), (12, 20, 3, 200.0), (5, 1, 1, 50.0), (6, 9, 9, 80.0)],
+)
+def test_kernel_and_engine_agree_event_for_event(
+    nodes: int, entries: int, keys: int, interval: float
+) -> None:
+    for seed in (1, 2):
+        traffic = Traffic(nodes=nodes, interval=interval, skew=60.0, seed=seed)
+        clocks = Clocks(nodes, entries, keys, seed, log=150 * nodes)
+        for block in traffic.blocks(150, 40):
+            clocks.run(*block)
+        ours = by_the_engine(traffic, entries, keys, 150)
+        assert [tuple(row) for row in clocks.log[: clocks.counts[module.LOGGED]].tolist()] == ours
+        assert clocks.counts[DELIVERIES] == 150 * (nodes - 1)
+        assert clocks.counts[ERRORS] == sum(flags & EARLY for *_, flags in ours) > 0
+        assert clocks.counts[LATE] == sum(flags & COVERED > 0 for *_, flags in ours)
+        assert clocks.waiting == 0
+
+
+def test_blocks_do_not_change_what_happens() -> None:
+    """Every send and arrival once, a send before its arrivals."""
+    traffic = Traffic(nodes=4, interval=50.0)
+    columns = [np.concatenate(column) for column in zip(*traffic.blocks(90, 20), strict=True)]
+    places: dict[tuple[int, int], int] = {}
+    for place, (receiver, number, _) in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
+        assert places.setdefault((receiver, number), place) == place
+    assert len(places) == 90 * 4
+    assert all(places[SENT, number] <= place for (_, number), place in places.items())
+
+
+def test_a_load_that_does_not_fit_is_told() -> None:
+    with pytest.raises(UsageError, match="too high for the kernel"):
+        measure(Traffic(nodes=3, interval=0.01, skew=5.0), 10, 2, 20_000)
+
+
+def test_a_point_of_the_keys_experiment(tmp_path: Path) -> None:
+    [point] = [point for point in prob.points(prob.KEYS, quick=True) if point.name == "50-4"]
+    result = prob.run_clocks(point, tmp_path)
+    assert result["complete"]
+    assert 0 < result["errors"] < result["late"] < result["deliveries"]
+    assert 0.2 < result["predicted"] / result["share"] < 5
+    drawn = prob.draw([result])
+    assert drawn.title == "Errors by the number of keys"
+    _, rows = prob.beside([result])
+    assert rows[0]["best keys"] == "4"
