@@ -85,17 +85,6 @@ def test_an_orderer_goes_on_from_counters() -> None:
         tagger.frontier()
 
 
-def test_messages_of_a_forgetful_member_are_dropped() -> None:
-    engine = probabilistic(6, 2)
-    tagger, orderer = engine.tagger(1, 3), engine.orderer(0, 3)
-    first, second = tagger.tag(b""), tagger.tag(b"")
-    orderer.receive(second, 1, 0)
-    orderer.drop(1)
-    assert orderer.waiting == 0
-    assert orderer.receive(first, 1, 0) == [first]
-    assert orderer.receive(second, 1, 0) == [second]
-
-
 @pytest.mark.parametrize(
     ("context", "says"), [((1, 1), "a clock of 2 entries, not 4"), ((0, 0, 0, 0), "its own sender")]
 )

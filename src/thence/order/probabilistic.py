@@ -120,10 +120,6 @@ class ProbabilisticOrderer:
             for key in self._keys[member]:
                 self._clock[key] += count
 
-    def drop(self, origin: int) -> None:
-        self._queue = [message for message in self._queue if message.dot & ORIGIN_MASK != origin]
-        self._queued = {message.dot for message in self._queue}
-
     def check(self, message: Message) -> None:
         stamp, seq = message.context, message.dot >> ORIGIN_BITS
         if len(stamp) != self._keys.entries:
