@@ -21,6 +21,8 @@ started; the number of that start follows, and then the message (`plain`). The f
 the start that the incarnation was installed under before that, if it is another."""
 
 START_BYTES: Final = 8
+START_BITS: Final = 32
+"""Of the number of a start that are chance; the others count starts."""
 STARTS_MAX: Final = 2
 """That one message names."""
 _STARTED: Final = bytes((STARTED,))

@@ -46,7 +46,7 @@ class ForgottenError(StorageError):
     """Somebody has messages of this node that its log lacks: it must not go on as if they had never been."""
 
 
-class Reading(Protocol):
+class ReadableFiles(Protocol):
     """One folder of files, to look at. Names hold no separators."""
 
     def names(self) -> list[str]:
@@ -60,7 +60,7 @@ class Reading(Protocol):
         ...
 
 
-class Files(Reading, Protocol):
+class Files(ReadableFiles, Protocol):
     """The same, to change as well."""
 
     def write(self, name: str, offset: int, data: bytes | bytearray) -> None:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from zlib import crc32
 
-from thence.core.storage import DamageError, Files, Reading
+from thence.core.storage import DamageError, Files, ReadableFiles
 from thence.oplog.index import Index
 from thence.oplog.record import CRC, HEAD, KIND_BYTES, OVERHEAD, SYNCED, WORD, Stored
 from thence.oplog.segment import (
@@ -221,7 +221,7 @@ def _last(files: Files, segment: Segment, state: State, power_lost: bool, report
     segment.crc = _crc(files, segment.name, segment.size)
 
 
-def is_torn(files: Reading, segment: Segment, size: int, power_lost: bool) -> bool:
+def is_torn(files: ReadableFiles, segment: Segment, size: int, power_lost: bool) -> bool:
     """The record at the segment's end so far is bad: was its write cut short? Then nothing whole comes
     after it. After a power cut there may be, since a disk writes blocks in any order; then only a mark
     that says that the bad bytes had been synced proves damage."""

@@ -17,7 +17,7 @@ from struct import Struct
 from typing import Final
 from zlib import crc32
 
-from thence.core.storage import DamageError, Reading
+from thence.core.storage import DamageError, ReadableFiles
 from thence.oplog.index import Index
 from thence.oplog.record import BOOT, CRC, HEAD, OVERHEAD, WORD, Record, decode
 from thence.oplog.state import State
@@ -102,7 +102,7 @@ def new_segment(header: bytes, first: int, created_us: int, state: State, spacin
     return segment
 
 
-def read_header(files: Reading, name: str, spacing: int) -> tuple[Segment, State]:
+def read_header(files: ReadableFiles, name: str, spacing: int) -> tuple[Segment, State]:
     """A segment as far as its header tells, and the state before it."""
     size = files.size(name)
     affected = "all records of this file"
@@ -136,7 +136,7 @@ def read_header(files: Reading, name: str, spacing: int) -> tuple[Segment, State
 
 
 def scan(
-    files: Reading, segment: Segment, offset: int, end: int, position: int
+    files: ReadableFiles, segment: Segment, offset: int, end: int, position: int
 ) -> Iterator[tuple[int, int, int, bytes]]:
     """(position, offset, kind, body) of each record from `offset` to `end`, checksums verified; `position`
     is that of the record before. A bad record raises `DamageError` with its offset."""

@@ -43,13 +43,13 @@ def write_trace(folder: Path, events: int, nodes: int = NODES, *, stables: bool 
     names = pa.array([f"n{i:03}" for i in range(nodes)])
     written = 0
     for first in range(0, messages, step):
-        table = _rows(first, min(first + step, messages), nodes, names, stables)
+        table = some_rows(first, min(first + step, messages), nodes, names, stables)
         pq.write_table(table, folder / f"part-{first:09}.parquet", row_group_size=ROWS_PER_GROUP)
         written += table.num_rows
     return written
 
 
-def _rows(first: int, last: int, nodes: int, names: pa.Array, stables: bool) -> pa.Table:
+def some_rows(first: int, last: int, nodes: int, names: pa.Array, stables: bool) -> pa.Table:
     message = np.repeat(np.arange(first, last), nodes)
     node = np.tile(np.arange(nodes), last - first)
     kind = np.where(message % nodes == node, 1, 2)
@@ -106,12 +106,12 @@ def bench_verify(sizes: Sequence[int] = (10**6, 10**7, 3 * 10**7)) -> list[dict[
             folder = Path(scratch) / str(size)
             folder.mkdir()
             events = write_trace(folder, size)
-            alone = _seconds(partial(verify_alone, folder))
+            alone = seconds_of(partial(verify_alone, folder))
             with peak_memory() as peak:
-                on_spark = _seconds(partial(_expect_ok, verify, spark, folder))
+                on_spark = seconds_of(partial(_expect_ok, verify, spark, folder))
             name = f"verify.spark.{size}"
-            records.append(_record(name, events / on_spark, "events/s", events / alone))
-            records.append(_record(f"{name}.memory", peak[0] / 2**20, "MiB", own_peak() / 2**20))
+            records.append(record(name, events / on_spark, "events/s", events / alone))
+            records.append(record(f"{name}.memory", peak[0] / 2**20, "MiB", own_peak() / 2**20))
     return records
 
 
@@ -129,13 +129,13 @@ def _expect_ok(verify: Callable[..., Any], *arguments: Any) -> None:
     assert report.ok, report.to_json()
 
 
-def _seconds(work: Callable[[], Any]) -> float:
+def seconds_of(work: Callable[[], Any]) -> float:
     begin = time.perf_counter()
     work()
     return time.perf_counter() - begin
 
 
-def _record(name: str, value: float, unit: str, baseline: float) -> dict[str, Any]:
+def record(name: str, value: float, unit: str, baseline: float) -> dict[str, Any]:
     return {
         "name": name,
         "value": round(value, 1),

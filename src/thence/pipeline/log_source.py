@@ -71,7 +71,7 @@ class Segments(InputPartition):
 
 
 class ReadingFolder:
-    """`core.storage.Reading` over a folder."""
+    """`core.storage.ReadableFiles` over a folder."""
 
     __slots__ = ("_folder",)
 

@@ -4,7 +4,7 @@ Every reader hands over an Arrow table with the columns of the format; what foll
 Names become small integers at once, since everything later compares them millions of times.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -159,7 +159,7 @@ def _is_dot(struct: pa.DataType) -> bool:
     return "origin" in fields and "seq" in fields and is_text(fields["origin"]) and is_whole(fields["seq"])
 
 
-def _array(column: Any) -> Any:
+def array_of(column: Any) -> Any:
     if isinstance(column, pa.ChunkedArray):
         if pa.types.is_dictionary(column.type):
             column = column.unify_dictionaries()
@@ -169,9 +169,9 @@ def _array(column: Any) -> Any:
     return column
 
 
-def _text(column: Any, names: Names) -> I32:
+def text_codes(column: Any, names: Names) -> I32:
     """Codes of a text column; -1 is null."""
-    array = _array(column)
+    array = array_of(column)
     if pa.types.is_null(array.type):
         return np.full(len(array), -1, np.int32)
     if not pa.types.is_dictionary(array.type):
@@ -191,9 +191,9 @@ def _text(column: Any, names: Names) -> I32:
     return found
 
 
-def _whole(column: Any, name: str) -> I64:
+def whole_numbers(column: Any, name: str) -> I64:
     """Values of a whole-number column; -1 is null. A negative value is an error wherever it stands."""
-    array = _array(column)
+    array = array_of(column)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if pa.types.is_null(array.type):
@@ -219,7 +219,7 @@ def _lists(column: Any, names: Names, column_name: str) -> Lists:
     none = Lists(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int64))
     if column is None:
         return none
-    array = _array(column)
+    array = array_of(column)
     if pa.types.is_null(array.type) or len(array) == array.null_count:
         return none
     row = np.flatnonzero(array.is_valid().to_numpy(zero_copy_only=False)).astype(np.int64)
@@ -234,10 +234,10 @@ def _lists(column: Any, names: Names, column_name: str) -> Lists:
     if values.null_count:
         raise RowError(owner(_first_null(values)), f"null in {column_name}")
     if column_name == "dest":
-        return Lists(row, length, _text(values, names), np.zeros(0, np.int64))
-    code = _text(pc.struct_field(values, "origin"), names)
+        return Lists(row, length, text_codes(values, names), np.zeros(0, np.int64))
+    code = text_codes(pc.struct_field(values, "origin"), names)
     try:
-        seq = _whole(pc.struct_field(values, "seq"), f"counter in {column_name}")
+        seq = whole_numbers(pc.struct_field(values, "seq"), f"counter in {column_name}")
     except RowError as problem:
         raise RowError(owner(problem.index), problem.what) from None
     missing = (code < 0) | (seq < 0)
@@ -250,30 +250,31 @@ def _first_null(values: Any) -> int:
     return int(np.argmax(values.is_null().to_numpy(zero_copy_only=False)))
 
 
+def columns_of(table: pa.Table) -> Callable[[str], Any]:
+    """A table's columns by name; of those that it has not, nulls."""
+    present, none = set(table.schema.names), pa.nulls(table.num_rows)
+    return lambda name: table.column(name) if name in present else none
+
+
 def decode(table: pa.Table) -> Rows:
     """Check a table's rows and turn them into arrays; raises RowError for the first that cannot be read."""
     check_columns(table.schema)
     names, size = Names(), table.num_rows
-    present = set(table.schema.names)
-    none = pa.nulls(size)
-
-    def column(name: str) -> Any:
-        return table.column(name) if name in present else none
-
-    node = _text(column("node"), names)
-    pos = _whole(column("pos"), "position")
+    present, column = set(table.schema.names), columns_of(table)
+    node = text_codes(column("node"), names)
+    pos = whole_numbers(column("pos"), "position")
     kind, others = _kinds(column("kind"))
-    origin = _text(column("origin"), names)
-    seq = _whole(column("seq"), "counter")
+    origin = text_codes(column("origin"), names)
+    seq = whole_numbers(column("seq"), "counter")
     deps = _lists(column("deps"), names, "deps")
     dest = _lists(column("dest"), names, "dest")
     carries = _lists(column("carries"), names, "carries")
-    process = _text(column("process"), names) if "process" in present else None
-    incarnation = _whole(column("incarnation"), "incarnation") if "incarnation" in present else None
+    process = text_codes(column("process"), names) if "process" in present else None
+    incarnation = whole_numbers(column("incarnation"), "incarnation") if "incarnation" in present else None
     _check_needed(node, pos, kind, origin, seq)
     if "channel" in present:
-        _refuse_channels(_text(column("channel"), Names()) >= 0)
-    scopes, scope = _scopes(column("run"), column("group"), size)
+        _refuse_channels(text_codes(column("channel"), Names()) >= 0)
+    scopes, scope = scopes_of(column("run"), column("group"), size)
     rows = Rows(
         scopes, scope, names.list, node, pos, kind, origin, seq, deps, dest, carries, process, incarnation,
         others,
@@ -288,11 +289,11 @@ def check(table: pa.Table) -> None:
     for name in table.schema.names:
         column = table.column(name)
         if name in ("node", "kind"):
-            code = _text(column, Names() if name == "kind" else names)
+            code = text_codes(column, Names() if name == "kind" else names)
             if len(code) and code.min() < 0:
                 raise RowError(int(np.argmax(code < 0)), f"no {name}")
         elif name in ("pos", "seq", "incarnation"):
-            whole = _whole(column, {"pos": "position", "seq": "counter"}.get(name, name))
+            whole = whole_numbers(column, {"pos": "position", "seq": "counter"}.get(name, name))
             if name == "pos" and len(whole) and whole.min() < 0:
                 raise RowError(int(np.argmax(whole < 0)), "no position")
         elif name in (*DOTS, "dest"):
@@ -307,7 +308,7 @@ def _refuse_channels(rows: npt.NDArray[np.bool_]) -> None:
 def _kinds(column: Any) -> tuple[U8, list[str]]:
     """Codes of the kinds, and the names of those that do not count."""
     kinds = Names()
-    code = _text(column, kinds)
+    code = text_codes(column, kinds)
     if len(code) and code.min() < 0:
         raise RowError(int(np.argmax(code < 0)), "no kind")
     channels = [number for number, name in enumerate(kinds.list) if name in CHANNEL_KINDS]
@@ -332,13 +333,13 @@ def _check_needed(node: I32, pos: I64, kind: U8, origin: I32, seq: I64) -> None:
             raise RowError(first, f"{name} without {'origin' if origin[first] < 0 else 'seq'}")
 
 
-def _scopes(run: Any, group: Any, size: int) -> tuple[list[tuple[str, str]], I32]:
+def scopes_of(run: Any, group: Any, size: int) -> tuple[list[tuple[str, str]], I32]:
     """Pairs (run, group) and each row's pair. Null and absent mean the empty name."""
     names = Names()
     empty = int(names.codes([""])[0])
     pair = []
     for column in (run, group):
-        code = _text(column, names)
+        code = text_codes(column, names)
         pair.append(np.where(code < 0, np.int32(empty), code))
     if not pair[0].any() and not pair[1].any():
         return [("", "")], np.zeros(size, np.int32)

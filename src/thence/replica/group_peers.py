@@ -80,8 +80,9 @@ class Peers:
             return receipt
         if receipt.number <= last.number:
             return None
-        past, counts = Spans(receipt.past), last.counts
+        counts = last.counts
         if receipt.past != last.past:  # what is past is not counted any more, and is there as a whole
+            past = Spans(receipt.past)
             counts = {name: count for name, count in counts.items() if name not in past}
         return receipt._replace(counts=counts | receipt.counts)
 

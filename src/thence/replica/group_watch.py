@@ -8,7 +8,7 @@ receipts as the square of the group's size.
 
 from collections.abc import Iterable
 
-from thence.core.groups import Post, Receipt, Running, number_of, process_of
+from thence.core.groups import START_BITS, Post, Receipt, Running, number_of, process_of
 from thence.core.machine import NEVER
 from thence.members.group import GroupView
 from thence.replica.group_gate import Gate
@@ -17,9 +17,6 @@ from thence.replica.group_links import Links
 from thence.replica.group_peers import Peers
 from thence.replica.group_settings import CROWD, GroupSettings
 from thence.replica.group_wants import Wants
-
-START_BITS = 32
-"""Of the number of a start: the lower ones are chance."""
 
 NUMBER_BITS, MILLISECOND_BITS = 44, 10
 """Of the number of a receipt, those that count receipts of one start: five hundred years of milliseconds, and
@@ -143,8 +140,10 @@ class Watch:
         unheard = [] if drained else self._peers.silent(others, now - self._settings.unheard_us, now)
         counts, suspects = self._ledger.vector(), tuple(sorted(view.suspects))
         self._number += 1
-        receipt = Receipt(self._ledger.me, counts, suspects, tuple(unheard), running, past=view.past.all)
-        return receipt._replace(number=self._number)
+        return Receipt(
+            self._ledger.me, counts, suspects, tuple(unheard), running, past=view.past.all,
+            number=self._number,
+        )  # fmt: skip
 
     def missed(self, now: int) -> list[str]:
         """Rule 16: members that should have been heard by now, and were not."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from thence.core.errors import StorageError, UsageError
-from thence.core.groups import Named, process_of
+from thence.core.groups import START_BITS, Named, process_of
 from thence.replica.group import GroupNode
 from thence.replica.group_lineage import Rollback
 from thence.replica.group_member import Member
@@ -33,9 +33,6 @@ from thence.runtime.way_in import WayIn
 
 if TYPE_CHECKING:
     from thence.runtime.node import Node
-
-START_BITS: Final = 32
-"""Of the number of a start that are chance; the others count."""
 
 
 class Changing:

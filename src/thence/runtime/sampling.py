@@ -19,7 +19,7 @@ from thence.runtime.logs import StructuredLog
 from thence.runtime.pacing import Clock
 from thence.runtime.status import Status
 from thence.runtime.tracing import LiveTrace, file_stem
-from thence.trace.lines import POSITION_BITS
+from thence.trace.lines import POSITION_BITS, head_of
 
 METRICS: Final[dict[str, Callable[[Status], int]]] = {
     "memory_bytes": lambda _: resident_bytes(),
@@ -48,8 +48,7 @@ class Sampling:
         member = f"{name}{MARK}metrics"
         number = _next(folder, member)
         self._file: Final = LiveTrace(folder, member, number)
-        head = f'"run":{dumps(run)},' if run else ""
-        self._head: Final = f'{{{head}"node":{dumps(name)},"pos":'
+        self._head: Final = head_of(name, run)
         self._next = number << POSITION_BITS | 1 << POSITION_BITS - 1
         self._every_s: Final = every_us / 1e6
         self._clock: Final = clock

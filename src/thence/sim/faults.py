@@ -12,6 +12,11 @@ class Cut:
     until_us: int
     links: frozenset[tuple[int, int]]
 
+    @property
+    def nodes(self) -> list[int]:
+        """At either end of them."""
+        return sorted({node for link in self.links for node in link})
+
 
 @dataclass(frozen=True, slots=True)
 class Pause:

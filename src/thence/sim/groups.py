@@ -17,7 +17,7 @@ from random import Random
 
 from thence.core.errors import PeerError, StorageError, UsageError
 from thence.core.group_codec import decode, encode
-from thence.core.groups import GroupPacket, Place, number_of, process_of
+from thence.core.groups import START_BITS, GroupPacket, Place, number_of, process_of
 from thence.core.machine import NEVER
 from thence.members.extents import Progress
 from thence.oplog.log import OpLog
@@ -288,7 +288,7 @@ class GroupWorld:
         if self._starts is None:
             return 0
         process.shelf.boots += 1
-        return process.shelf.boots << 32 | self._starts.getrandbits(32)
+        return process.shelf.boots << START_BITS | self._starts.getrandbits(START_BITS)
 
     def save(self, name: str) -> None:
         """A backup of what the process has on its disk."""

@@ -330,7 +330,7 @@ class OverlayWorld:
         self._carry_out(what.node, here.unlinked(what.peer, self.now))
 
     def _tell(self, what: Cut, kind: int) -> None:
-        for node in sorted({node for link in what.links for node in link}):
+        for node in what.nodes:
             if node in self.nodes:
                 self._recorders[node].record(kind, 0, self.now)
 

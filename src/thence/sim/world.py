@@ -187,7 +187,7 @@ class World:
         return []
 
     def _tell(self, cut: Cut, kind: int) -> None:
-        for node in sorted({node for link in cut.links for node in link}):
+        for node in cut.nodes:
             self._recorders[node].record(kind, 0, self.now)
 
     def _carry_out(self, node: int, effects: list[Effect], now: int) -> None:

@@ -156,8 +156,8 @@ class ChangingSetup:
 def draw_changing_setup(seed: int, names: Sequence[str], spread: str = "mesh") -> ChangingSetup:
     """About half of the nodes only read, one of them at least, and not all."""
     random, reading, nodes = Random(f"{seed}/changing setup"), Random(f"{seed}/reading"), len(names)
-    few = nodes > CROWD  # which a machine can run, with the load of nine that send much
-    rates = tuple([random.choice([2.0, 20.0, 20.0 if few else 100.0]) for _ in range(nodes)])
+    most = 20.0 if nodes > CROWD else 100.0
+    rates = tuple([random.choice([2.0, 20.0, most]) for _ in range(nodes)])
     return ChangingSetup(
         base=replace(draw_setup(seed, nodes), order="graph", rates=rates, spread=spread),
         founders=random.randint(min(LEAST, nodes - 1), nodes - 1),

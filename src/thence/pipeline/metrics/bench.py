@@ -31,7 +31,7 @@ def write_timed_trace(folder: Path, events: int, nodes: int = bench.NODES) -> in
     names = pa.array([f"n{number:03}" for number in range(nodes)])
     chance = np.random.default_rng(1)
     for first in range(0, messages, step):
-        table = bench._rows(first, min(first + step, messages), nodes, names, False)
+        table = bench.some_rows(first, min(first + step, messages), nodes, names, False)
         took = chance.integers(1, LATENCY_MOST_US, table.num_rows)
         sends = pc.equal(table["kind"].cast(pa.string()), "send").to_numpy()
         at = table["pos"].to_numpy() // 2 * MESSAGE_EVERY_US + np.where(sends, 0, took)
@@ -70,10 +70,10 @@ def bench_metrics(sizes: Sequence[int]) -> Iterator[dict[str, Any]]:
             folder.mkdir()
             events = write_timed_trace(folder, size)
             begin = time.process_time()
-            alone = bench._seconds(partial(measure_alone, folder))
+            alone = bench.seconds_of(partial(measure_alone, folder))
             spent = time.process_time() - begin
             with bench.peak_memory() as peak:
-                on_spark = bench._seconds(partial(measure, spark, folder))
+                on_spark = bench.seconds_of(partial(measure, spark, folder))
             yield {
                 "name": f"metrics.alone.{size}",
                 "value": events / spent,
@@ -81,5 +81,5 @@ def bench_metrics(sizes: Sequence[int]) -> Iterator[dict[str, Any]]:
                 "baseline": None,
             }
             name = f"metrics.spark.{size}"
-            yield bench._record(name, events / on_spark, "events/s", events / alone)
-            yield bench._record(f"{name}.memory", peak[0] / 2**20, "MiB", bench.own_peak() / 2**20)
+            yield bench.record(name, events / on_spark, "events/s", events / alone)
+            yield bench.record(f"{name}.memory", peak[0] / 2**20, "MiB", bench.own_peak() / 2**20)

@@ -18,7 +18,19 @@ import pyarrow.compute as pc
 from thence.pipeline.files import Split
 from thence.pipeline.pack import Ints, narrow, view, widen
 from thence.pipeline.readers import tables, unreadable
-from thence.pipeline.rows import I32, I64, U8, Names, RowError, _array, _scopes, _text, _whole, check_columns
+from thence.pipeline.rows import (
+    I32,
+    I64,
+    U8,
+    Names,
+    RowError,
+    array_of,
+    check_columns,
+    columns_of,
+    scopes_of,
+    text_codes,
+    whole_numbers,
+)
 
 MESSAGE_KINDS: Final = ("send", "deliver", "stable", "hold", "duplicate")
 SEND, DELIVER, STABLE, HOLD, DUPLICATE = range(5)
@@ -84,17 +96,15 @@ class Packed(msgspec.Struct, array_like=True, frozen=True):
 def decode_timed(table: pa.Table) -> Timed:
     """Check what metrics need of a table; raises RowError for the first row that cannot be read."""
     check_columns(table.schema)
-    names, size = Names(), table.num_rows
-    present = set(table.schema.names)
-    none = pa.nulls(size)
-
-    def column(name: str) -> Any:
-        return table.column(name) if name in present else none
-
-    node, pos, kind = _text(column("node"), names), _whole(column("pos"), "position"), _kinds(column("kind"))
-    origin, seq = _text(column("origin"), names), _whole(column("seq"), "counter")
-    at = _whole(column("at_us"), "time")
-    scopes, scope = _scopes(column("run"), column("group"), size)
+    names, column = Names(), columns_of(table)
+    node, pos, kind = (
+        text_codes(column("node"), names),
+        whole_numbers(column("pos"), "position"),
+        _kinds(column("kind")),
+    )
+    origin, seq = text_codes(column("origin"), names), whole_numbers(column("seq"), "counter")
+    at = whole_numbers(column("at_us"), "time")
+    scopes, scope = scopes_of(column("run"), column("group"), table.num_rows)
     _check(node < 0, "no node")
     _check(pos < 0, "no position")
     about = np.isin(kind, NEEDS_MESSAGE)
@@ -119,14 +129,14 @@ def _check(wrong: Any, what: str) -> None:
 
 def _kinds(column: Any) -> U8:
     kinds = Names()
-    code = _text(column, kinds)
+    code = text_codes(column, kinds)
     _check(code < 0, "no kind")
     table = np.array([CODES.get(name, PASSED) for name in kinds.list] or [PASSED], np.uint8)
     return table[code]
 
 
 def _entries(column: Any) -> I64:
-    array = _array(column)
+    array = array_of(column)
     if pa.types.is_null(array.type):
         return np.full(len(array), -1, np.int64)
     lengths = pc.fill_null(pc.list_value_length(array), -1)
