@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
@@ -18,6 +19,7 @@ from thence.cli.chaos.tally import (
     FILLER,
     READERS,
     Tallying,
+    acknowledged_file,
     compare,
     program,
     read_acknowledged,
@@ -204,6 +206,20 @@ def test_one_whose_disk_is_put_back_returns_and_nothing_that_others_know_is_lost
     written = read_written(tmp_path / "data" / "a")
     assert written is not None
     assert written.highest > 1, "it came back as another"
+
+
+def test_an_incarnation_that_sent_nothing_before_its_disk_was_copied_may_use_numbers_twice_too(
+    tmp_path: Path,
+) -> None:
+    """Round 3001: the copy was taken in the moment in which the process had returned as `a~118`."""
+    data = tmp_path / "a"
+    (data / "oplog" / "118").mkdir(parents=True)
+    acknowledged_file(data).write_text('{"a~3": 7}')
+    node = SimpleNamespace(log=data / "log.txt")
+    cluster = SimpleNamespace(names=["a"], nodes={"a": node}, folders={"a": data})
+    churn = Churn(cluster, LOAD, [], quiet)  # type: ignore[arg-type]  # as much of it as is asked for
+    churn._back_up("a")
+    assert churn.put_back == {"a~3": 7, "a~118": 0}
 
 
 def test_a_node_that_forgets_to_send_its_orphans_again_is_found_out(tmp_path: Path) -> None:

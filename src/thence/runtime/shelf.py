@@ -64,6 +64,15 @@ def is_shelf(folder: Path) -> bool:
     return (folder / FILE).exists()
 
 
+def logs_in(folder: Path) -> list[int]:
+    """Numbers of the incarnations that have a log in this data folder, ascending."""
+    try:
+        names = os.listdir(folder / OPLOG)
+    except OSError as error:
+        raise failed(error, str(folder / OPLOG)) from error
+    return sorted([int(name) for name in names if name.isascii() and name.isdigit()])
+
+
 class DiskShelf:
     """`replica.group_parts.Shelf` over a data folder, and the counting of boots."""
 
@@ -218,11 +227,7 @@ class DiskShelf:
         return self._written.highest
 
     def kept(self) -> list[int]:
-        try:
-            names = os.listdir(self._folder.path / OPLOG)
-        except OSError as error:
-            raise failed(error, str(self._folder.path / OPLOG)) from error
-        return sorted([int(name) for name in names if name.isascii() and name.isdigit()])
+        return logs_in(self._folder.path)
 
     @property
     def since(self) -> int:

@@ -18,9 +18,9 @@ from thence.cli.chaos.storm import LOOK_S, TICK_S, TRIES, Storm, StormError, cha
 from thence.cli.chaos.tally import acknowledged_file, read_acknowledged
 from thence.cli.cluster import Cluster, Node
 from thence.core.errors import ThenceError, UsageError
-from thence.core.groups import process_of
+from thence.core.groups import incarnation, process_of
 from thence.runtime.remote import Control
-from thence.runtime.shelf import read_written
+from thence.runtime.shelf import logs_in, read_written
 from thence.runtime.status import Status
 
 LEAVE_S: Final = 70.0
@@ -254,7 +254,8 @@ class Churn(Storm):
         shutil.copytree(folder, _copy_of(folder), ignore=shutil.ignore_patterns(log, "lock", "control.json"))
         if heard_file(folder).exists():  # what a program makes of what it hears is on the same disk
             shutil.copyfile(heard_file(folder), heard_file(_copy_of(folder)))
-        self.put_back.update(read_acknowledged(folder))
+        begun = {incarnation(name, number): 0 for number in logs_in(folder)}  # it may not have sent anything
+        self.put_back.update(begun | read_acknowledged(folder))
 
     def _put_back(self, name: str) -> None:
         """What it acknowledged since is on its disk no more, and may be nowhere else."""
