@@ -18,6 +18,7 @@ from thence.core.errors import (
 
 if TYPE_CHECKING:
     from thence.replica.events import Delivered, Gap, Orphaned, Stable, ViewChanged
+    from thence.replica.life_tag import LifeTag as Tag
     from thence.runtime.application import OpenNode
     from thence.runtime.program import Replicated
 
@@ -25,7 +26,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Delivered", "Gap", "InvariantError", "Orphaned", "PeerError", "ProgramError", "Replicated", "Stable",
-    "StorageError", "ThenceError", "UsageError", "ViewChanged", "open",
+    "StorageError", "Tag", "ThenceError", "UsageError", "ViewChanged", "open",
 ]  # fmt: skip
 
 
@@ -35,6 +36,10 @@ def __getattr__(name: str) -> object:
         from thence.replica import events
 
         return getattr(events, name)
+    if name == "Tag":
+        from thence.replica.life_tag import LifeTag
+
+        return LifeTag
     if name == "Replicated":
         from thence.runtime import program
 

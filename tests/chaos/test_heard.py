@@ -89,6 +89,13 @@ def test_a_gap_that_comes_in_time_names_what_is_missing() -> None:
     assert "2 Gaps for 6 more" in told_of([hearing, hearing])
 
 
+def test_a_gap_of_a_later_incarnation_names_more_than_one_of_this_one() -> None:
+    """Round 3005: the program had read less than its node had delivered, and its contact knew nothing of the
+    rest but that it is past."""
+    gap = Missed(0, {"b": 1, "b~3": 1}, {"b": 2})
+    assert heard([*told("b", 1), gap, *told("b", 6), ALL[-1]]).wrong == []
+
+
 @pytest.mark.parametrize(
     "lines",
     [

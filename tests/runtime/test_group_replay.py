@@ -12,7 +12,7 @@ from thence.core.groups import CARRY
 from thence.members.operations import Operation
 from thence.oplog.record import Stored
 from thence.oplog.view import View
-from thence.replica.events import Delivered, Gap
+from thence.replica.events import Delivered, Repeated
 from thence.replica.group import GroupNode
 from thence.replica.group_member import Member
 from thence.replica.group_replay import TURN, since
@@ -42,13 +42,13 @@ def running(play: Play) -> tuple[GroupNode, Member]:
     return node, node.member
 
 
-def replayed(play: Play, after: int) -> Iterator[Delivered | Gap | None]:
+def replayed(play: Play, after: int) -> Iterator[Repeated | None]:
     node, member = running(play)
     assert node.log is not None
-    return since(member, node.log, after)
+    return since(member, node.log, after, own=False)
 
 
-def payloads(events: Iterator[Delivered | Gap | None]) -> list[bytes]:
+def payloads(events: Iterator[Repeated | None]) -> list[bytes]:
     return [event.payload for event in events if isinstance(event, Delivered)]
 
 

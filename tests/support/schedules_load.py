@@ -4,7 +4,7 @@ Each returns what is wrong, nothing if all is well. Work is counted in messages,
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
@@ -13,9 +13,8 @@ from support.schedules_groups import Play
 from thence.core.group_codec import encode
 from thence.core.group_sizes import payload_max
 from thence.core.group_words import MAX_NAME, Parser
-from thence.core.groups import Flow, GroupPacket, Piece, Place
+from thence.core.groups import Flow, GroupPacket, Piece
 from thence.core.message import Message
-from thence.core.tag import Tag
 from thence.oplog.log import OpLog
 from thence.oplog.record import Stored
 from thence.oplog.view import View
@@ -24,11 +23,12 @@ from thence.replica.group import GroupNode
 from thence.replica.group_carrying import Carrying
 from thence.replica.group_settings import GroupSettings
 from thence.replica.group_state import Carried
+from thence.replica.life_tag import LifeTag
 from thence.sim.attic import MemoryAttic
 from thence.sim.groups import Air
 from thence.sim.groups_storm import SECOND
 
-Told = Callable[[Iterable[tuple[Place, Tag]], str], None]
+Told = Callable[[Sequence[LifeTag]], None]
 
 STEP = 32
 LIMITS = {"stable": STEP, "sent": STEP, "log": STEP, "attic": 5 * STEP}
@@ -130,10 +130,9 @@ class Metered(Play):
             yield application, "stable", self._stable(application.stable)
 
     def _stable(self, told: Told) -> Told:
-        def counted(found: Iterable[tuple[Place, Tag]], life: str) -> None:
-            listed = list(found)
-            self._done["stable"] += len(listed)
-            told(listed, life)
+        def counted(found: Sequence[LifeTag]) -> None:
+            self._done["stable"] += len(found)
+            told(found)
 
         return counted
 

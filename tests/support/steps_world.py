@@ -9,7 +9,7 @@ sends reaches them at once, what they send waits on the wire until it is let arr
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextvars import Context
 from itertools import count
@@ -20,10 +20,10 @@ from support.steps_subject import Call, Where
 from thence.core.errors import PeerError, ThenceError
 from thence.core.groups import Place
 from thence.core.storage import DiskError
-from thence.core.tag import Tag
 from thence.members.operations import Operation
 from thence.replica.group_sending import SendQueue
 from thence.replica.group_settings import GroupSettings
+from thence.replica.life_tag import LifeTag
 from thence.replica.steps import TAKE_MAX, Steps
 from thence.runtime.drain import Drain
 from thence.runtime.driver import Driver
@@ -142,15 +142,22 @@ class Program(Drain):
         self.on_stable: Callable[[Place], None] = lambda _: None
         self._fresh: list[bytes] = []
 
-    def apply(self, operation: Operation, own: bool, tag: Tag | None, again: bool, position: int) -> None:
-        del tag, again, position
+    def apply(
+        self,
+        operation: Operation,
+        own: bool,
+        tag: LifeTag | None,
+        again: bool,
+        position: int,
+        carried: bool,
+    ) -> None:
+        del tag, again, position, carried
         if not own:
             self._fresh.append(operation.payload)
 
-    def stable(self, found: Iterable[tuple[Place, Tag]], life: str) -> None:
-        del life
-        for place, _ in found:
-            self.on_stable(place)
+    def stable(self, found: Sequence[LifeTag]) -> None:
+        for tag in found:
+            self.on_stable(tag.dot)
 
     def output(self) -> list[bytes]:
         fresh, self._fresh = self._fresh, []

@@ -13,8 +13,6 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from thence.core.tag import Tag
-
 OPERATION, JOIN, LEAVE, FLUSH, CARRY, STARTED = range(6)
 """What a message is: the first byte of its payload. STARTED: the first that its sender has sent since it was
 started; the number of that start follows, and then the message (`plain`). The first of an incarnation names
@@ -48,10 +46,6 @@ def number_of(member: str) -> int:
 
 Place = tuple[str, int]
 """A dot with its origin's name."""
-
-Sent = tuple[Place, Tag | None]
-"""What became of a broadcast."""
-
 
 Span = tuple[str, int, int]
 """A process, and numbers of its incarnations from one to another."""

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from thence.core.errors import ThenceError, UsageError
-from thence.core.groups import Sent
+from thence.core.groups import Place
 from thence.core.machine import Wake
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
-from thence.replica.events import Delivered, Gap
-from thence.replica.life_tag import LifeTag
+from thence.replica.events import Repeated
+from thence.replica.life_tag import LifeTag, Sent
 
 P = TypeVar("P")
 """A packet."""
@@ -120,13 +120,24 @@ class Machine(Protocol[P]):
         """Of what was taken last."""
         ...
 
+    def tag(self, place: Place) -> LifeTag:
+        """Of an operation that was delivered here. `UsageError`: it was not, or there are no tags."""
+        ...
+
+    def delivered(self) -> dict[str, int]:
+        """Per member, up to where its messages were delivered here."""
+        ...
+
+    def has_delivered(self, place: Place) -> bool: ...
+
     def has_reached(self, tag: LifeTag, at: int | None) -> bool:
         """Is this message stable, or delivered at so many members? `UsageError`: it never will be."""
         ...
 
-    def replay(self, after: int, now: int) -> Iterator[Delivered | Gap | None]:
-        """What comes after a position, up to what was taken by now, for a program that has forgotten it;
-        None: others should have their turn. It holds as long as the machine, and its log, are the same.
+    def replay(self, after: int, now: int, own: bool = False) -> Iterator[Repeated | None]:
+        """What comes after a position, up to what was taken by now, for a program that has forgotten it; with
+        what it sent itself (`own`), or without. None: others should have their turn. It
+        holds as long as the machine, and its log, are the same.
         `UsageError`: there is no such position."""
         ...
 

@@ -5,28 +5,33 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from thence.core.groups import ALL, Lost
-from thence.core.tag import Tag
+from thence.replica.life_tag import LifeTag
 
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """A message of another member, for the first time; or again, where `events(after=…)` asked for it."""
+    """An operation, for the first time; or again, where `events(after=…)` asked for it, or a state is brought
+    up to date."""
 
-    tag: Tag | None
-    """None without stability, and of a message that is repeated and was stable already: it happened before
-    everything that is still to come."""
+    tag: LifeTag | None
+    """None where the order has no tags."""
     payload: bytes
     origin: str
     seq: int
     position: int
     """To be kept with the program's state: `events(after=position)` goes on from here."""
+    carried: bool = False
+    """The group went on without its sender, which has sent it again: `tag` is that of the message in which it
+    came, so it follows from more than its sender had seen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stable:
-    """Every member has delivered this message, and whatever is delivered here from now on follows from it."""
+    """Every member has delivered this operation, and all before it of the same origin; whatever is delivered
+    here from now on follows from it. Told at least once of what comes after the state or the position that a
+    program goes on from."""
 
-    tag: Tag
+    tag: LifeTag
     origin: str
     seq: int
 
@@ -44,7 +49,7 @@ class Orphaned:
     """The group went on without this node and never had this operation. It is sent again, as part of another
     message, unless `thence.open` was told otherwise (`send_again`)."""
 
-    tag: Tag | None
+    tag: LifeTag | None
     """The one that it had at this node; None if it was stable there, on the side that was given up."""
     payload: bytes
     origin: str
@@ -70,6 +75,9 @@ class Gap:
 
 
 Event = Delivered | Stable | ViewChanged | Orphaned | Gap
+
+Repeated = Delivered | Stable | Gap
+"""What a program is told again."""
 
 
 def gap(lost: Iterable[Lost], members: Iterable[str], position: int) -> Gap:

@@ -10,7 +10,7 @@ from typing import Final
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, seq_of
 from thence.core.errors import PeerError, StorageError, ThenceError, UsageError
-from thence.core.groups import Place, Sent
+from thence.core.groups import Place
 from thence.core.machine import NEVER, Connect, Effect, LinkEffect, Packet, Transmit, Wake
 from thence.core.overlay import Graft
 from thence.core.storage import ForgottenError
@@ -19,10 +19,10 @@ from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
 from thence.oplog.record import MAX_BODY, Stored
 from thence.replica.contract import Output, must_fit
-from thence.replica.events import Delivered, Gap
+from thence.replica.events import Delivered, Repeated
 from thence.replica.group_parts import Application
 from thence.replica.history import understood
-from thence.replica.life_tag import LifeTag
+from thence.replica.life_tag import LifeTag, Sent
 from thence.replica.live import Live
 
 STAMP_BYTES: Final = 32 << 10
@@ -149,7 +149,7 @@ class FixedMachine:
             taken += 1
             dot = message.dot
             operation = Operation(names[dot & ORIGIN_MASK], dot >> ORIGIN_BITS, message.payload)
-            apply(operation, False, None, False, replica.taken)
+            apply(operation, False, None, False, replica.taken, False)
         return taken
 
     def wake(self, now: int) -> None:
@@ -208,23 +208,32 @@ class FixedMachine:
     def position(self) -> int:
         return self.replica.taken
 
+    def tag(self, place: Place) -> LifeTag:
+        raise UsageError(f"over a tree with order none {place[0]}:{place[1]} has no tag")
+
+    def delivered(self) -> dict[str, int]:
+        return {name: count for name, count in zip(self.names, self._log.vector, strict=False) if count}
+
+    def has_delivered(self, place: Place) -> bool:
+        return place[1] <= self.delivered().get(place[0], 0)
+
     def has_reached(self, tag: LifeTag, at: int | None) -> bool:
         del tag, at
         raise UsageError("over a tree with order none messages have no tags, and nothing is told as stable")
 
-    def replay(self, after: int, now: int) -> Iterator[Delivered | Gap | None]:
+    def replay(self, after: int, now: int, own: bool = False) -> Iterator[Repeated | None]:
         log, replica = self._log, self.replica
         if after > log.tail:
             raise UsageError(f"position {after} is ahead of this log, which ends at {log.tail}")
         upto = replica.taken
         while replica.inbox and replica.next_position <= after:
             replica.take(now)  # it had been seen, and the process ended before that was written down
-        return self._repeated(log.since(after), upto) if after < upto else iter(())
+        return self._repeated(log.since(after), upto, own) if after < upto else iter(())
 
-    def _repeated(self, stored: Iterator[Stored], upto: int) -> Iterator[Delivered]:
+    def _repeated(self, stored: Iterator[Stored], upto: int, own: bool) -> Iterator[Delivered]:
         for one in stored:
             if one.position > upto:
                 return
-            if one.dot & ORIGIN_MASK != self.me_index:
+            if own or one.dot & ORIGIN_MASK != self.me_index:
                 payload = understood(self.live.codec, one).payload
                 yield Delivered(None, payload, *self._place(one.dot), one.position)

@@ -38,11 +38,11 @@ from thence.core.groups import (
     Offer,
     Passed,
     Piece,
+    Place,
     Post,
     Rank,
     Receipt,
     Running,
-    Sent,
     number_of,
     process_of,
     span_of,
@@ -53,7 +53,7 @@ from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
 from thence.order.tags import Attic
 from thence.replica.contract import Output, must_fit
-from thence.replica.events import Delivered, Gap
+from thence.replica.events import Repeated
 from thence.replica.group_backlog import Allowance
 from thence.replica.group_births import founding, refounding
 from thence.replica.group_checkpoints import Checkpoints
@@ -72,7 +72,7 @@ from thence.replica.group_settings import GroupSettings
 from thence.replica.group_speaking import check_speaker
 from thence.replica.group_state import GroupState, concerns_programs, drained
 from thence.replica.group_vicinity import Vicinity
-from thence.replica.life_tag import LifeTag
+from thence.replica.life_tag import LifeTag, Sent
 from thence.replica.positions import PART_MAX, place_of
 
 CLOSED: Final = "the group is closed: its members were named at its start, and none joins or leaves"
@@ -493,6 +493,15 @@ class GroupNode:
     def position(self) -> int:
         return place_of(self.number, self.member.ledger.delivered if self.member else 0)
 
+    def tag(self, place: Place) -> LifeTag:
+        return self._running_member.book.tag(place)
+
+    def delivered(self) -> dict[str, int]:
+        return self._running_member.ledger.vector()
+
+    def has_delivered(self, place: Place) -> bool:
+        return self.member is not None and place[1] <= self.member.ledger.count(place[0])
+
     def has_reached(self, tag: LifeTag, at: int | None) -> bool:
         member = self.member
         if member is None:
@@ -501,14 +510,14 @@ class GroupNode:
         if ledger.stable(tag.origin) >= tag.seq:
             return True
         if tag.life == member.me:
-            return at is not None and ledger.window.reached(tag.dot) >= at
+            return at is not None and (tag.inner is None or ledger.window.reached(tag.inner.dot) >= at)
         if tag.seq > ledger.count(tag.origin):
             raise UsageError(
                 f"{tag.origin}:{tag.seq} is an orphan: the group never had it, and it is sent again"
             )
         return False
 
-    def replay(self, after: int, now: int) -> Iterator[Delivered | Gap | None]:
+    def replay(self, after: int, now: int, own: bool = False) -> Iterator[Repeated | None]:
         self._speak(now)
         if not self.application.reads:
             raise UsageError("a program that is a state goes on from its state: it needs no position")
@@ -522,7 +531,7 @@ class GroupNode:
         member, log = self._running_member, self.log
         assert log is not None
         member.reading.read_all()
-        return since(member, log, after)
+        return since(member, log, after, own)
 
     # Packets
 

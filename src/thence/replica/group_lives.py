@@ -23,6 +23,7 @@ from thence.replica.group_member import Member
 from thence.replica.group_parts import Application, Diary, Shelf
 from thence.replica.group_settings import GroupSettings
 from thence.replica.group_state import GroupState, decoding, drained, encoding
+from thence.replica.group_tags import TagBook
 from thence.replica.history import understood
 from thence.trace.recorder import CRASH, EVICT, INSTALL, RESTART, START
 
@@ -39,6 +40,7 @@ class Begun(NamedTuple):
     log: OpLog
     ledger: Ledger
     operations: Operations
+    book: TagBook
 
 
 class Lives:
@@ -141,12 +143,13 @@ class Lives:
         attic = self._attics() if self._attics else None
         settings = self._settings
         ledger = Ledger(me, log, state, Spans(state.past), attic, settings.tags_max, settings.order)
-        yield from ledger.resume(state, unstable)
         operations = Operations(state.retained)
+        book = TagBook(ledger, operations)
+        yield from ledger.resume(state, book.noted(unstable))
         for place in state.carried:
             operations.remember(ledger.timelines.exactly(place))
             yield 0
-        return Begun(log, ledger, operations)
+        return Begun(log, ledger, operations, book)
 
     def _write_down(self, log: OpLog, state: GroupState, written: bytes, now: int) -> None:
         named = zip(log.names, log.vector, strict=True)
@@ -211,13 +214,13 @@ class Lives:
         self._shelf.ended(number, number + 1 if in_vain else 0)
 
     def _begin(self, begun: Begun, state: GroupState, now: int) -> Member:
-        log, ledger, operations = begun
+        log, ledger, operations, book = begun
         diary = self._diaries(ledger.me)
         self.log = log
         operations.orphans.extend(state.orphans)
         member = Member(
-            ledger.me, log, state, ledger, operations, self._application, diary, self._settings, self._posts,
-            self._wires, now, self._start,
+            ledger.me, log, state, ledger, operations, book, self._application, diary, self._settings,
+            self._posts, self._wires, now, self._start,
         )  # fmt: skip
         if state.goes_on:
             return member

@@ -11,9 +11,9 @@ but for rows, which fall back to what the messages tell.
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
+from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
 from thence.core.errors import PeerError
 from thence.core.group_sizes import CONTEXT_MAX, is_large, names_fit
 from thence.core.groups import (
@@ -36,7 +36,6 @@ from thence.core.groups import (
     Post,
     Receipt,
     Running,
-    Sent,
     Span,
     number_of,
     plain,
@@ -76,8 +75,9 @@ from thence.replica.group_state import (
     payload_flush,
     payload_join,
 )
+from thence.replica.group_tags import TagBook
 from thence.replica.group_watch import Watch
-from thence.replica.life_tag import LifeTag
+from thence.replica.life_tag import LifeTag, Sent
 from thence.replica.positions import place_of
 from thence.trace.recorder import DELIVER, EVICT, SEND, STABLE
 from thence.trace.recorder import LEAVE as LEAVE_ROW
@@ -96,9 +96,8 @@ APPLICATIONS = bytes((OPERATION,))
 class Member:
     __slots__ = (
         "_application", "_diary", "_freed", "_gate", "_log", "_passing", "_peers", "_position", "_posts",
-        "_settings", "_start", "_took", "_unswept", "_watch", "abandoned_by", "carrying", "inbox", "leavers",
-        "ledger",
-        "lineages", "links", "me", "operations", "reading", "view",
+        "_settings", "_start", "_took", "_unswept", "_watch", "abandoned_by", "book", "carrying",
+        "inbox", "leavers", "ledger", "lineages", "links", "me", "operations", "reading", "view",
     )  # fmt: skip
 
     def __init__(
@@ -108,6 +107,7 @@ class Member:
         state: GroupState,
         ledger: Ledger,
         operations: Operations,
+        book: TagBook,
         application: Application,
         diary: Diary,
         settings: GroupSettings,
@@ -138,6 +138,7 @@ class Member:
             set(state.abandoned),
         )
         self.operations = operations
+        self.book = book
         self.carrying = Carrying(ledger, self.view, self.operations, state, settings.frame_bytes)
         self.reading = Reading(log, state, sum(ledger.counts))
         self.abandoned_by: set[str] = set()
@@ -191,7 +192,7 @@ class Member:
         if self.view.suspects:
             self.flush(now)
         place = (self.me, seq)
-        return place, LifeTag(tag, self.me, place)
+        return place, LifeTag(tag, self.me, place, self.book)
 
     def _carries(self, payload: bytes) -> tuple[Place, ...]:
         return self.ledger.timelines.traced(carries(payload), self.ledger.count)
@@ -227,12 +228,10 @@ class Member:
         else:
             self._application.lost(what, reading.holders, self._position)
 
-    def missed(self, operation: Operation, count: int) -> tuple[LifeTag | None, int]:
+    def missed(self, operation: Operation, count: int) -> tuple[LifeTag, int]:
         """Tag and position of what its program had missed, the `count`th of it."""
-        ledger, tag = self.ledger, None
-        if ledger.knows(operation.origin):
-            inner = ledger.window.tag_of(pack(ledger.number(operation.origin), operation.seq))
-            tag = None if inner is None else LifeTag(inner, self.me, operation.dot)
+        inner = self.book.inner((operation.origin, operation.seq))
+        tag = LifeTag(inner, self.me, operation.dot, self.book)
         return tag, self._position + min(count, place_of(0, self.reading.begun))
 
     def replay(self, message: Message, now: int) -> None:
@@ -273,6 +272,7 @@ class Member:
                 self._apply(operation, origin == ledger.mine, tag, 0)
         elif kind == CARRY:
             carried = payload_carry(payload)
+            self.book.came(message)
             for part, named in enumerate(carried.operations, 1):
                 place = ledger.timelines.exactly((named.origin, named.seq))
                 operation = Operation(*place, named.payload)
@@ -281,13 +281,15 @@ class Member:
                     self._apply(operation, False, tag, part)
             self.carrying.came(ledger.place(message.dot), carried)
         else:
+            self.book.came(message)
             self._membership(kind, message.dot, payload, now)
         return tag
 
     def _apply(self, operation: Operation, own: bool, tag: Tag, part: int) -> None:
         again = self.reading.had((operation.origin, operation.seq), self.ledger.timelines.exactly)
         position = self._position + place_of(0, self.ledger.delivered, part)
-        self._application.apply(operation, own, LifeTag(tag, self.me, operation.dot), again, position)
+        named = LifeTag(tag, self.me, operation.dot, self.book)
+        self._application.apply(operation, own, named, again, position, part > 0)
 
     def _membership(self, kind: int, dot: int, payload: bytes, now: int) -> None:
         origin, seq = self.ledger.place(dot)
@@ -511,13 +513,17 @@ class Member:
         for place in places if self._diary.writes else ():
             self._diary.row(STABLE, place, None, now)
         if found:
-            self._application.stable(zip(places, found, strict=True), self.me)
+            self._tell_stable(found)
             self._log.mark_stable(ledger.stables())
         if (self._settle(now) or found) and not (self.view.suspects or self.view.strangers):
             if self.operations.inherited:
                 self.reading.cleared(ledger)
             ledger.settled()
             self.operations.inherited = []  # a state in the making may still read the old list
+
+    def _tell_stable(self, found: Sequence[Tag]) -> None:
+        told = self.book.swept(found)
+        self._application.stable([LifeTag(tag, self.me, place, self.book) for place, tag in told])
 
     def _settle(self, now: int) -> bool:
         """Rules 14 and 27: leavers whose leave everybody has are gone, and whoever is gone for good is past.
@@ -554,10 +560,13 @@ class Member:
         ledger = self.ledger
         self._gate.recall(notes)
         self.reading.recall(notes)
+        past = [dot for dot in seen if dot >> ORIGIN_BITS <= _at(stable, dot & ORIGIN_MASK)]
+        tags = [tag for tag in map(ledger.window.tag_of, past) if tag is not None]
         ledger.window.recall_stable(stable)
-        for dot in seen:
-            if dot >> ORIGIN_BITS <= ledger.window.stable_up_to(dot & ORIGIN_MASK):
-                self._diary.row(STABLE, ledger.place(dot), None, now)
+        for dot in past:
+            self._diary.row(STABLE, ledger.place(dot), None, now)
+        if tags:
+            self._tell_stable(tags)
         self._settle(now)
 
     def mute(self) -> None:
@@ -706,3 +715,7 @@ class Member:
 
     def _post(self, member: str, packet: Data | Receipt | Offer | Piece | Farewell) -> None:
         self._posts.append(Post(process_of(member), packet))
+
+
+def _at(counts: Sequence[int], index: int) -> int:
+    return counts[index] if index < len(counts) else 0

@@ -1,12 +1,13 @@
 """What a member of a changing group needs from its surroundings."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from thence.core.groups import Lost, Place
 from thence.core.tag import Tag
 from thence.members.operations import Operation as Operation
 from thence.oplog.log import OpLog
+from thence.replica.life_tag import LifeTag
 
 
 class Application(Protocol):
@@ -18,12 +19,21 @@ class Application(Protocol):
         """It has no state, and takes messages: what it missed is of use to it."""
         ...
 
-    def apply(self, operation: Operation, own: bool, tag: Tag | None, again: bool, position: int) -> None:
+    def apply(
+        self,
+        operation: Operation,
+        own: bool,
+        tag: LifeTag | None,
+        again: bool,
+        position: int,
+        carried: bool,
+    ) -> None:
         """An operation takes effect, after everything that it follows from; each once. `tag`: of the message
-        that it came in, if there are tags. `again`: one that reads had it in an earlier incarnation."""
+        that it came in, if there are tags. `again`: one that reads had it in an earlier incarnation.
+        `carried`: it came in a CARRY."""
         ...
 
-    def missed(self, operation: Operation, tag: Tag | None, position: int) -> None:
+    def missed(self, operation: Operation, tag: LifeTag | None, position: int) -> None:
         """Rule 33: one that reads takes an operation from before this incarnation, which it has not had."""
         ...
 
@@ -31,8 +41,9 @@ class Application(Protocol):
         """And those that it will not get. `holders`: the members that had them."""
         ...
 
-    def stable(self, found: Iterable[tuple[Place, Tag]], life: str) -> None:
-        """Every member has these messages. `life`: the incarnation whose tags these are."""
+    def stable(self, found: Sequence[LifeTag]) -> None:
+        """Every member has these operations. After a restart, once more those that came after the state, or
+        that were not stable in it."""
         ...
 
     def output(self) -> Sequence[object]:

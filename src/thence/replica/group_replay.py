@@ -16,7 +16,7 @@ from thence.core.groups import OPERATION, Lost, Place, number_of, plain, told_ap
 from thence.members.operations import Operation
 from thence.oplog.log import OpLog
 from thence.oplog.record import Stored
-from thence.replica.events import Delivered, Gap, gap
+from thence.replica.events import Delivered, Repeated, Stable, gap
 from thence.replica.group_backlog import Allowance
 from thence.replica.group_ledger import CODEC, Ledger
 from thence.replica.group_member import Member
@@ -29,24 +29,25 @@ TURN: Final = 256
 """Messages that are read from the log before others have their turn; a large one counts for several."""
 
 
-def since(member: Member, log: OpLog, after: int) -> Iterator[Delivered | Gap | None]:
-    """What comes after a position, up to what was taken when the first is asked for. The log is read as
+def since(member: Member, log: OpLog, after: int, own: bool) -> Iterator[Repeated | None]:
+    """What comes after a position, up to what was taken when the first is asked for. What is stable by then
+    is told as that, too. `own`: with what this incarnation has sent itself. The log is read as
     events are asked for, and is not collected before all of them were; None: others should have their
     turn."""
     member.reading.replays += 1
     try:
-        yield from _since(member, log, after)
+        yield from _since(member, log, after, own)
     finally:
         member.reading.replays -= 1
 
 
-def _since(member: Member, log: OpLog, after: int) -> Iterator[Delivered | Gap | None]:
+def _since(member: Member, log: OpLog, after: int, own: bool) -> Iterator[Repeated | None]:
     life, reading = number_of(member.me), member.reading
     start, begun = place_of(life, 0), place_of(life, reading.begun)
     if after >= begun:
-        yield from _logged(member, log, after, exact=True)
+        yield from _logged(member, log, after, own, exact=True)
         return
-    rest = _logged(member, log, begun, exact=reading.whole)
+    rest = _logged(member, log, begun, own, exact=reading.whole)
     if not reading.whole:  # what was missed then is gone, and is named with what the log lacks
         yield from rest
         return
@@ -61,7 +62,7 @@ def _since(member: Member, log: OpLog, after: int) -> Iterator[Delivered | Gap |
     yield from rest
 
 
-def _logged(member: Member, log: OpLog, after: int, exact: bool) -> Iterator[Delivered | Gap | None]:
+def _logged(member: Member, log: OpLog, after: int, own: bool, exact: bool) -> Iterator[Repeated | None]:
     """What the log holds after a position of this incarnation. `exact`: nothing else is lacking."""
     life, now = number_of(member.me), member.ledger.delivered
     ordinal, part = after - place_of(life, 0) >> PART_BITS, after & (1 << PART_BITS) - 1
@@ -81,9 +82,10 @@ def _logged(member: Member, log: OpLog, after: int, exact: bool) -> Iterator[Del
         ordinal = max(ordinal, before)
         yield from _earlier(_without(readers[1], skipped), last)
         names = member.ledger.names
-        lost = [Lost(names[at], 1, seq) for at, seq in last.items() if seq and names[at] != member.me]
+        others = [(names[at], seq) for at, seq in last.items() if seq and (own or names[at] != member.me)]
+        lost = [Lost(name, 1, seq) for name, seq in others]
         yield gap(lost, member.view.side, place_of(life, ordinal))
-    yield from _as_events(member, readers[2], before + 1, after)
+    yield from _as_events(member, readers[2], before + 1, after, own)
 
 
 def _in_turns(stored: Iterator[Stored]) -> Iterator[Stored | None]:
@@ -118,8 +120,8 @@ def _earlier(stored: Iterator[Stored | None], last: dict[int, int]) -> Iterator[
 
 
 def _as_events(
-    member: Member, stored: Iterator[Stored | None], first: int, after: int
-) -> Iterator[Delivered | None]:
+    member: Member, stored: Iterator[Stored | None], first: int, after: int, own: bool
+) -> Iterator[Repeated | None]:
     """`first`: the ordinal of the first of them. What comes up to the position is read as well: an operation
     that was carried there takes no effect when it is carried once more."""
     life, again, ledger, ordinal = number_of(member.me), set[Place](), member.ledger, first - 1
@@ -130,9 +132,8 @@ def _as_events(
         ordinal += 1
         message = understood(CODEC, one)
         named, inner = ledger.place(message.dot), ledger.window.tag_of(message.dot)
-        tag = None if inner is None else LifeTag(inner, member.me, named)
         position, carried = place_of(life, ordinal), plain(message.payload)[0] != OPERATION
-        if named[0] == member.me:
+        if named[0] == member.me and not own:
             continue
         for part, operation in enumerate(operations_in(named, message.payload), 1):
             place = (operation.origin, operation.seq)
@@ -141,7 +142,10 @@ def _as_events(
             if carried:
                 again.add(place)
             if took_effect and at > after and not member.reading.had(place, ledger.timelines.exactly):
-                yield Delivered(tag, operation.payload, *operation.dot, at)
+                tag = LifeTag(inner, member.me, operation.dot, member.book)
+                yield Delivered(tag, operation.payload, *operation.dot, at, carried)
+                if inner is None:
+                    yield Stable(tag, *tag.dot)
 
 
 def _came_as_itself(ledger: Ledger, place: Place) -> bool:

@@ -1,10 +1,10 @@
 """An application that keeps nothing: what others of that kind begin from."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from thence.core.groups import Lost, Place
-from thence.core.tag import Tag
+from thence.core.groups import Lost
 from thence.replica.group_parts import Operation, Orphan
+from thence.replica.life_tag import LifeTag
 
 
 class Idle:
@@ -12,16 +12,24 @@ class Idle:
 
     reads = False
 
-    def apply(self, operation: Operation, own: bool, tag: Tag | None, again: bool, position: int) -> None:
+    def apply(
+        self,
+        operation: Operation,
+        own: bool,
+        tag: LifeTag | None,
+        again: bool,
+        position: int,
+        carried: bool,
+    ) -> None:
         """Nothing."""
 
-    def missed(self, operation: Operation, tag: Tag | None, position: int) -> None:
+    def missed(self, operation: Operation, tag: LifeTag | None, position: int) -> None:
         """It reads nothing."""
 
     def lost(self, what: tuple[Lost, ...], holders: tuple[str, ...], position: int) -> None:
         """It reads nothing."""
 
-    def stable(self, found: Iterable[tuple[Place, Tag]], life: str) -> None:
+    def stable(self, found: Sequence[LifeTag]) -> None:
         """Nothing."""
 
     def state(self) -> bytes:

@@ -1,43 +1,87 @@
-"""A tag as a program sees it: of a message, as one incarnation of its node has seen it."""
+"""A tag as a program sees it: which operation it is, and what happened before it.
 
-from typing import Final
+A tag is a value. Its `dot` names the operation for good: a program may write it into its state and read it
+back, at this member, at a joiner, after a restart (`OpenNode.tag`). What happened before what is known of
+everything that is not stable; whatever is stable happened before all that is still to come, and is not
+compared with each other any more.
+"""
+
+from typing import Final, Protocol
 
 from thence.core.errors import UsageError
 from thence.core.groups import Place
 from thence.core.tag import Tag
 
 
+class Book(Protocol):
+    """What one incarnation has delivered."""
+
+    def inner(self, place: Place) -> Tag | None:
+        """Of an operation that was delivered here; None: it is stable. `UsageError`: it was not."""
+        ...
+
+
 class LifeTag:
-    """A tag, and whose: the incarnation that has seen the message. Tags of two incarnations do not compare:
-    between them the node has begun anew from another member's state."""
+    """The incarnation `life` has seen the operation. Tags of two incarnations do not compare unless one of
+    them is stable: in between the node has begun anew from another member's state. `OpenNode.tag` gives the
+    tag that an operation has now."""
 
-    __slots__ = ("inner", "life", "origin", "seq")
+    __slots__ = ("_book", "inner", "life", "origin", "seq")
 
-    def __init__(self, inner: Tag, life: str, place: Place) -> None:
+    def __init__(self, inner: Tag | None, life: str, place: Place, book: Book | None = None) -> None:
+        """`inner`: None if the operation is stable. `book`: as long as the life lasts."""
         self.inner: Final = inner
         self.life: Final = life
         self.origin, self.seq = place
+        self._book: Final = book
 
     @property
-    def dot(self) -> int:
-        return self.inner.dot
-
-    @property
-    def context(self) -> tuple[int, ...]:
-        return self.inner.context
+    def dot(self) -> Place:
+        """Who sent the operation, and which of its messages it is."""
+        return self.origin, self.seq
 
     def before(self, other: "LifeTag") -> bool:
-        return self.inner.before(self._comparable(other))
+        """Did this operation happen before the other?"""
+        if self.inner is None or other.inner is None:
+            return self.inner is None and self != other
+        return self.inner.before(self._comparable(other, other.inner))
 
     def after(self, other: "LifeTag") -> bool:
-        return self.inner.after(self._comparable(other))
+        """Did the other operation happen before this one?"""
+        return other.before(self)
 
     def concurrent(self, other: "LifeTag") -> bool:
-        return self.inner.concurrent(self._comparable(other))
+        """Did neither happen before the other?"""
+        if self.inner is None or other.inner is None:
+            return False
+        return self.inner.concurrent(self._comparable(other, other.inner))
 
-    def _comparable(self, other: "LifeTag") -> Tag:
+    def saw(self, origin: str, seq: int) -> bool:
+        """Did this operation happen after the one of that name, which was delivered here before it? What is
+        stable by now counts as seen. As long as the life lasts; `UsageError` if nothing of that name was."""
+        if self._book is None:
+            raise UsageError(f"{self} is of {self.life}, which is over: nothing more is known of it")
+        other = self._book.inner((origin, seq))
+        if other is None:
+            return (origin, seq) != self.dot
+        return self.inner is not None and other.before(self.inner)
+
+    def _comparable(self, other: "LifeTag", inner: Tag) -> Tag:
         if self.life != other.life:
             raise UsageError(
                 f"tags of {self.life} and {other.life} do not compare: the node returned in between"
             )
-        return other.inner
+        return inner
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LifeTag) and self.dot == other.dot
+
+    def __hash__(self) -> int:
+        return hash((self.origin, self.seq))
+
+    def __repr__(self) -> str:
+        return f"Tag({self.origin}:{self.seq})"
+
+
+Sent = tuple[Place, LifeTag | None]
+"""What became of a broadcast."""

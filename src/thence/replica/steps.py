@@ -10,12 +10,12 @@ from enum import Enum
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from thence.core.errors import PeerError, StorageError, ThenceError, UsageError, refused, stopper
-from thence.core.groups import Sent
 from thence.core.machine import NEVER, Wake
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
 from thence.replica.contract import Machine
 from thence.replica.group_sending import SendQueue, why_not
+from thence.replica.life_tag import Sent
 
 M = TypeVar("M", bound=Machine[Any])
 C = TypeVar("C")

@@ -21,9 +21,8 @@ from typing import Any, Final
 
 from thence.core.errors import InvariantError, ProgramError, StorageError, UsageError, told
 from thence.core.groups import Place
-from thence.core.tag import Tag
 from thence.replica.contract import Machine
-from thence.replica.events import Delivered, Event, Gap
+from thence.replica.events import Delivered, Event, Gap, Repeated
 from thence.replica.life_tag import LifeTag
 from thence.runtime.home import Home
 from thence.runtime.logs import StructuredLog
@@ -34,7 +33,7 @@ from thence.runtime.running import wall_clock
 from thence.runtime.settings import ANY_PORT, NodeSettings
 from thence.runtime.sources import compose
 from thence.runtime.status import Status
-from thence.runtime.waiting import Bell, Turns, Waiters
+from thence.runtime.waiting import Bell, Reached, Turns, Waiters
 
 GIVE_WAY: Final = 1024
 """Events handed out in a row before the node gets its turn."""
@@ -92,7 +91,7 @@ class OpenNode:
         self._turns: Final = Turns(settings.application.broadcasts_max)
         self._home: Home | None = None
         self._bell: Final = Bell()
-        self._waiting: Final = Waiters[LifeTag]()
+        self._waiting: Final = Waiters()
         self._node: Node | None = None
         self._closed = False
 
@@ -143,13 +142,15 @@ class OpenNode:
 
     # What a program does
 
-    async def broadcast(self, payload: bytes) -> Tag:
+    async def broadcast(self, payload: bytes | bytearray | memoryview) -> LifeTag:
         """Send to every member. When it returns, the message is tagged, written down and delivered here;
         under `sync="always"` it is on the disk. If many wait for their answers it waits for its turn.
         Cancelled: the message is in the log and goes to everybody, or it never was."""
         self._must_be_open()
-        if not isinstance(payload, bytes):
+        if not isinstance(payload, bytes | bytearray | memoryview):
             raise UsageError(f"a payload is bytes, not {type(payload).__name__}")
+        payload = bytes(payload)  # what becomes of a buffer later is not sent
+        self._must_read()
         async with self._turns:
             self._must_be_open()
             [(_, tag)] = await self._host.publish([payload])
@@ -158,6 +159,13 @@ class OpenNode:
             sent.definite = False
             raise sent
         return tag
+
+    def _must_read(self) -> None:
+        """A reader that wants to have what this node sends has to take it."""
+        program, reader = self._program, None if self._reader is None else self._reader()
+        program.own = program.own and reader is not None and not reader.ended
+        if program.own and len(program.happened) > self.settings.application.events_max:
+            raise UsageError(f"not sent: {len(program.happened)} events wait for a reader with own=True")
 
     def _must_be_open(self) -> None:
         """Whatever a program asks for, it asks an open node in the process and loop that opened it."""
@@ -169,35 +177,37 @@ class OpenNode:
         if self._node is None or self._node.driver is None:
             raise UsageError("this node is not open yet")
 
-    def events(self, after: int | None = None) -> Events:
+    def events(self, after: int | None = None, own: bool = False) -> Events:
         """Messages of the others as they are delivered, and what has become stable. With `after`, from that
-        position on; without it, from the last one that was taken. One reader at a time. Messages are taken in
-        batches: all of a batch count as delivered when its first event is handed out."""
+        position on; without it, from the last one that was taken. With `own`, what this node sends as well:
+        a program that keeps positions then has all that it sent, however it ended. One reader at a time.
+        Messages are taken in batches: all of a batch count as delivered when its first event is handed
+        out."""
         self._must_be_open()
         reader = None if self._reader is None else self._reader()
         if reader is not None and not reader.ended:
             raise UsageError("the events of this node have a reader already: close() that one first")
         repeated: Iterator[Event | None] = iter(())
         if after is not None:
-            repeated = self._repeated(after, self._machine, self._replay(after))
+            repeated = self._repeated(after, own, self._machine, self._replay(after, own))
             self._program.repeat()
         reader = Events(self, repeated)
         self._reader = weakref.ref(reader)
-        self._program.listens = True
+        self._program.listen(own)
         return reader
 
-    def _replay(self, after: int) -> Iterator[Delivered | Gap | None]:
-        return self._host.running.call(lambda machine, now: machine.replay(after, now))
+    def _replay(self, after: int, own: bool) -> Iterator[Repeated | None]:
+        return self._host.running.call(lambda machine, now: machine.replay(after, now, own))
 
     def _repeated(
-        self, after: int, machine: Machine[Any], found: Iterator[Delivered | Gap | None]
+        self, after: int, own: bool, machine: Machine[Any], found: Iterator[Repeated | None]
     ) -> Iterator[Event | None]:
         """What comes after a position. The machine may be built anew meanwhile, or its log replaced by that
         of another incarnation: then it goes on there."""
         driver, log = self._host.running, machine.log
         while True:
             for event in found:
-                if event is not None:
+                if isinstance(event, Delivered | Gap):
                     after = event.position
                 yield event
                 if driver.machine is not machine or machine.log is not log:
@@ -206,9 +216,9 @@ class OpenNode:
                 return
             while driver.trouble is not None or driver.machine.log is None:
                 yield None
-            machine, log, found = driver.machine, driver.machine.log, self._replay(after)
+            machine, log, found = driver.machine, driver.machine.log, self._replay(after, own)
 
-    async def until_stable(self, tag: Tag, at: int | None = None) -> None:
+    async def until_stable(self, tag: LifeTag, at: int | None = None) -> None:
         """Until the message is causally stable; with `at`, until it is known to have been delivered at so
         many members, its sender among them."""
         self._must_be_open()
@@ -218,12 +228,44 @@ class OpenNode:
             raise UsageError(f"a message reaches 1 to {members} members, not {at}")
         if not self.settings.stability.enabled:
             raise UsageError("this node runs without stability: nobody would ever know")
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._settle(named, at, future)
-        if not future.done():
-            if driver.broken.done():
-                raise told(driver.broken.result())
-            self._waiting.add(named, at, future)
+        await self._until(lambda: self._machine.has_reached(named, at))
+
+    async def reached(self, dot: LifeTag | Place, members: int) -> None:
+        """Until the operation is known to have been delivered at so many members, its sender among them."""
+        await self.until_stable(dot if isinstance(dot, LifeTag) else self.tag(*dot), members)
+
+    def tag(self, origin: str, seq: int) -> LifeTag:
+        """The tag of an operation that was delivered here: as it was given out, or after a restart, or of one
+        that came with the state that this node began from. `UsageError`: it was not delivered here."""
+        self._must_be_open()
+        return self._machine.tag((origin, seq))
+
+    def context(self) -> dict[str, int]:
+        """What was delivered here by now: per member, the last of its messages. To be handed to a program at
+        another node, which awaits `delivered(context)` before it goes on."""
+        self._must_be_open()
+        return self._machine.delivered()
+
+    async def delivered(self, context: Mapping[str, int]) -> None:
+        """Until everything that a context of another node names was delivered here."""
+        self._must_be_open()
+        lacking = dict(context)
+        for name, seq in lacking.items():
+            if not isinstance(name, str) or not isinstance(seq, int) or seq < 0:
+                raise UsageError(f"a context has names and counters, not {name!r}: {seq!r}")
+
+        def is_here() -> bool:
+            machine = self._machine
+            for place in [place for place in lacking.items() if machine.has_delivered(place)]:
+                del lacking[place[0]]
+            return not lacking
+
+        await self._until(is_here)
+
+    async def _until(self, reached: Reached) -> None:
+        future, driver = self._waiting.add(reached), self._host.running
+        if not future.done() and driver.broken.done():
+            raise told(driver.broken.result())
         await future
 
     async def leave(self, force: bool = False) -> bool:
@@ -258,10 +300,9 @@ class OpenNode:
         """Of the last event that was taken."""
         return self._machine.position
 
-    def name_of(self, tag: Tag) -> Place:
-        """Who sent it, and which of its messages it is."""
-        named = _own_tag(tag)
-        return named.origin, named.seq
+    def name_of(self, tag: LifeTag) -> Place:
+        """Who sent it, and which of its messages it is: `tag.dot`."""
+        return _own_tag(tag).dot
 
     def status(self) -> Status:
         return self._host.status()
@@ -319,18 +360,11 @@ class OpenNode:
             return
         if host.failed is not None:
             self._waiting.refuse(told(host.failed))
-        self._waiting.look(self._settle)
+        self._waiting.look()
         if self._bell.awaited and (
             program.happened or not program.hungry or host.failed is not None or host.stopping.is_set()
         ):
             self._wake()
-
-    def _settle(self, tag: LifeTag, at: int | None, future: "asyncio.Future[None]") -> None:
-        try:
-            if self._machine.has_reached(tag, at):
-                future.set_result(None)
-        except UsageError as error:
-            future.set_exception(error)
 
     def look_again(self) -> None:
         """A reader that waits has something to see."""
@@ -342,7 +376,7 @@ class OpenNode:
             self._waiting.refuse(UsageError("the node was closed"))
 
 
-def _own_tag(tag: Tag) -> LifeTag:
+def _own_tag(tag: object) -> LifeTag:
     if not isinstance(tag, LifeTag):
         raise UsageError("this is no tag of this node")
     return tag

@@ -11,12 +11,12 @@ from concurrent.futures import Executor
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from thence.core.errors import StorageError, ThenceError, refused, stopper
-from thence.core.groups import Sent
 from thence.core.machine import NEVER
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
 from thence.oplog.writer import untried
 from thence.replica.contract import Machine
+from thence.replica.life_tag import Sent
 from thence.replica.steps import BeginAnew, BeginSync, Refuse, Release, State, Steps, Stop
 from thence.runtime.alarm import Alarm
 from thence.runtime.home import FORKED, watch

@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
 from thence.core.errors import StorageError, ThenceError, UsageError, told
-from thence.core.groups import Place, Sent
+from thence.core.groups import Place
 from thence.replica.group_sending import SendQueue
 from thence.replica.group_settings import GroupSettings
-from thence.replica.life_tag import LifeTag
+from thence.replica.life_tag import LifeTag, Sent
 from thence.replica.steps import Steps, Trace
 from thence.runtime.drain import NodeApplication
 from thence.runtime.draining import drained

@@ -17,13 +17,12 @@ log has.
 """
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 from thence.core.errors import ProgramError
-from thence.core.groups import Lost, Place
-from thence.core.tag import Tag
+from thence.core.groups import Lost
 from thence.replica.events import Delivered, Event, Gap, Orphaned, Stable, ViewChanged, gap
 from thence.replica.group_parts import Operation, Orphan
 from thence.replica.life_tag import LifeTag
@@ -44,14 +43,27 @@ SendAgain = Callable[[Orphaned], bool]
 
 
 class Replicated(Protocol):
-    """A program that is a state."""
+    """A program that is a state. One that also has a method `stable(event: Stable)` is told there what has
+    become stable (`HearsStable`)."""
 
-    def apply(self, event: Delivered) -> None: ...
+    def apply(self, event: Delivered) -> None:
+        """An operation, with its tag and position; also those that a restart applies again."""
+        ...
 
     def state(self) -> bytes: ...
 
     def install(self, state: bytes) -> None:
         """Begin anew from this; nothing at all is `b""`."""
+        ...
+
+
+@runtime_checkable
+class HearsStable(Protocol):
+    """A program that keeps tags until they are stable: tombstones, say."""
+
+    def stable(self, event: Stable) -> None:
+        """Every member has this operation, and all before it of its origin: those that follow the state which
+        was installed last, and those that were not stable in it, each at least once."""
         ...
 
 
@@ -82,8 +94,14 @@ class Program:
         """So many of those come with a repetition, which waits for them."""
         self.hungry = False
         """A reader waits for its next event."""
-        self.listens = False
+        self._listens = False
         """There is, or was, one."""
+        self.own = False
+        """It is told of what it sent itself, too."""
+        self._unheard: dict[str, LifeTag] = {}
+        """Of each origin the last operation that became stable before there was a reader."""
+        hears: object = state
+        self._hears: Final = hears.stable if isinstance(hears, HearsStable) else None
         self._orphans = 0
         self._view: ViewChanged | None = None
         self._told: ViewChanged | None = None
@@ -101,6 +119,12 @@ class Program:
         if type(event) is Orphaned:
             self._orphans -= 1
         return event
+
+    def listen(self, own: bool) -> None:
+        """There is a reader from now on."""
+        self._listens, self.own = True, own
+        unheard, self._unheard = self._unheard, {}
+        self.happened.extend([Stable(tag, *tag.dot) for tag in unheard.values()])
 
     def repeat(self) -> None:
         """A reader gets once more what was taken by now: else what it has not read of it would come twice."""
@@ -123,7 +147,7 @@ class Program:
                 self._done -= 1
             else:
                 self._reach(event)
-            if not isinstance(event, Delivered | Installed):
+            if not isinstance(event, Delivered | Installed) and (self._listens or type(event) is not Stable):
                 self.happened.append(event)
 
     def _reach(self, event: Event | Installed) -> None:
@@ -133,6 +157,8 @@ class Program:
             called("apply", self._state.apply, event)
         elif isinstance(event, Installed):
             called("install", self._state.install, event.state)
+        elif isinstance(event, Stable) and self._hears is not None:
+            called("stable", self._hears, event)
 
     # What the machine says
 
@@ -143,22 +169,36 @@ class Program:
         self._fresh.clear()
         self._done = len(self._flight)
 
-    def apply(self, operation: Operation, own: bool, tag: Tag | None, again: bool, position: int) -> None:
+    def apply(
+        self,
+        operation: Operation,
+        own: bool,
+        tag: LifeTag | None,
+        again: bool,
+        position: int,
+        carried: bool,
+    ) -> None:
         if self._replays:
             if self._state is not None:
-                self._reach(Delivered(None, operation.payload, *operation.dot, 0))
-        elif self._state is not None or not (own or again):
-            self._fresh.append(Delivered(tag, operation.payload, *operation.dot, position))
+                self._reach(Delivered(tag, operation.payload, *operation.dot, position, carried))
+        elif self._state is not None or not (again or (own and not self.own)):
+            self._fresh.append(Delivered(tag, operation.payload, *operation.dot, position, carried))
 
-    def missed(self, operation: Operation, tag: Tag | None, position: int) -> None:
+    def missed(self, operation: Operation, tag: LifeTag | None, position: int) -> None:
         self._fresh.append(Delivered(tag, operation.payload, *operation.dot, position))
 
     def lost(self, what: tuple[Lost, ...], holders: tuple[str, ...], position: int) -> None:
         self._fresh.append(gap(what, holders, position))
 
-    def stable(self, found: Iterable[tuple[Place, Tag]], life: str) -> None:
-        if self.listens and not self._replays:
-            self._fresh += [Stable(LifeTag(tag, life, place), *place) for place, tag in found]
+    def stable(self, found: Sequence[LifeTag]) -> None:
+        if not self._listens:
+            self._unheard.update([(tag.origin, tag) for tag in found])
+        if self._replays:
+            if self._hears is not None:
+                for tag in found:
+                    self._reach(Stable(tag, *tag.dot))
+        elif self._listens or self._hears is not None:
+            self._fresh += [Stable(tag, *tag.dot) for tag in found]
 
     def state(self) -> bytes:
         """With all that was applied, told or not."""

@@ -1,4 +1,4 @@
-"""What a program waits for at its node: that a message has come far enough, the next event, its turn.
+"""What a program waits for at its node: that messages have come far enough, the next event, its turn.
 
 Invariant: whoever waits is answered once, at the latest when the node is closed or broken.
 """
@@ -7,41 +7,51 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
-from typing import Generic, TypeVar
 
 from thence.core.errors import UsageError
 
-T = TypeVar("T")
-
-Settle = Callable[[T, int | None, "asyncio.Future[None]"], None]
-"""Answers one that waits for a tag, and perhaps for a number of members, if it can."""
+Reached = Callable[[], bool]
+"""Is it so far? `UsageError`: it never will be."""
 
 
-class Waiters(Generic[T]):
-    """Who waits until messages are stable, or delivered at so many members."""
+class Waiters:
+    """Futures of what is looked at again after each step."""
 
     __slots__ = ("_waiting",)
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[T, int | None, asyncio.Future[None]]] = []
+        self._waiting: list[tuple[Reached, asyncio.Future[None]]] = []
 
-    def add(self, tag: T, at: int | None, future: "asyncio.Future[None]") -> None:
-        self._waiting.append((tag, at, future))
+    def add(self, reached: Reached) -> "asyncio.Future[None]":
+        """Done when it is so far, perhaps at once."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        _look_at(reached, future)
+        if not future.done():
+            self._waiting.append((reached, future))
+        return future
 
-    def look(self, settle: Settle[T]) -> None:
+    def look(self) -> None:
         """Something has changed."""
         if self._waiting:
-            for tag, at, future in self._waiting:
+            for reached, future in self._waiting:
                 if not future.done():
-                    settle(tag, at, future)
-            self._waiting = [waiting for waiting in self._waiting if not waiting[2].done()]
+                    _look_at(reached, future)
+            self._waiting = [waiting for waiting in self._waiting if not waiting[1].done()]
 
     def refuse(self, error: Exception) -> None:
         """Nothing comes any further."""
         waiting, self._waiting = self._waiting, []
-        for _, _, future in waiting:
+        for _, future in waiting:
             if not future.done():
                 future.set_exception(error)
+
+
+def _look_at(reached: Reached, future: "asyncio.Future[None]") -> None:
+    try:
+        if reached():
+            future.set_result(None)
+    except UsageError as error:
+        future.set_exception(error)
 
 
 class Turns:

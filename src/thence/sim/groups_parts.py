@@ -1,6 +1,6 @@
 """What surrounds a simulated process of a changing group: its disk, its application, its diary."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Final
 
@@ -9,11 +9,11 @@ import msgspec
 from thence.core.errors import InvariantError, ProgramError
 from thence.core.groups import Lost, Place
 from thence.core.storage import DiskError
-from thence.core.tag import Tag
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Policy
 from thence.oplog.settings import Settings as LogSettings
 from thence.replica.group_parts import Operation, Orphan
+from thence.replica.life_tag import LifeTag
 from thence.replica.steps import Rows
 from thence.sim.disk import Disk
 from thence.sim.disk import Operation as DiskOperation
@@ -156,7 +156,7 @@ class SimApplication:
         """From here on operations take effect as they come: members that lie make them come anyhow."""
         self._pasts = self.reader.pasts = {}
 
-    def stable(self, found: Iterable[tuple[Place, Tag]], life: str) -> None:
+    def stable(self, found: Sequence[LifeTag]) -> None:
         """Nothing that it would remember."""
 
     def known_as(self, operation: Operation) -> Place:
@@ -167,7 +167,16 @@ class SimApplication:
         self.places[known] = operation.origin, operation.seq
         return known
 
-    def apply(self, operation: Operation, own: bool, tag: Tag | None, again: bool, position: int) -> None:  # noqa: ARG002
+    def apply(
+        self,
+        operation: Operation,
+        own: bool,
+        tag: LifeTag | None,
+        again: bool,
+        position: int,
+        carried: bool,
+    ) -> None:
+        del tag, position, carried
         place = self.known_as(operation)
         if place in self.applied:
             raise InvariantError(f"{place} takes effect twice")
@@ -184,7 +193,7 @@ class SimApplication:
         if past is not None:
             self._sent[place] = past
 
-    def missed(self, operation: Operation, tag: Tag | None, position: int) -> None:  # noqa: ARG002
+    def missed(self, operation: Operation, tag: LifeTag | None, position: int) -> None:  # noqa: ARG002
         self.reader.hears(self.known_as(operation), again=False)
         self.reader.late += 1
 

@@ -12,7 +12,6 @@ from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
 from thence.core.errors import StorageError, ThenceError
 from thence.core.groups import Place
 from thence.core.machine import NEVER, Effect, Packet, Transmit, Wake
-from thence.core.tag import Tag
 from thence.oplog.log import OpLog
 from thence.oplog.settings import Settings as LogSettings
 from thence.replica.fixed import FixedMachine
@@ -20,6 +19,7 @@ from thence.replica.group_parts import Operation
 from thence.replica.group_sending import SendQueue
 from thence.replica.group_settings import GroupSettings
 from thence.replica.idle import Idle
+from thence.replica.life_tag import LifeTag
 from thence.replica.live import Live
 from thence.replica.steps import RUNS, TAKE_MAX, BeginAnew, BeginSync, Refuse, Release, Rows, Steps
 from thence.sim.disk import Disk
@@ -92,8 +92,16 @@ class Takes(Idle):
     def __init__(self) -> None:
         self._fresh: list[Place] = []
 
-    def apply(self, operation: Operation, own: bool, tag: Tag | None, again: bool, position: int) -> None:
-        del own, tag, again, position
+    def apply(
+        self,
+        operation: Operation,
+        own: bool,
+        tag: LifeTag | None,
+        again: bool,
+        position: int,
+        carried: bool,
+    ) -> None:
+        del own, tag, again, position, carried
         self._fresh.append(operation.dot)
 
     def output(self) -> list[Place]:

@@ -62,8 +62,8 @@ class Missed(Struct, frozen=True, array_like=True, tag="missed"):
 
     def names(self, place: Place) -> bool:
         origin, seq = place
-        if origin in self.first:
-            return self.first[origin] <= seq <= self.last.get(origin, seq)
+        if origin in self.first and self.first[origin] <= seq <= self.last.get(origin, seq):
+            return True
         return any(
             process_of(name) == process_of(origin) and number_of(name) > number_of(origin)
             for name in self.first.keys() - self.last.keys()

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from thence.cli.chaos.heard import Begun, Missed, Record, Told
-from thence.core.tag import Tag
 from thence.replica.events import Delivered, Gap
 from thence.replica.group_parts import Operation
+from thence.replica.life_tag import LifeTag
 from thence.runtime import application
 from thence.runtime.application import OpenNode
 from thence.runtime.node import Node
@@ -31,9 +31,17 @@ class Accompanied(Program):
         super().__init__(*given)
         self._tally = tally
 
-    def apply(self, operation: Operation, own: bool, tag: Tag | None, again: bool, position: int) -> None:
-        self._tally.apply(operation, own, tag, again, position)
-        super().apply(operation, own, tag, again, position)
+    def apply(
+        self,
+        operation: Operation,
+        own: bool,
+        tag: LifeTag | None,
+        again: bool,
+        position: int,
+        carried: bool,
+    ) -> None:
+        self._tally.apply(operation, own, tag, again, position, carried)
+        super().apply(operation, own, tag, again, position, carried)
 
     def state(self) -> bytes:
         return self._tally.state()
