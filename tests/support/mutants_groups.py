@@ -404,6 +404,8 @@ LEAVERS = [
        (f"{NOTICES}:Notices._is_astray", "not (followed or elsewhere)", "not elsewhere")),
     of("l8: who waits for a slow program is taken for lost", "joiner_behind_a_slow_program",
        (f"{NOTICES}:Notices._is_astray", "(elsewhere or not member.inbox)", "True")),
+    of("l9: one whose side has left is not told", "joiner_whose_side_has_left",
+       (f"{NOTICES}:Notices._is_astray", "elsewhere or member.me in receipt.suspects", "elsewhere")),
     of("l7: who is to leave lets nobody in", "leaver_that_has_to_be_returned_to",
        (f"{LEAVING}:Leaving.lets_in", "or member.carrying.busy or", "or")),
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from support.schedules_groups import Play
+from thence.core.groups import GroupPacket, Receipt
 from thence.sim.groups import Air, Process
 
 
@@ -105,10 +106,41 @@ def joiner_behind_a_slow_program() -> str:
     return play.ends_well()
 
 
+def _unsought(sender: str, receiver: str, packet: GroupPacket) -> GroupPacket | None:
+    """b was never told where c is."""
+    probe = isinstance(packet, Receipt) and not packet.target
+    return None if probe and (sender, receiver) == ("b", "c") else packet
+
+
+def joiner_whose_side_has_left() -> str:
+    """b has evicted a while it was cut off. Before a hears of it, it lets c in; both evict b, and a leaves.
+    To c its side has left in order, and only b is missed; b has never heard of c, does not look for it, and
+    misses only a. It must tell c so, or each goes on alone."""
+    play = Play("abc", air=Air(jitter_us=0, links=True)).together("ab")
+    play.send("b")
+    play.passes(1)
+    play.cuts("ab", "bc")
+    play.evicts("b", "a")
+    play.passes(1)
+    play.join("c")
+    play.passes(2)
+    play.evicts("a", "b")
+    play.passes(1)
+    play.leaves("a")
+    play.passes(5)
+    if (why := play.not_out("a")) or play.me("c") != "c":
+        return why or "c is no member"
+    play.send("c")
+    play.heals()
+    play.filter = _unsought
+    play.passes(20)
+    return play.ends_well() if play.me("c") == "c~2" else "b and c go on without each other"
+
+
 LEAVING: dict[str, Callable[[], str]] = {
     schedule.__name__: schedule
     for schedule in (
         suspects_have_moved_on, leaver_whose_suspects_have_moved_on, leaver_that_has_to_be_returned_to,
-        joiner_behind_a_slow_program,
+        joiner_behind_a_slow_program, joiner_whose_side_has_left,
     )
 }  # fmt: skip
