@@ -6,6 +6,7 @@ import pytest
 from support.groups import (
     trouble_in_a_glass,
     trouble_in_a_tree,
+    trouble_in_runs,
     trouble_in_turns,
     trouble_with_a_guest,
     trouble_with_a_traitor,
@@ -28,6 +29,7 @@ STORMS = {
     "guest": trouble_with_a_guest,
     "traitor": trouble_with_a_traitor,
     "turns": trouble_in_turns,
+    "runs": trouble_in_runs,
     "tree": trouble_in_a_tree,
 }
 
@@ -67,4 +69,4 @@ def test_nothing_stays_planted() -> None:
 
 
 def test_no_two_bugs_are_the_same() -> None:
-    assert len({mutant.edits for mutant in MUTANTS}) == len({mutant.name for mutant in MUTANTS}) == 140
+    assert len({mutant.edits for mutant in MUTANTS}) == len({mutant.name for mutant in MUTANTS}) == 145

@@ -59,6 +59,17 @@ def trouble_in_a_tree(seed: int) -> str:
     return judged(storm(), storm.world)
 
 
+def trouble_in_runs(seed: int) -> str:
+    """A short storm in which programs send several operations at a time; every third over a tree."""
+    random = Random(f"{seed}/in runs")
+    weather = replace(glass(seed), runs=random.choice((3, 20)))
+    air, settings = weather.air, replace(weather.settings, tags_max=random.choice((4, 32_768)))
+    if seed % 3 == 0:
+        air, settings = replace(air, links=True, sessions=False), replace(settings, rings=1)
+    storm = Storm(seed, replace(weather, air=air, settings=settings))
+    return judged(storm(), storm.world)
+
+
 def trouble_with_declining(seed: int) -> str:
     """A short storm whose applications do not want all of their orphans back."""
     storm, random = Storm(seed, glass(seed)), Random(f"{seed}/declining")

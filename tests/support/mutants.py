@@ -223,7 +223,7 @@ GRAPH = of(
       "                    ready.append(successor)\n                    released.append(successor)\n",
       "                    released.extend(self._release(successor))\n")),
     ("a message need not follow from its sender's last", "lying sender", "reduced",
-     (":GraphTagger.took", "        context.discard(message.dot - STEP)\n", "")),
+     (":GraphTagger.took", "        context.discard(message.before)\n", "")),
     ("after a send the context keeps what it had", "reduced", "reduced",
      (":GraphTagger.tag", "self._context = {self._dot}", "self._context.add(self._dot)")),
     ("a delivery does not replace what it follows", "reduced", "reduced",

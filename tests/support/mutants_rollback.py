@@ -23,7 +23,7 @@ MUTANTS: list[GroupMutant] = [
     of("starts are not compared", SAME_COUNTERS,
        (f"{LINEAGE}:Lineages._judge", "found = fork(own, count, said.starts[name], theirs)", "found = None")),
     of("messages do not name their start", SAME_COUNTERS,
-       (f"{MEMBER}:Member.broadcast", "            payload = started(unnamed, payload)\n",
+       (f"{MEMBER}:Member._send", "            payload = started(unnamed, payload)\n",
         "            pass\n")),
     of("a timeline begins with its first message", "to before its first message",
        (f"{LIVES}:Lives.writing", "        if self._start:", "        if False:")),

@@ -17,7 +17,8 @@ WINDOW = of(
       "        if True:\n            self._count(member, context)\n        else:\n            self._settle")),
     ("E9c: what a phantom names must still be there", "passive", "KeyError",
      (":Window._union",
-      "            before = live.get(p) or self._tags.find(p)\n            if before is None:\n"
+      "            before = live.get(p) or self._tags.find(self._tags.runs.holding(p))\n"
+      "            if before is None:\n"
       "                continue  # stable: so is everything that it follows from\n",
       "            before = live[p]\n")),
     ("E2: the tag has no context", "schedules", "tag",
@@ -99,11 +100,10 @@ WINDOW = of(
     ("a wide row covers everything", "small windows", "silent",
      (":Window._covers_all", "return all(seen <= max(", "return any(seen <= max(")),
     ("what is in the attic counts as stable", "attic", "reached",
-     (":Window._union", "before = live.get(p) or self._tags.find(p)", "before = live.get(p)")),
+     (":Window._union", " or self._tags.find(self._tags.runs.holding(p))", "")),
     ("what is in the attic has no vector", "wide attic", "reached",
      (":Window._past_as_vector",
-      "            before = self._tags.find(p)\n            if before is not None:\n",
-      "            before = self._tags.live.get(p)\n            if before is not None:\n")),
+      "self._tags.find(self._tags.runs.holding(p))", "self._tags.live.get(p)")),
     ("a sweep brings everything back at once", "away", "rest",
      (":Window.sweep", "(SWEEP_MAX if self._tags.stowed else NEVER) if most is None else most", "NEVER")),
     ("a row that reaches further covers only its own bits", "schedules", "order",
@@ -113,7 +113,8 @@ WINDOW = of(
     ("what was announced behind something older is announced again", "schedules", "twice",
      (":Window._collect", "            self._done |= as_bits(", "            self._done = ~as_bits(")),
     ("a vector covers everything up to its newest place", "narrow again", "silent",
-     (":Window._as_places", "                floor = min(floor, self._place_of(max(known, gone) + STEP))\n",
+     (":Window._as_places",
+      "                floor = min(floor, self._place_of(tags.runs.holding(max(known, gone) + STEP)))\n",
       "                pass\n")),
     ("of a vector's places only the floor counts", "wide attic", "reached",
      (":Window._as_places", "        return floor, as_bits(places, floor)\n", "        return floor, 0\n")),
@@ -185,7 +186,8 @@ TAGS = of(
     ("E5: forgetting recurses along the window", "long chain", "RecursionError",
      (":Tags._pass",
       "        done = 0\n        for tag in tags:\n            if tag.dot > stable[tag.dot & ORIGIN_MASK]:\n"
-      "                break\n            self.gone[tag.dot & ORIGIN_MASK] = tag.dot\n            done += 1\n"
+      "                break\n            self.gone[tag.dot & ORIGIN_MASK] = tag.dot\n"
+      "            self.runs.left(tag.dot)\n            done += 1\n"
       "        return done\n",
       "        tags = list(tags)\n        tag = tags[0] if tags else None\n"
       "        if tag is None or tag.dot > stable[tag.dot & ORIGIN_MASK]:\n            return 0\n"

@@ -68,10 +68,11 @@ ORDER = of(
       "rows, output = self._trace.take()[:0], machine")),
     ("each call is a step",
      "what a turn asks for is two writes and one if the last turn asked for much", "write",
-     (f"{STEPS}:Steps.settle",
-      "                    answers.append((call, machine.broadcast(payloads, now)))\n",
-      "                    answers.append((call, machine.broadcast(payloads, now)))\n"
-      "                    machine.commit(now)\n")),
+     (f"{STEPS}:Steps._broadcast", "        if len(batch) > 1:\n", "        if False:\n"),
+     (f"{STEPS}:Steps._broadcast",
+      "                answers.append((call, machine.broadcast(payloads, now)))\n",
+      "                answers.append((call, machine.broadcast(payloads, now)))\n"
+      "                machine.commit(now)\n")),
     ("a lone call waits until the loop comes round",
      "what a turn asks for is two writes and one if the last turn asked for much", "write",
      (f"{DRIVER}:Driver.publish",
@@ -86,21 +87,21 @@ ORDER = of(
       "                self._log_wake_at = min(self._log_wake_at, effect.at)\n", "                pass\n")),
     ("one that makes no sense spoils its turn",
      "what makes no sense is refused and nothing else is", "refused",
-     (f"{STEPS}:Steps.settle", "                    self.effects.append(Refuse([call], error))\n",
-      "                    self.effects.append(Refuse([call for _, call in batch], error))\n"
-      "                    return\n")),
+     (f"{STEPS}:Steps._broadcast", "                self.effects.append(Refuse([call], error))\n",
+      "                self.effects.append(Refuse([call for _, call in batch], error))\n"
+      "                return []\n")),
     ("one that makes no sense is half sent",
      "what makes no sense is refused and nothing else is", "counter",
      (f"{CHANGING}:GroupNode.broadcast",
       "        must_fit(payloads, self._payload_max)\n",
       "        must_fit(payloads[:1], most := self._payload_max)\n"),
      (f"{CHANGING}:GroupNode.broadcast",
-      "        return [broadcast(OPERATION, payload, now) for payload in payloads]\n",
+      "        return self.member.operations_of(payloads, now)\n",
       "        sent = []\n"
       "        for payload in payloads:\n"
       "            if len(payload) > most:\n"
       "                raise UsageError(\"too long\")\n"
-      "            sent.append(broadcast(OPERATION, payload, now))\n"
+      "            sent += self.member.operations_of([payload], now)\n"
       "        return sent\n")),
     ("what came before garbage is dropped with it",
      "what came before garbage counts and the garbage is told", "lost",

@@ -121,6 +121,7 @@ def take_counters(reader: Reader, seq: int, size: int) -> tuple[int, ...]:
     return tuple(counters)
 
 
+Span = Callable[[bytes], int]
 PutStamp = Callable[[bytearray, tuple[int, ...], int], None]
 TakeStamp = Callable[[Reader, int, int], tuple[int, ...]]
 
@@ -128,10 +129,12 @@ TakeStamp = Callable[[Reader, int, int], tuple[int, ...]]
 class Codec:
     """Both directions, for a group of `size` and the stamps of one engine."""
 
-    __slots__ = ("_dots", "_put_stamp", "_size", "_take_stamp")
+    __slots__ = ("_dots", "_put_stamp", "_size", "_span", "_take_stamp")
 
-    def __init__(self, size: int, stamps_are_dots: bool) -> None:
+    def __init__(self, size: int, stamps_are_dots: bool, span: Span | None = None) -> None:
+        """`span`: how many operations a payload holds; None: one. `PeerError`: it is no payload."""
         self._size = size
+        self._span = span
         self._dots = stamps_are_dots
         self._put_stamp: PutStamp = put_dots if stamps_are_dots else put_counters
         self._take_stamp: TakeStamp = take_dots if stamps_are_dots else take_counters
@@ -242,7 +245,9 @@ class Codec:
             return None
         if len(context) > 1:
             context.sort()
-        message = Message(seq << ORIGIN_BITS | origin, tuple(context), data[at:end])
+        payload = data[at:end]
+        span = 1 if self._span is None else checked_span(self._span(payload), seq)
+        message = Message(seq << ORIGIN_BITS | origin, tuple(context), payload, (), span)
         message.wire = data
         return message
 
@@ -296,7 +301,15 @@ class Codec:
         if count > self._size:
             raise PeerError(f"a message to {count} members of {self._size}")
         dest = tuple([checked_member(reader.take(), self._size) for _ in range(count)])
-        return Message(dot, context, reader.take_bytes(reader.take()), dest)
+        payload = reader.take_bytes(reader.take())
+        span = 1 if self._span is None else checked_span(self._span(payload), seq)
+        return Message(dot, context, payload, dest, span)
+
+
+def checked_span(span: int, seq: int) -> int:
+    if not 1 <= span <= seq:
+        raise PeerError(f"message {seq} holds {span} operations")
+    return span
 
 
 def put_dots_list(out: bytearray, dots: tuple[int, ...]) -> None:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Final
 
 from thence.core.errors import PeerError
-from thence.core.groups import STARTED, Named, Place, Span, Starts, plain
+from thence.core.groups import RUN, STARTED, Named, Place, Span, Starts, plain
 from thence.core.varint import Reader, put
 
 MAX_NAME: Final = 255 + 2 * 20
@@ -139,7 +139,7 @@ def _name(data: bytes) -> str:
 def is_known(payload: bytes) -> bool:
     """Is this the payload of a message, as far as its first bytes tell?"""
     payload = plain(payload)
-    return bool(payload) and payload[0] < STARTED
+    return bool(payload) and payload[0] <= RUN and payload[0] != STARTED
 
 
 class Parser:

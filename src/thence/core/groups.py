@@ -13,10 +13,11 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-OPERATION, JOIN, LEAVE, FLUSH, CARRY, STARTED = range(6)
+OPERATION, JOIN, LEAVE, FLUSH, CARRY, STARTED, RUN = range(7)
 """What a message is: the first byte of its payload. STARTED: the first that its sender has sent since it was
 started; the number of that start follows, and then the message (`plain`). The first of an incarnation names
-the start that the incarnation was installed under before that, if it is another."""
+the start that the incarnation was installed under before that, if it is another. RUN: several operations
+(`core.runs`)."""
 
 START_BYTES: Final = 8
 START_BITS: Final = 32

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+from thence.core.dots import STEP
+
 
 class Message:
     """A payload, the dot that names it, and the stamp of the engine that ordered it at its sender.
@@ -11,18 +13,26 @@ class Message:
     members that the message is addressed to; empty means everyone.
     """
 
-    __slots__ = ("context", "dest", "dot", "payload", "wire")
+    __slots__ = ("before", "context", "dest", "dot", "payload", "wire")
 
     def __init__(
-        self, dot: int, context: tuple[int, ...], payload: bytes, dest: tuple[int, ...] = ()
+        self, dot: int, context: tuple[int, ...], payload: bytes, dest: tuple[int, ...] = (), span: int = 1
     ) -> None:
+        """`span`: so many operations, of which the last has this dot."""
         self.dot: Final = dot
+        self.before: Final = dot - span * STEP
+        """The end of the message before it, of the same origin."""
         self.context: Final = context
         self.payload: Final = payload
         self.dest: Final = dest
         self.wire: bytes | None = None
         """The whole packet as bytes, once it was encoded or if it came like that: it is written to the log
         and sent to several peers, and need not be made anew each time."""
+
+    @property
+    def span(self) -> int:
+        """How many operations it holds."""
+        return (self.dot - self.before) // STEP
 
     def __repr__(self) -> str:
         return f"Message({self.dot:#x}, {self.context}, {len(self.payload)} bytes, dest={self.dest})"

@@ -35,10 +35,10 @@ class GraphTagger:
         self._dot = me
         self._context: set[int] = set()
 
-    def tag(self, payload: bytes, dest: tuple[int, ...] = ()) -> Message:
-        self._dot += STEP
+    def tag(self, payload: bytes, dest: tuple[int, ...] = (), span: int = 1) -> Message:
+        self._dot += span * STEP
         # Sorted: a set's order must not reach the wire, and neighbouring dots encode small.
-        message = Message(self._dot, tuple(sorted(self._context)), payload, dest)
+        message = Message(self._dot, tuple(sorted(self._context)), payload, dest, span)
         self._context = {self._dot}
         return message
 
@@ -47,7 +47,7 @@ class GraphTagger:
         context.difference_update(message.context)
         # The sender's previous message is in its past, so this changes nothing; but a context with two dots
         # of one origin, after a message that lied about its past, could not even be encoded.
-        context.discard(message.dot - STEP)
+        context.discard(message.before)
         context.add(message.dot)
 
     def recall(self, message: Message) -> None:
@@ -127,8 +127,8 @@ class GraphOrderer:
             missing = [p for p in message.context if p > delivered[p & ORIGIN_MASK]]
         except IndexError:
             raise PeerError(f"{message} names a member that is not known") from None
-        if dot - STEP > delivered[dot & ORIGIN_MASK] and dot - STEP not in missing:
-            missing.append(dot - STEP)  # implied by every true context, so that this is about lies only
+        if message.before > delivered[dot & ORIGIN_MASK] and message.before not in missing:
+            missing.append(message.before)  # implied by every true context, so that this is about lies only
         if missing:
             self._missing[dot] = len(missing)
             successors = self._successors

@@ -57,6 +57,11 @@ class Roster(Window):
         its own messages up to then among them."""
         self._count(member, newest)
 
+    def whole(self, dot: int) -> int:
+        """The last message of its origin that ends there or before: who counts half a run lies, or errs."""
+        holding = self._tags.runs.holding(dot)
+        return dot if holding == dot else self._tags.runs.before(holding)
+
     def row(self, member: int) -> list[int]:
         """The counters that `member` is known to have seen."""
         if self._spelled is not None:
@@ -84,7 +89,7 @@ class Roster(Window):
     def _past_as_vector(self, dot: int, context: tuple[int, ...]) -> tuple[int, ...]:
         vectors = []
         for p in context:
-            before = self._tags.find(p)
+            before = self._tags.find(self._tags.runs.holding(p))
             if before is not None:
                 vector = before._vector or self._as_vector(before._place - before._reach, before._bits)
                 vectors.append(self._padded(vector))

@@ -8,7 +8,8 @@ stays exact.
 
 Invariants. Places are handed out one after the other. The window holds those from `base` on: the first
 `stowed` of them are in the attic, the others are `young`, and `live` maps their dots to them. `gone` holds,
-per origin, the newest dot that has left the window. Per origin dots have no gaps, and places ascend.
+per origin, the newest dot that has left the window. Per origin places ascend, and `runs` knows the gaps
+between dots.
 """
 
 from array import array
@@ -19,6 +20,7 @@ from typing import Final, Protocol
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
 from thence.core.errors import InvariantError, StorageError
+from thence.order.runs import Runs
 
 NEVER: Final = 1 << 62
 
@@ -100,7 +102,7 @@ class Attic(Protocol):
 
 class Tags:
     __slots__ = (
-        "_attic", "_deep", "_full", "_stowed_upto", "base", "bits", "gone", "live", "stowed", "young",
+        "_attic", "_deep", "_full", "_stowed_upto", "base", "bits", "gone", "live", "runs", "stowed", "young",
     )  # fmt: skip
 
     def __init__(self, size: int) -> None:
@@ -110,6 +112,7 @@ class Tags:
         """How many bits the young tags need."""
         self.young: list[GraphTag] = []
         self.live: dict[int, GraphTag] = {}
+        self.runs = Runs()
         self.gone = array("q", range(size))
         self._stowed_upto = array("q", range(size))
         self._attic: Attic | None = None
@@ -185,13 +188,13 @@ class Tags:
         or the newest that has left the window. `last` is the newest of all. A past has no gaps per origin."""
         low, high = self.gone[origin] >> ORIGIN_BITS, last >> ORIGIN_BITS
         while low < high:
-            middle = (low + high + 1) // 2
-            tag = self.find(pack(origin, middle))
+            message = self.runs.holding(pack(origin, (low + high + 1) // 2))
+            tag = self.find(message)
             assert tag
             if tag._place < floor or bits >> (tag._place - floor) & 1:
-                low = middle
+                low = message >> ORIGIN_BITS
             else:
-                high = middle - 1
+                high = self.runs.before(message) >> ORIGIN_BITS
         return pack(origin, low)
 
     def drop(self, stable: "array[int]", most: int) -> int:
@@ -226,6 +229,7 @@ class Tags:
             if tag.dot > stable[tag.dot & ORIGIN_MASK]:
                 break
             self.gone[tag.dot & ORIGIN_MASK] = tag.dot
+            self.runs.left(tag.dot)
             done += 1
         return done
 

@@ -73,9 +73,9 @@ class SeenTagger:
         self._dot = me
         self._seen: dict[int, int] = {}
 
-    def tag(self, payload: bytes, dest: tuple[int, ...] = ()) -> Message:
-        self._dot += STEP
-        message = Message(self._dot, self.context(), payload, dest)
+    def tag(self, payload: bytes, dest: tuple[int, ...] = (), span: int = 1) -> Message:
+        self._dot += span * STEP
+        message = Message(self._dot, self.context(), payload, dest, span)
         self.took(message)
         return message
 

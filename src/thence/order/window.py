@@ -95,14 +95,14 @@ class Window:
         tags = self._tags
         place = tags.base + tags.stowed + len(tags.young)  # `tags.end`, once per message
         if self._spelled is not None:
-            tag = GraphTag(dot, context, place, 0, 0, self._past_as_vector(dot, (*context, dot - STEP)))
+            tag = GraphTag(dot, context, place, 0, 0, self._past_as_vector(dot, (*context, message.before)))
             self._spelled[dot & ORIGIN_MASK] = tag._vector
         else:
             floor, bits = self._union(context)
-            before = tags.live.get(dot - STEP) or tags.find(dot - STEP)
+            before = tags.live.get(message.before) or tags.find(message.before)
             if before is not None and before._place >= floor and not bits >> (before._place - floor) & 1:
                 # Its sender left out its own previous message: what is stable would have holes.
-                floor, bits = self._union((*context, dot - STEP))
+                floor, bits = self._union((*context, message.before))
             bits |= 1 << (place - floor)
             if bits & 1:  # the lowest places are all there: they need no bits
                 covered = (bits ^ bits + 1).bit_length() - 1
@@ -112,6 +112,8 @@ class Window:
             self._floors[dot & ORIGIN_MASK] = floor
             self._bits[dot & ORIGIN_MASK] = bits
         tags.add(tag)
+        if dot - message.before > STEP:
+            tags.runs.add(message.before, dot)
         self._seen[dot & ORIGIN_MASK] = dot
         if tags.bits > self.wide * len(tags.young) and self._spelled is None:
             self._widen()
@@ -121,7 +123,7 @@ class Window:
         """The past of a message with this context."""
         live, floor, bits = self._tags.live, self._tags.base, 0
         for p in context:
-            before = live.get(p) or self._tags.find(p)
+            before = live.get(p) or self._tags.find(self._tags.runs.holding(p))
             if before is None:
                 continue  # stable: so is everything that it follows from
             if before._vector:
@@ -168,17 +170,17 @@ class Window:
             announced = min(self._seen[origin], seq << ORIGIN_BITS | origin)
             self._stable[origin] = max(self._stable[origin], announced)
         self._collect([])
-        left = [  # because an older one stays
-            self._place_of(seq << ORIGIN_BITS | origin)
-            for origin, newest in enumerate(self._stable)
-            for seq in range((self._tags.gone[origin] >> ORIGIN_BITS) + 1, (newest >> ORIGIN_BITS) + 1)
-        ]
+        left = []  # because an older one stays
+        for gone, newest in zip(self._tags.gone, self._stable, strict=True):
+            while gone < newest:
+                gone = self._tags.runs.holding(gone + STEP)
+                left.append(self._place_of(gone))
         if left:
             self._done |= as_bits(left, self._tags.base)
 
     def tag_of(self, dot: int) -> GraphTag | None:
-        """The tag of a message that was seen and is not stable."""
-        return self._tags.find(dot)
+        """The tag of the message with this operation, which was seen and is not stable."""
+        return self._tags.find(self._tags.runs.holding(dot))
 
     def sweep(self, most: int | None = None) -> list[GraphTag]:
         """What has become stable, in an order that respects causality. `most`: no more than this is found,
@@ -294,14 +296,15 @@ class Window:
         others = [row for q, row in enumerate(rows) if q not in self._aside]
         reached = list(map(min, self._seen, self._seen, *others))
         oldest = zip(self._stable, reached, strict=True)
-        heads = [self._with_place(dot + STEP) for dot, newest in oldest if dot < newest]
+        runs = self._tags.runs
+        heads = [self._with_place(runs.holding(dot + STEP)) for dot, newest in oldest if dot < newest]
         heapify(heads)
         found: list[GraphTag] = []
         while heads and len(found) < most:
             _, dot, tag = heads[0]
             found.append(tag)
             if dot < reached[dot & ORIGIN_MASK]:
-                heapreplace(heads, self._with_place(dot + STEP))
+                heapreplace(heads, self._with_place(runs.holding(dot + STEP)))
             else:
                 heappop(heads)
         return found
@@ -332,13 +335,13 @@ class Window:
         tags, floor = self._tags, self._tags.end
         for seen, known, gone in zip(self._seen, vector, tags.gone, strict=True):
             if known < seen and gone < seen:
-                floor = min(floor, self._place_of(max(known, gone) + STEP))
+                floor = min(floor, self._place_of(tags.runs.holding(max(known, gone) + STEP)))
         places = []
         for seen, known, gone in zip(self._seen, vector, tags.gone, strict=True):
             dot = min(known, seen)
             while dot > gone and (place := self._place_of(dot)) >= floor:
                 places.append(place)
-                dot -= STEP
+                dot = tags.runs.before(dot)
         return floor, as_bits(places, floor)
 
     def _as_vector(self, floor: int, bits: int) -> tuple[int, ...]:
@@ -352,7 +355,7 @@ class Window:
         """The past of a message with this context, and the message itself."""
         vectors = []
         for p in context:
-            before = self._tags.find(p)
+            before = self._tags.find(self._tags.runs.holding(p))
             if before is not None:
                 vectors.append(before._vector or self._as_vector(before._place - before._reach, before._bits))
         past = list(map(max, self._stable, self._stable, *vectors))

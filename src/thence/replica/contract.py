@@ -124,6 +124,11 @@ class Machine(Protocol[P]):
         """Of an operation that was delivered here. `UsageError`: it was not, or there are no tags."""
         ...
 
+    @property
+    def sent(self) -> int:
+        """The counter of the last message that this member has sent."""
+        ...
+
     def delivered(self) -> dict[str, int]:
         """Per member, up to where its messages were delivered here."""
         ...

@@ -211,6 +211,10 @@ class FixedMachine:
     def tag(self, place: Place) -> LifeTag:
         raise UsageError(f"over a tree with order none {place[0]}:{place[1]} has no tag")
 
+    @property
+    def sent(self) -> int:
+        return self.delivered().get(self._me, 0)
+
     def delivered(self) -> dict[str, int]:
         return {name: count for name, count in zip(self.names, self._log.vector, strict=False) if count}
 

@@ -25,7 +25,6 @@ from thence.core.group_sizes import payload_max
 from thence.core.groups import (
     ALL,
     LEAVE,
-    OPERATION,
     Data,
     Extent,
     Farewell,
@@ -70,7 +69,7 @@ from thence.replica.group_replay import since
 from thence.replica.group_sending import why_not
 from thence.replica.group_settings import GroupSettings
 from thence.replica.group_speaking import check_speaker
-from thence.replica.group_state import GroupState, concerns_programs, drained
+from thence.replica.group_state import OPERATIONS, GroupState, concerns_programs, drained
 from thence.replica.group_vicinity import Vicinity
 from thence.replica.life_tag import LifeTag, Sent
 from thence.replica.positions import PART_MAX, place_of
@@ -289,8 +288,7 @@ class GroupNode:
         must_fit(payloads, self._payload_max)
         if self.in_debt:
             raise UsageError(why_not(self.waits_for))
-        broadcast = self.member.broadcast
-        return [broadcast(OPERATION, payload, now) for payload in payloads]
+        return self.member.operations_of(payloads, now)
 
     @property
     def in_debt(self) -> bool:
@@ -337,9 +335,9 @@ class GroupNode:
         """The first message that waits, and up to so many operations that follow it; how many those are."""
         inbox, lineages, taken = member.inbox, member.lineages, 0
         member.take(now)
-        while taken < more and lineages.rollback is None and inbox and inbox[0].payload[0] == OPERATION:
+        while taken < more and lineages.rollback is None and inbox and inbox[0].payload[0] in OPERATIONS:
+            taken += inbox[0].span
             member.take(now)
-            taken += 1
         member.has_taken(now)
         if lineages.rollback is not None:
             self._begin_again(member, lineages.rollback, now)
@@ -491,10 +489,14 @@ class GroupNode:
 
     @property
     def position(self) -> int:
-        return place_of(self.number, self.member.ledger.delivered if self.member else 0)
+        return self.member.position if self.member else place_of(self.number, 0)
 
     def tag(self, place: Place) -> LifeTag:
         return self._running_member.book.tag(place)
+
+    @property
+    def sent(self) -> int:
+        return self._running_member.ledger.sent
 
     def delivered(self) -> dict[str, int]:
         return self._running_member.ledger.vector()

@@ -9,6 +9,7 @@ from itertools import islice
 
 from thence.core.errors import PeerError
 from thence.core.groups import ALL, Extent, Named, Place
+from thence.core.runs import span_of_payload
 from thence.members.group import GroupView
 from thence.members.operations import Operations
 from thence.members.spans import Spans
@@ -104,7 +105,7 @@ def checking(state: GroupState, joiner: str) -> Generator[int, None, None]:
     for message in state.log:
         _check_context(message.context, reached, past)
         before = reached.get(message.origin, 0)
-        if message.seq != before + 1:
+        if message.seq - span_of_payload(message.payload) != before:
             raise PeerError(f"a state with {message.origin}:{message.seq} after {before} of its messages")
         reached[message.origin] = message.seq
         yield 0

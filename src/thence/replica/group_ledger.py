@@ -19,6 +19,7 @@ from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
 from thence.core.errors import InvariantError
 from thence.core.groups import ALL, Named, Place, told_apart
 from thence.core.message import Message
+from thence.core.runs import span_of_payload
 from thence.members.spans import Spans
 from thence.members.timelines import Timelines
 from thence.oplog.log import OpLog
@@ -32,7 +33,7 @@ from thence.replica.group_settings import Order
 from thence.replica.group_state import GroupState
 from thence.replica.history import understood
 
-CODEC = Codec(ORIGIN_MASK + 1, stamps_are_dots=True)
+CODEC = Codec(ORIGIN_MASK + 1, stamps_are_dots=True, span=span_of_payload)
 """The form of messages in the log: indices are the log's own."""
 
 TAGGERS: Final[dict[Order, type[GraphTagger] | type[SeenTagger]]] = {
@@ -162,7 +163,8 @@ class Ledger:
         return tuple([(names[dot & ORIGIN_MASK], dot >> ORIGIN_BITS) for dot in dots])
 
     def message(self, named: Named) -> Message:
-        return Message(pack(self.number(named.origin), named.seq), self.dots(named.context), named.payload)
+        dot, context = pack(self.number(named.origin), named.seq), self.dots(named.context)
+        return Message(dot, context, named.payload, (), span_of_payload(named.payload))
 
     def named(self, message: Message) -> Named:
         return Named(*self.place(message.dot), self.places(message.context), message.payload)
@@ -218,7 +220,7 @@ class Ledger:
             here = 0 if index is None else self.counts[index]
             whole = whole and (count <= here or count == ALL)
             if index is not None and (count := min(count, here)):
-                dots.append(pack(index, count))
+                dots.append(self.window.whole(pack(index, count)))
         self.window.known(self.number(member), tuple(dots))
         return whole
 

@@ -18,7 +18,7 @@ under a number that does not count any more is passed over.
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from itertools import count, islice
+from itertools import count
 from typing import Final, TypeVar
 
 from thence.core.codec import Codec
@@ -27,6 +27,7 @@ from thence.core.errors import PeerError
 from thence.core.group_words import is_known
 from thence.core.groups import Flow, Post, Receipt, process_of
 from thence.core.message import Message
+from thence.core.runs import span_of_payload
 from thence.members.group import GroupView
 from thence.members.spans import Spans
 from thence.replica.group_backlog import Allowance, Backlog, Outgoing, Relay
@@ -66,7 +67,7 @@ class Incoming:
         self._mine: list[int] = []
         """The own indices of these names; -1: not asked for yet."""
         self._same = True
-        self._codec = Codec(0, stamps_are_dots=True)
+        self._codec = _codec(0)
 
     def asked_for(self, origins: Iterable[str]) -> None:
         """The source is asked to pass on messages of these. They may still come when it is not any more."""
@@ -84,7 +85,7 @@ class Incoming:
             self._names.append(name)
             self._mine.append(mine)
             self._same = self._same and mine == index
-        self._codec = Codec(len(self._names), stamps_are_dots=True)
+        self._codec = _codec(len(self._names))
 
     def read(self, body: bytes) -> Message:
         message = self._codec.decode(body)
@@ -92,7 +93,7 @@ class Incoming:
             raise PeerError(f"{self.source} sends something else than a message")
         if not self._same:
             context = tuple(sorted([self._own(dot) for dot in message.context]))
-            message = Message(self._own(message.dot), context, message.payload)
+            message = Message(self._own(message.dot), context, message.payload, (), message.span)
         if message.dot & ORIGIN_MASK not in self._origins:
             raise PeerError(f"{self.source} passes on {self._ledger.place(message.dot)}, unasked")
         return message
@@ -138,8 +139,8 @@ class Link:
 
 class Links:
     __slots__ = (
-        "_filled", "_incoming", "_lacking", "_ledger", "_links", "_posts", "_recent", "_recent_bytes",
-        "_relaying", "_settings", "_view", "_wires", "barred", "came", "upto",
+        "_before", "_filled", "_incoming", "_lacking", "_ledger", "_links", "_posts", "_recent",
+        "_recent_bytes", "_relaying", "_settings", "_view", "_wires", "barred", "came", "upto",
     )  # fmt: skip
 
     def __init__(
@@ -160,6 +161,8 @@ class Links:
         self._recent: deque[tuple[int, bytes]] = deque()
         """The newest own messages, as many as a window: what lies further back is read from the log."""
         self._recent_bytes = 0
+        self._before = 0
+        """The end of the last own message before those."""
         self.upto: list[int] | None = None
         """A leaver passes on only what it had delivered before its leave."""
         self.came: dict[int, int] = {}
@@ -246,28 +249,31 @@ class Links:
 
     # What goes out
 
-    def send(self, seq: int, data: bytes) -> None:
-        """An own message, to all who have everything before it."""
+    def send(self, before: int, seq: int, data: bytes) -> None:
+        """An own message, to all who have everything up to the one before it."""
         settings = self._settings
+        if not self._recent:
+            self._before = before
         self._recent.append((seq, data))
         self._recent_bytes += len(data)
         while len(self._recent) > settings.window or self._recent_bytes > settings.window_bytes:
-            self._recent_bytes -= len(self._recent.popleft()[1])
+            self._before, gone = self._recent.popleft()
+            self._recent_bytes -= len(gone)
         for link in self._links.values():
             outgoing = link.outgoing
             if outgoing is None or not outgoing.open:
                 continue
-            if outgoing.sent == seq - 1 and outgoing.room(settings):
+            if outgoing.sent == before and outgoing.room(settings):
                 outgoing.sending(seq, data, settings.window_bytes // 16)
 
-    def forward(self, origin: str, seq: int, data: bytes) -> None:
-        """A message of another was delivered: to all who want it from here and have everything before it. To
-        the others it goes from the log."""
+    def forward(self, origin: str, before: int, seq: int, data: bytes) -> None:
+        """A message of another was delivered: to all who want it from here and have everything up to the one
+        before it. To the others it goes from the log."""
         most = self._settings.window_bytes // 4
         for outgoing in self._relaying:
             if not outgoing.open or (relay := outgoing.relays.get(origin)) is None:
                 continue
-            if self.upto is None and relay.sent == seq - 1 < relay.last and outgoing.relayed_bytes <= most:
+            if self.upto is None and relay.sent == before < relay.last and outgoing.relayed_bytes <= most:
                 outgoing.add(data)
                 outgoing.relayed_bytes += len(data)
                 relay.sent = seq
@@ -378,29 +384,30 @@ class Links:
 
     def _own(self, outgoing: Outgoing, allowance: Allowance) -> Iterator[tuple[int, bytes]]:
         """Own messages that the other was not sent, some of them at least."""
-        first = self._ledger.sent - len(self._recent) + 1
-        if outgoing.sent + 1 < first:
+        if not self._recent or outgoing.sent < self._before:
             yield from outgoing.backlog.read(outgoing.sent, allowance)
             return
-        for seq, data in islice(self._recent, outgoing.sent + 1 - first, None):
-            if allowance.left <= 0:
-                return
-            allowance.spend(data)
-            yield seq, data
+        for seq, data in self._recent:
+            if seq > outgoing.sent:
+                if allowance.left <= 0:
+                    return
+                allowance.spend(data)
+                yield seq, data
 
     def _relay(self, outgoing: Outgoing, origin: str, allowance: Allowance) -> bool:
         relay, most = outgoing.relays[origin], self._settings.window_bytes // 4
         limits, index = self._ledger.counts if self.upto is None else self.upto, self._ledger.index(origin)
-        last = min(relay.last, limits[index] if 0 <= index < len(limits) else 0)
+        limit = limits[index] if 0 <= index < len(limits) else 0
+        last = min(relay.last, limit)
         if relay.sent < last and outgoing.relayed_bytes <= most and allowance.left > 0:
             for seq, data in relay.backlog.read(relay.sent, allowance):
-                if seq > last:
+                if seq > limit:
                     relay.backlog.rewind()
                     return False  # what lies between is stable, and need not be here any more
                 outgoing.add(data)
                 outgoing.relayed_bytes += len(data)
                 relay.sent = seq
-                if seq == last or outgoing.relayed_bytes > most:
+                if seq >= last or outgoing.relayed_bytes > most:
                     break
         return relay.sent < last and outgoing.relayed_bytes <= most and self._may_find(relay.backlog)
 
@@ -433,6 +440,10 @@ class Links:
             yield Flow(outgoing.number, outgoing.told, tuple(names), bodies)
             outgoing.told += len(names)
             names = []
+
+
+def _codec(size: int) -> Codec:
+    return Codec(size, stamps_are_dots=True, span=span_of_payload)
 
 
 def _packed(items: list[Item], most: int) -> Iterator[tuple[Item, ...]]:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from thence.core.dots import pack
 from thence.core.groups import Named, Post, incarnation, number_of
 from thence.core.message import Message
+from thence.core.runs import span_of_payload
 from thence.members.operations import Operations
 from thence.members.spans import Spans
 from thence.oplog.log import OpLog
@@ -243,7 +244,8 @@ def _indexed(named: Named, index: dict[str, int], log: OpLog) -> Message:
         if name not in index:
             index[name] = log.member(name)
     context = tuple(sorted([pack(index[name], seq) for name, seq in named.context]))
-    return Message(pack(index[named.origin], named.seq), context, named.payload)
+    dot = pack(index[named.origin], named.seq)
+    return Message(dot, context, named.payload, (), span_of_payload(named.payload))
 
 
 def _before(position: int, log: OpLog, state: GroupState) -> Iterator[Message]:

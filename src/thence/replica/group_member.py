@@ -23,6 +23,7 @@ from thence.core.groups import (
     JOIN,
     LEAVE,
     OPERATION,
+    RUN,
     STARTED,
     Data,
     Extent,
@@ -44,6 +45,7 @@ from thence.core.groups import (
     starts_named,
 )
 from thence.core.message import Message
+from thence.core.runs import in_runs, payload_run, run_payload
 from thence.core.tag import Tag
 from thence.members.group import Changes, GroupView
 from thence.members.operations import Operation, Operations
@@ -56,10 +58,11 @@ from thence.replica.group_ledger import Ledger
 from thence.replica.group_lineage import Lineages
 from thence.replica.group_links import Links, Wires
 from thence.replica.group_making import Making
-from thence.replica.group_parts import Application, Closed, Diary
+from thence.replica.group_parts import Application, Closed, Diary, OperationRun, TakesRuns
 from thence.replica.group_passing import Passing
 from thence.replica.group_peers import Peers
 from thence.replica.group_reading import Reading
+from thence.replica.group_retained import operations_in
 from thence.replica.group_settings import GroupSettings
 from thence.replica.group_state import (
     Carried,
@@ -95,9 +98,10 @@ APPLICATIONS = bytes((OPERATION,))
 
 class Member:
     __slots__ = (
-        "_application", "_diary", "_freed", "_gate", "_log", "_passing", "_peers", "_position", "_posts",
-        "_settings", "_start", "_took", "_unswept", "_watch", "abandoned_by", "book", "carrying",
-        "inbox", "leavers", "ledger", "lineages", "links", "me", "operations", "reading", "view",
+        "_application", "_begun", "_diary", "_freed", "_gate", "_last_part", "_log", "_passing", "_peers",
+        "_position", "_posts", "_rows", "_runs", "_settings", "_start", "_took", "_unswept", "_watch",
+        "abandoned_by", "book", "carrying", "inbox", "leavers", "ledger", "lineages", "links", "me",
+        "operations", "reading", "view",
     )  # fmt: skip
 
     def __init__(
@@ -146,6 +150,7 @@ class Member:
         self.leavers: deque[str] = deque(maxlen=LEAVERS_MAX)
         """Who has left, the last of them: they may not know yet that they may go."""
         self._application = application
+        self._runs = application.apply_run if isinstance(application, TakesRuns) else None
         self._diary = diary
         self._log = log
         self._settings = settings
@@ -163,27 +168,44 @@ class Member:
         )  # fmt: skip
         self._unswept = 1
         """What was delivered or heard since somebody last looked for what is stable."""
+        self._begun = {name: count for name, count in state.stable.items() if name not in ledger.past}
+        self._rows: dict[int, int] = {}
+        """By index, up to where messages were told as stable; before the first, as in the state."""
+        self._last_part = 0
+        """Of the last message: how many operations it brought, if that is not one of its own name."""
         self._freed = self._took = 0
         """Bytes that were delivered since the last receipts, and messages."""
 
     # Sending and delivering
 
-    def broadcast(self, kind: int, body: bytes, now: int) -> Sent:
+    def operations_of(self, payloads: Sequence[bytes], now: int) -> list[Sent]:
+        """Operations of the program, in as few messages as hold them."""
+        sent: list[Sent] = []
+        for run in in_runs(payloads):
+            tag = self._send(run_payload(run), len(run), now)
+            seq = self.ledger.sent - len(run)
+            places = [(self.me, seq + at) for at in range(1, len(run) + 1)]
+            sent += [(place, LifeTag(tag, self.me, place, self.book)) for place in places]
+        return sent
+
+    def broadcast(self, kind: int, body: bytes, now: int) -> None:
+        """A message about the group."""
+        self._send(bytes((kind,)) + body, 1, now)
+
+    def _send(self, payload: bytes, span: int, now: int) -> Tag:
         """Rule 1: tagged with everything that was delivered here, delivered here, sent to all."""
-        if is_large(body, self._settings.frame_bytes) and len(self.ledger.tagger.frontier()) > CONTEXT_MAX:
+        if is_large(payload, self._settings.frame_bytes) and len(self.ledger.tagger.frontier()) > CONTEXT_MAX:
             self.broadcast(CARRY, carry_payload(Carried([])), now)
-        payload = bytes((kind,)) + body
         if unnamed := self.ledger.timelines.unnamed(self.me, self.ledger.sent, self._start):
             payload = started(unnamed, payload)
-        message = self.ledger.tagger.tag(payload)
+        message = self.ledger.tagger.tag(payload, (), span)
         ledger, seq = self.ledger, message.dot >> ORIGIN_BITS
         ledger.orderer.sent(message, now)
         if self._diary.writes:
-            places = ledger.places(message.context)
-            self._diary.row(SEND, (self.me, seq), places, now, self._carries(message.payload))
+            self._tell_sent(message, now)
         data = ledger.write(message)
         if self.links.used:
-            self.links.send(seq, data)
+            self.links.send(message.before >> ORIGIN_BITS, seq, data)
         else:
             named = ledger.named(message)
             for member in sorted((self.view.side - {self.me}) | self.view.departing.keys()):
@@ -191,8 +213,26 @@ class Member:
         tag = self._delivered(message, now)
         if self.view.suspects:
             self.flush(now)
-        place = (self.me, seq)
-        return place, LifeTag(tag, self.me, place, self.book)
+        return tag
+
+    def _tell_sent(self, message: Message, now: int) -> None:
+        """Of a run, each operation follows from the one before it."""
+        deps, carried = self.ledger.places(message.context), self._carries(message.payload)
+        for seq in _seqs(message):
+            self._diary.row(SEND, (self.me, seq), deps, now, carried)
+            deps = ((self.me, seq),)
+
+    def _tell_delivered(self, message: Message, now: int) -> None:
+        origin = self.ledger.names[message.dot & ORIGIN_MASK]
+        for seq in _seqs(message):
+            self._diary.row(DELIVER, (origin, seq), None, now)
+
+    def _tell_stable_up_to(self, dot: int, now: int) -> None:
+        """Of each origin messages become stable in order."""
+        at, name = dot & ORIGIN_MASK, self.ledger.names[dot & ORIGIN_MASK]
+        for seq in range(self._rows.get(at, self._begun.get(name, 0)) + 1, (dot >> ORIGIN_BITS) + 1):
+            self._diary.row(STABLE, (name, seq), None, now)
+        self._rows[at] = dot >> ORIGIN_BITS
 
     def _carries(self, payload: bytes) -> tuple[Place, ...]:
         return self.ledger.timelines.traced(carries(payload), self.ledger.count)
@@ -202,14 +242,19 @@ class Member:
         message, ledger = self.inbox.popleft(), self.ledger
         ledger.tagger.took(message)
         if self._diary.writes:
-            self._diary.row(DELIVER, ledger.place(message.dot), None, now)
-        data = ledger.write(message)
-        self.links.forward(ledger.names[message.dot & ORIGIN_MASK], message.dot >> ORIGIN_BITS, data)
+            self._tell_delivered(message, now)
+        data, seq = ledger.write(message), message.dot >> ORIGIN_BITS
+        self.links.forward(ledger.names[message.dot & ORIGIN_MASK], message.before >> ORIGIN_BITS, seq, data)
         self._delivered(message, now)
         if self.view.suspects:
             self.flush(now)
         self._freed += len(data)
-        self._took += 1
+        self._took += message.span
+
+    @property
+    def position(self) -> int:
+        """Of what was delivered last."""
+        return self._position + place_of(0, self.ledger.delivered, self._last_part)
 
     def has_taken(self, now: int) -> None:
         """Others are to hear of it: soon, or at once if they may wait for room."""
@@ -237,11 +282,10 @@ class Member:
     def replay(self, message: Message, now: int) -> None:
         """Rule 3 again, from the log, after a restart."""
         ledger = self.ledger
-        about, own = ledger.place(message.dot), message.dot & ORIGIN_MASK == ledger.mine
-        if own:
-            self._diary.row(SEND, about, ledger.places(message.context), now, self._carries(message.payload))
+        if message.dot & ORIGIN_MASK == ledger.mine:
+            self._tell_sent(message, now)
         else:
-            self._diary.row(DELIVER, about, None, now)
+            self._tell_delivered(message, now)
         ledger.tagger.recall(message)
         ledger.orderer.sent(message, now)
         self._delivered(message, now)
@@ -253,9 +297,9 @@ class Member:
         self._unswept += 1
         kind = payload[0]
         if kind == STARTED:
-            name, seq = ledger.place(message.dot)
+            name, before = ledger.place(message.dot)[0], message.before >> ORIGIN_BITS
             for start in starts_named(payload):
-                ledger.timelines.began(name, seq - 1, start)
+                ledger.timelines.began(name, before, start)
             payload = plain(payload)
             kind = payload[0]
             self.lineages.judge()
@@ -268,8 +312,11 @@ class Member:
         if kind == OPERATION:
             origin = message.dot & ORIGIN_MASK
             operation = Operation(ledger.names[origin], message.dot >> ORIGIN_BITS, payload[1:])
+            self._last_part = 0
             if self.operations.came(operation, ledger.timelines.exactly):
                 self._apply(operation, origin == ledger.mine, tag, 0)
+        elif kind == RUN:
+            self._apply_run(message, payload, tag)
         elif kind == CARRY:
             carried = payload_carry(payload)
             self.book.came(message)
@@ -278,18 +325,35 @@ class Member:
                 operation = Operation(*place, named.payload)
                 if self.operations.was_carried(operation, ledger.count):
                     ledger.timelines.carried(place)
-                    self._apply(operation, False, tag, part)
+                    self._apply(operation, False, tag, part, carried=True)
+            self._last_part = len(carried.operations)
             self.carrying.came(ledger.place(message.dot), carried)
         else:
+            self._last_part = 0
             self.book.came(message)
             self._membership(kind, message.dot, payload, now)
         return tag
 
-    def _apply(self, operation: Operation, own: bool, tag: Tag, part: int) -> None:
+    def _apply_run(self, message: Message, payload: bytes, tag: Tag) -> None:
+        ledger, operations = self.ledger, self.operations
+        own = message.dot & ORIGIN_MASK == ledger.mine
+        self._last_part = message.span
+        if self._runs is not None and self.reading.anew and not operations.carried:
+            origin, first = ledger.names[message.dot & ORIGIN_MASK], (message.before >> ORIGIN_BITS) + 1
+            position = self._position + place_of(0, ledger.delivered)
+            self._runs(
+                OperationRun(origin, first, payload_run(payload), tag, self.me, self.book, position, own)
+            )
+            return
+        for part, operation in enumerate(operations_in(ledger.place(message.dot), payload), 1):
+            if operations.came(operation, ledger.timelines.exactly):
+                self._apply(operation, own, tag, part)
+
+    def _apply(self, operation: Operation, own: bool, tag: Tag, part: int, carried: bool = False) -> None:
         again = self.reading.had((operation.origin, operation.seq), self.ledger.timelines.exactly)
         position = self._position + place_of(0, self.ledger.delivered, part)
         named = LifeTag(tag, self.me, operation.dot, self.book)
-        self._application.apply(operation, own, named, again, position, part > 0)
+        self._application.apply(operation, own, named, again, position, carried)
 
     def _membership(self, kind: int, dot: int, payload: bytes, now: int) -> None:
         origin, seq = self.ledger.place(dot)
@@ -509,9 +573,8 @@ class Member:
         self._peers.settle()
         found = ledger.window.sweep(self._settings.step_max)
         self._unswept = int(ledger.window.unfinished)
-        places = [ledger.place(tag.dot) for tag in found]
-        for place in places if self._diary.writes else ():
-            self._diary.row(STABLE, place, None, now)
+        for tag in found if self._diary.writes else ():
+            self._tell_stable_up_to(tag.dot, now)
         if found:
             self._tell_stable(found)
             self._log.mark_stable(ledger.stables())
@@ -564,7 +627,7 @@ class Member:
         tags = [tag for tag in map(ledger.window.tag_of, past) if tag is not None]
         ledger.window.recall_stable(stable)
         for dot in past:
-            self._diary.row(STABLE, ledger.place(dot), None, now)
+            self._tell_stable_up_to(dot, now)
         if tags:
             self._tell_stable(tags)
         self._settle(now)
@@ -715,6 +778,11 @@ class Member:
 
     def _post(self, member: str, packet: Data | Receipt | Offer | Piece | Farewell) -> None:
         self._posts.append(Post(process_of(member), packet))
+
+
+def _seqs(message: Message) -> range:
+    """The counters of its operations."""
+    return range((message.before >> ORIGIN_BITS) + 1, (message.dot >> ORIGIN_BITS) + 1)
 
 
 def _at(counts: Sequence[int], index: int) -> int:

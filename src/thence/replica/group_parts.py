@@ -1,13 +1,13 @@
 """What a member of a changing group needs from its surroundings."""
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from thence.core.groups import Lost, Place
 from thence.core.tag import Tag
 from thence.members.operations import Operation as Operation
 from thence.oplog.log import OpLog
-from thence.replica.life_tag import LifeTag
+from thence.replica.life_tag import Book, LifeTag
 
 
 class Application(Protocol):
@@ -71,6 +71,33 @@ class Application(Protocol):
 
     def orphaned(self, orphan: "Orphan") -> None:
         """It has come back, and this is, or is not, sent again."""
+        ...
+
+
+class OperationRun(NamedTuple):
+    """Operations of one message, with consecutive counters, none of which came before."""
+
+    origin: str
+    first: int
+    payloads: list[bytes]
+    tag: Tag
+    """Of the message."""
+    life: str
+    book: Book
+    position: int
+    """Of the message: that of the first operation is one higher, and so on."""
+    own: bool
+
+    def tag_of(self, at: int) -> LifeTag:
+        return LifeTag(self.tag, self.life, (self.origin, self.first + at), self.book)
+
+
+@runtime_checkable
+class TakesRuns(Protocol):
+    """An application that takes the operations of a message together."""
+
+    def apply_run(self, run: OperationRun) -> None:
+        """All of them take effect, in order: `apply` for each would say the same."""
         ...
 
 

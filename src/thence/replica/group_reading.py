@@ -69,6 +69,11 @@ class Reading:
         self.reach = state.reach
         """Operations above these counters came with the state, or have come since."""
 
+    @property
+    def anew(self) -> bool:
+        """Its program has had nothing in earlier incarnations."""
+        return self.before is None
+
     def had(self, place: Place, exactly: Callable[[Place], Place]) -> bool:
         """Did the program have this operation in an earlier incarnation?"""
         return self._progress.covers(place, exactly)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from thence.core.dots import ORIGIN_MASK, seq_of
-from thence.core.groups import OPERATION, Lost, Place, number_of, plain, told_apart
+from thence.core.groups import CARRY, OPERATION, Lost, Place, number_of, plain, told_apart
 from thence.members.operations import Operation
 from thence.oplog.log import OpLog
 from thence.oplog.record import Stored
@@ -116,7 +116,7 @@ def _earlier(stored: Iterator[Stored | None], last: dict[int, int]) -> Iterator[
             yield None
         elif (origin := one.dot & ORIGIN_MASK) not in seen:
             seen.add(origin)
-            last[origin] = seq_of(one.dot) - 1
+            last[origin] = seq_of(understood(CODEC, one).before)
 
 
 def _as_events(
@@ -132,12 +132,13 @@ def _as_events(
         ordinal += 1
         message = understood(CODEC, one)
         named, inner = ledger.place(message.dot), ledger.window.tag_of(message.dot)
-        position, carried = place_of(life, ordinal), plain(message.payload)[0] != OPERATION
+        position, kind = place_of(life, ordinal), plain(message.payload)[0]
+        carried = kind == CARRY
         if named[0] == member.me and not own:
             continue
         for part, operation in enumerate(operations_in(named, message.payload), 1):
             place = (operation.origin, operation.seq)
-            at = position | min(part, (1 << PART_BITS) - 1) if carried else position
+            at = position if kind == OPERATION else position | min(part, (1 << PART_BITS) - 1)
             took_effect = not (carried and (place in again or _came_as_itself(ledger, place)))
             if carried:
                 again.add(place)

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
-from thence.core.groups import CARRY, OPERATION, Place, plain
+from thence.core.groups import CARRY, OPERATION, RUN, Place, plain
+from thence.core.runs import payload_run
 from thence.members.operations import Operation, Operations
 from thence.replica.group_ledger import Ledger
 from thence.replica.group_state import Read, payload_operations
@@ -26,6 +27,10 @@ def operations_in(place: Place, payload: bytes) -> Sequence[Operation]:
     payload = plain(payload)
     if payload[0] == OPERATION:
         return [Operation(*place, payload[1:])]
+    if payload[0] == RUN:
+        operations = payload_run(payload)
+        origin, first = place[0], place[1] - len(operations) + 1
+        return [Operation(origin, seq, operation) for seq, operation in enumerate(operations, first)]
     return payload_operations(payload) if payload[0] == CARRY else []
 
 

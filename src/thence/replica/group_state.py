@@ -20,6 +20,7 @@ from thence.core.groups import (
     JOIN,
     LEAVE,
     OPERATION,
+    RUN,
     STARTED,
     Extent,
     Lost,
@@ -29,6 +30,7 @@ from thence.core.groups import (
     Starts,
     plain,
 )
+from thence.core.runs import payload_run
 from thence.members.group import Final
 from thence.members.operations import Operation
 from thence.trace.schema import NO_OPERATION
@@ -409,6 +411,10 @@ def payload_join(data: bytes) -> tuple[str, str, int]:
     return joiner, address, since
 
 
+OPERATIONS = (OPERATION, RUN)
+"""Messages that bring operations of their own names."""
+
+
 class Carried(NamedTuple):
     """Operations; incarnations of which these were the last; others that may still be somewhere; and
     incarnations of which these were the last that their process remembers."""
@@ -453,6 +459,8 @@ def check_payload(data: bytes) -> None:
         payload_flush(data)
     elif kind == CARRY:
         payload_carry(data)
+    elif kind == RUN:
+        payload_run(data)
     elif kind not in (OPERATION, LEAVE):
         raise PeerError(f"a message of kind {kind}")
 
@@ -477,16 +485,16 @@ def payload_operations(data: bytes) -> Sequence[Operation]:
 
 def concerns_programs(payload: bytes) -> bool:
     """Is there an operation in a message?"""
-    if payload[0] == OPERATION:
+    if payload[0] in OPERATIONS:
         return True
     payload = plain(payload)
-    return payload[0] == OPERATION or (payload[0] == CARRY and bool(payload_operations(payload)))
+    return payload[0] in OPERATIONS or (payload[0] == CARRY and bool(payload_operations(payload)))
 
 
 def carries(data: bytes) -> tuple[Place, ...]:
     """What a trace says that a message brings: nothing in particular of an operation, which brings itself."""
     data = plain(data)
-    if data[0] == OPERATION:
+    if data[0] in OPERATIONS:
         return ()
     operations = payload_operations(data) if data[0] == CARRY else []
     return tuple([(operation.origin, operation.seq) for operation in operations]) or (NO_OPERATION,)

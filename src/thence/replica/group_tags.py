@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from thence.core.dots import pack
 from thence.core.errors import UsageError
-from thence.core.groups import CARRY, OPERATION, Place, plain
+from thence.core.groups import CARRY, Place, plain
 from thence.core.message import Message
 from thence.core.tag import Tag
 from thence.members.operations import Operations
 from thence.replica.group_ledger import Ledger
-from thence.replica.group_state import payload_operations
+from thence.replica.group_state import OPERATIONS, payload_operations
 from thence.replica.life_tag import LifeTag
 
 
@@ -41,7 +41,7 @@ class TagBook:
     def noted(self, messages: Iterable[Message]) -> Iterator[Message]:
         """The same, which come with a state and are not stable."""
         for message in messages:
-            if plain(message.payload)[0] != OPERATION:
+            if plain(message.payload)[0] not in OPERATIONS:
                 self.came(message)
             yield message
 

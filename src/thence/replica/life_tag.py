@@ -44,7 +44,10 @@ class LifeTag:
         """Did this operation happen before the other?"""
         if self.inner is None or other.inner is None:
             return self.inner is None and self != other
-        return self.inner.before(self._comparable(other, other.inner))
+        inner = self._comparable(other, other.inner)
+        if self.inner.dot == inner.dot:  # of one message
+            return self.origin == other.origin and self.seq < other.seq
+        return self.inner.before(inner)
 
     def after(self, other: "LifeTag") -> bool:
         """Did the other operation happen before this one?"""
@@ -54,7 +57,10 @@ class LifeTag:
         """Did neither happen before the other?"""
         if self.inner is None or other.inner is None:
             return False
-        return self.inner.concurrent(self._comparable(other, other.inner))
+        inner = self._comparable(other, other.inner)
+        if self.inner.dot == inner.dot:
+            return self.origin != other.origin
+        return self.inner.concurrent(inner)
 
     def saw(self, origin: str, seq: int) -> bool:
         """Did this operation happen after the one of that name, which was delivered here before it? What is
@@ -64,6 +70,8 @@ class LifeTag:
         other = self._book.inner((origin, seq))
         if other is None:
             return (origin, seq) != self.dot
+        if self.inner is not None and other.dot == self.inner.dot:
+            return origin == self.origin and seq < self.seq
         return self.inner is not None and other.before(self.inner)
 
     def _comparable(self, other: "LifeTag", inner: Tag) -> Tag:

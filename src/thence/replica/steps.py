@@ -7,6 +7,7 @@ carry out in order. The log and the trace write through the files that they were
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
+from itertools import islice
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from thence.core.errors import PeerError, StorageError, ThenceError, UsageError, refused, stopper
@@ -21,6 +22,9 @@ M = TypeVar("M", bound=Machine[Any])
 C = TypeVar("C")
 """A call: how its answer finds the caller."""
 R = TypeVar("R")
+
+Asks = list[tuple[Sequence[bytes], C]]
+Answers = list[tuple[C, list[Sent]]]
 
 TIDY_EVERY_US: Final = 5_000_000
 """How often to look whether the log should be shortened: segments come and go in minutes."""
@@ -159,6 +163,7 @@ class Steps(Generic[M, C]):
 
     def run(self, act: Callable[[M, int], object], now: int) -> None:
         """Something happens to the machine."""
+        self._close_run(now)
         if self.state not in RUNS:
             return
         try:
@@ -175,6 +180,7 @@ class Steps(Generic[M, C]):
 
     def call(self, act: Callable[[M, int], R], now: int) -> R:
         """A person or a program asks something of the machine. `UsageError`: nothing was done."""
+        self._close_run(now)
         if self.why is not None:
             raise refused(self.why)
         try:
@@ -191,6 +197,7 @@ class Steps(Generic[M, C]):
 
     def receive(self, peer: str, packets: Iterable[Any], now: int) -> None:
         """All packets of one read. What came before garbage counts; then `PeerError`."""
+        self._close_run(now)
         if self.state not in RUNS:
             return  # the link is about to go down, and all of this comes again
         garbage: PeerError | None = None
@@ -216,6 +223,10 @@ class Steps(Generic[M, C]):
             self.effects.append(Refuse([call], why))
 
     @property
+    def last_asked(self) -> Sequence[bytes] | None:
+        return self._asked[-1][0] if self._asked else None
+
+    @property
     def due(self) -> bool:
         """Are there broadcasts to `settle`?"""
         return bool(self._asked) or (bool(self.queue) and self.state in RUNS and not self.machine.in_debt)
@@ -224,20 +235,41 @@ class Steps(Generic[M, C]):
         """All broadcasts that were asked for, in one step."""
         if self.state not in RUNS:
             return
-        machine, answers = self.machine, list[tuple[C, list[Sent]]]()
         batch = [ask for ask in self._in_turn(now) if self.wants(ask[1])]
         try:
-            for payloads, call in batch:
-                try:
-                    answers.append((call, machine.broadcast(payloads, now)))
-                except UsageError as error:
-                    self.effects.append(Refuse([call], error))
+            answers = self._broadcast(batch, now)
         except Exception as error:
             self._failed(error, [call for _, call in batch])
             return
         self._end(now, answers)
 
+    def _close_run(self, now: int) -> None:
+        """What was asked for follows from what the program had taken by then, and has the next counters: it
+        is sent before anything else happens."""
+        if self._asked:
+            self.settle(now)
+
+    def _broadcast(self, batch: Asks[C], now: int) -> Answers[C]:
+        """All at once, as one run, so that they are one message; one by one if a call cannot be made."""
+        machine = self.machine
+        if len(batch) > 1:
+            try:
+                run = [payload for payloads, _ in batch for payload in payloads]
+                sent = iter(machine.broadcast(run, now))
+            except UsageError:
+                pass  # none was made; it is told whose it is
+            else:
+                return [(call, list(islice(sent, len(payloads)))) for payloads, call in batch]
+        answers: Answers[C] = []
+        for payloads, call in batch:
+            try:
+                answers.append((call, machine.broadcast(payloads, now)))
+            except UsageError as error:
+                self.effects.append(Refuse([call], error))
+        return answers
+
     def wake(self, now: int) -> None:
+        self._close_run(now)
         if self.state not in RUNS:
             return
         machine, log = self.machine, self.machine.log
@@ -346,9 +378,9 @@ class Steps(Generic[M, C]):
 
     # A step's end
 
-    def _end(self, now: int, answers: Sequence[tuple[C, list[Sent]]] = ()) -> None:
+    def _end(self, now: int, answers: Answers[C] | None = None) -> None:
         """The machine has acted: write it down, and let it have its consequences once it may."""
-        machine = self.machine
+        machine, answers = self.machine, answers or []
         try:
             if machine.waiting:
                 self.taken += machine.take(self.appetite(), now)

@@ -24,6 +24,7 @@ from thence.core.groups import Place
 from thence.replica.contract import Machine
 from thence.replica.events import Delivered, Event, Gap, Repeated
 from thence.replica.life_tag import LifeTag
+from thence.runtime.gathering import Gathering, OnCommit
 from thence.runtime.home import Home
 from thence.runtime.logs import StructuredLog
 from thence.runtime.making import make_node
@@ -89,6 +90,7 @@ class OpenNode:
         self._program: Final = Program(program, send_again, settings.application.events_max)
         self._reader: weakref.ref[Events] | None = None
         self._turns: Final = Turns(settings.application.broadcasts_max)
+        self._gathering: Final = Gathering(settings.application.broadcasts_max)
         self._home: Home | None = None
         self._bell: Final = Bell()
         self._waiting: Final = Waiters()
@@ -159,6 +161,36 @@ class OpenNode:
             sent.definite = False
             raise sent
         return tag
+
+    def broadcast_nowait(self, payload: bytes | bytearray | memoryview) -> Place:
+        """Send to every member with all others of this turn of the loop, as one message. Returns its name at
+        once; `committed` tells what became of it. `UsageError`: it was not sent, and never will be."""
+        self._must_be_open()
+        if not isinstance(payload, bytes | bytearray | memoryview):
+            raise UsageError(f"a payload is bytes, not {type(payload).__name__}")
+        self._must_read()
+        return self._gathering.add(self._host.running, bytes(payload))
+
+    async def committed(self, dot: Place) -> None:
+        """Until an operation that was sent with `broadcast_nowait` is in the log, under `sync="always"` on
+        the disk. It raises what `broadcast` would have raised."""
+        self._must_be_open()
+        await self._gathering.committed(dot, lambda place: self._machine.has_delivered(place))
+
+    def on_commit(self, callback: OnCommit) -> None:
+        """From now on `callback(me, first, last)` is called with the counters of operations that were sent
+        with `broadcast_nowait` and are in the log, in order."""
+        self._gathering.on_commit.append(callback)
+
+    @property
+    def room(self) -> int:
+        """So many operations may be sent with `broadcast_nowait` before others are answered."""
+        return self._gathering.room
+
+    async def until_room(self) -> None:
+        """Back-pressure: until there is room for one more."""
+        self._must_be_open()
+        await self._gathering.until_room()
 
     def _must_read(self) -> None:
         """A reader that wants to have what this node sends has to take it."""

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from thence.core.errors import StorageError, ThenceError, refused, stopper
+from thence.core.errors import StorageError, ThenceError, UsageError, refused, stopper
 from thence.core.machine import NEVER
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
 from thence.oplog.writer import untried
 from thence.replica.contract import Machine
+from thence.replica.group_sending import why_not
 from thence.replica.life_tag import Sent
 from thence.replica.steps import BeginAnew, BeginSync, Refuse, Release, State, Steps, Stop
 from thence.runtime.alarm import Alarm
@@ -162,6 +163,32 @@ class Driver(Generic[M]):
         elif self.steps.effects:  # a call that is refused is told at once
             self._carry_out(self._clock())
         return call
+
+    @property
+    def cannot_send(self) -> ThenceError | None:
+        """Why no operation can be given its counter now. All that were asked for before are sent."""
+        if self.steps.due:
+            self._step(self.steps.settle)
+        if self.steps.why is not None:
+            return refused(self.steps.why)
+        machine: Machine[Any] = self.machine
+        if machine.in_debt or self.steps.queue:
+            return UsageError(why_not(machine.waits_for))
+        return machine.refuses
+
+    def gather(self, payloads: list[bytes]) -> Call:
+        """Broadcast these at the end of the turn, with those that are added until then. Nothing else was
+        asked for by now (`cannot_send`)."""
+        call: Call = self._loop.create_future()
+        self.steps.ask(payloads, call)
+        self._asked += 1
+        if self._turn is None:
+            self._turn = self._loop.call_soon(self._turn_over)
+        return call
+
+    def goes_on(self, payloads: list[bytes]) -> bool:
+        """Can more be added to these?"""
+        return self.steps.last_asked is payloads
 
     def _turn_over(self) -> None:
         self._turn = None

@@ -17,14 +17,14 @@ log has.
 """
 
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 from thence.core.errors import ProgramError
 from thence.core.groups import Lost
 from thence.replica.events import Delivered, Event, Gap, Orphaned, Stable, ViewChanged, gap
-from thence.replica.group_parts import Operation, Orphan
+from thence.replica.group_parts import Operation, OperationRun, Orphan
 from thence.replica.life_tag import LifeTag
 from thence.replica.steps import TAKE_MAX
 from thence.runtime.happened import Happened
@@ -58,6 +58,16 @@ class Replicated(Protocol):
 
 
 @runtime_checkable
+class AppliesBatches(Protocol):
+    """A program that takes the operations of one message together: a member's operations of one turn."""
+
+    def apply_batch(self, origin: str, first_seq: int, ops: Sequence[bytes], tag: LifeTag) -> None:
+        """Operations with consecutive counters from `first_seq` on; `tag`: of the last of them, which saw all
+        that the others saw, and these. One that comes alone, or was carried, is told with `apply`."""
+        ...
+
+
+@runtime_checkable
 class HearsStable(Protocol):
     """A program that keeps tags until they are stable: tombstones, say."""
 
@@ -73,6 +83,9 @@ class Installed(NamedTuple):
     state: bytes
 
 
+Told = Event | OperationRun | Installed
+
+
 class Program:
     """`group_parts.Application` for a program that runs in the same process."""
 
@@ -82,9 +95,9 @@ class Program:
         self._state: Final = state
         self._send_again: Final = send_again
         self.happened: Final = Happened[Event](events_max, _key)
-        self._fresh: list[Event | Installed] = []
+        self._fresh: list[Told] = []
         """Of the step that is under way."""
-        self._flight: deque[Event | Installed] = deque()
+        self._flight: deque[Told] = deque()
         """Of steps whose outputs are still to be released, of a program that is a state."""
         self._done = 0
         """So many of both have reached the state already."""
@@ -101,6 +114,7 @@ class Program:
         self._unheard: dict[str, LifeTag] = {}
         """Of each origin the last operation that became stable before there was a reader."""
         hears: object = state
+        self._batches: Final = hears.apply_batch if isinstance(hears, AppliesBatches) else None
         self._hears: Final = hears.stable if isinstance(hears, HearsStable) else None
         self._orphans = 0
         self._view: ViewChanged | None = None
@@ -131,14 +145,14 @@ class Program:
         self.repeats = self._out
         self.happened.drop(_is_repeated)
 
-    def tell(self, events: Sequence[Event | Installed]) -> None:
+    def tell(self, events: Sequence[Told]) -> None:
         """The step in which this happened is in the log."""
         self._out -= len(events)
         if self._state is None:
             again = min(self.repeats, len(events))
             self.repeats -= again
             fresh = [event for event in events[:again] if not _is_repeated(event)] if again else []
-            self.happened.extend([*fresh, *events[again:]])  # type: ignore[list-item]  # none is `Installed`
+            self.happened.extend(_one_by_one([*fresh, *events[again:]]))
             self.hungry = self.hungry and not self.happened
             return
         for event in events:
@@ -147,14 +161,23 @@ class Program:
                 self._done -= 1
             else:
                 self._reach(event)
-            if not isinstance(event, Delivered | Installed) and (self._listens or type(event) is not Stable):
+            if isinstance(event, Delivered | OperationRun | Installed):
+                continue
+            if self._listens or type(event) is not Stable:
                 self.happened.append(event)
 
-    def _reach(self, event: Event | Installed) -> None:
+    def _reach(self, event: Told) -> None:
         """Of what happens, so much concerns the state."""
         assert self._state is not None
         if isinstance(event, Delivered):
             called("apply", self._state.apply, event)
+        elif isinstance(event, OperationRun):
+            if self._batches is not None:
+                last = event.tag_of(len(event.payloads) - 1)
+                called("apply_batch", self._batches, event.origin, event.first, event.payloads, last)
+            else:
+                for each in _spelled(event):
+                    called("apply", self._state.apply, each)
         elif isinstance(event, Installed):
             called("install", self._state.install, event.state)
         elif isinstance(event, Stable) and self._hears is not None:
@@ -183,6 +206,13 @@ class Program:
                 self._reach(Delivered(tag, operation.payload, *operation.dot, position, carried))
         elif self._state is not None or not (again or (own and not self.own)):
             self._fresh.append(Delivered(tag, operation.payload, *operation.dot, position, carried))
+
+    def apply_run(self, run: OperationRun) -> None:
+        if self._replays:
+            if self._state is not None:
+                self._reach(run)
+        elif self._state is not None or not run.own or self.own:
+            self._fresh.append(run)
 
     def missed(self, operation: Operation, tag: LifeTag | None, position: int) -> None:
         self._fresh.append(Delivered(tag, operation.payload, *operation.dot, position))
@@ -237,7 +267,7 @@ class Program:
             self._orphans += 1
             self._fresh.append(_as_event(orphan))
 
-    def output(self) -> list[Event | Installed]:
+    def output(self) -> list[Told]:
         if self._view is not None and self._view != self._told:
             self._told = self._view
             self._fresh.append(self._view)
@@ -272,8 +302,25 @@ def _key(event: Event) -> Hashable | None:
     return ViewChanged if isinstance(event, ViewChanged) else None
 
 
-def _is_repeated(event: Event | Installed) -> bool:
-    return isinstance(event, Delivered | Gap)
+def _spelled(run: OperationRun) -> list[Delivered]:
+    """A run as single operations."""
+    return [
+        Delivered(run.tag_of(at), payload, run.origin, run.first + at, run.position + at + 1)
+        for at, payload in enumerate(run.payloads)
+    ]
+
+
+def _one_by_one(events: Iterable[Told]) -> Iterator[Event]:
+    """For a reader, which is told nothing of states."""
+    for event in events:
+        if type(event) is OperationRun:
+            yield from _spelled(event)
+        else:
+            yield event  # type: ignore[misc]  # none is `Installed`
+
+
+def _is_repeated(event: Told) -> bool:
+    return isinstance(event, Delivered | OperationRun | Gap)
 
 
 def _as_event(orphan: Orphan) -> Orphaned:

@@ -371,13 +371,14 @@ class GroupWorld:
         for other in self.names:
             self._forgets(other, set(kept))
 
-    def send(self, name: str, payload: bytes = b"") -> None:
-        """Its program broadcasts."""
+    def send(self, name: str, payload: bytes = b"", count: int = 1) -> None:
+        """Its program broadcasts, so many operations in one turn."""
 
         def ask(steps: Steps[GroupNode, None]) -> None:
             # Only now: a process that was paused goes on with something else, perhaps.
-            number = next(self._numbers).to_bytes(NUMBER_BYTES, "big") if self._numbered else b""
-            steps.ask([number + payload], None)
+            numbers = [next(self._numbers) for _ in range(count)] if self._numbered else []
+            heads = [number.to_bytes(NUMBER_BYTES, "big") for number in numbers] or [b""] * count
+            steps.ask([head + payload for head in heads], None)
             steps.settle(self.now)
 
         if self.processes[name].node is not None:

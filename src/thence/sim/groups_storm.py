@@ -28,6 +28,10 @@ LEAVE_US = 60 * SECOND
 
 ORDERS: tuple[Order, ...] = ("graph", "graph", "vector")
 
+RUNS_FROM = 10_000_000
+"""From this seed on operations are sent several at a time in some storms. Those below were drawn, and some of
+them kept, when a message held one."""
+
 PATIENCE_US = 180 * SECOND
 """Virtual time after the last fault: attempts to join take seconds each, and a few may fail."""
 
@@ -63,6 +67,8 @@ class Weather:
     """Programs have no state."""
     closed: bool = False
     """All processes are members from the start, and none joins, leaves or is evicted."""
+    runs: int = 1
+    """Up to so many operations are sent at a time."""
     turn_us: int = 0
     """How long a process waits between two steps if it has more to do than one may."""
 
@@ -84,9 +90,10 @@ def draw_all(seed: int) -> Weather:
     partings: tuple[Parting, ...] = ()
     if not (disks or restores) and Random(f"{seed}/parts").random() < 0.4:
         partings = draw_partings(seed, weather.processes, weather.span_us)
+    runs = Random(f"{seed}/runs").choice((1, 1, 5, 50)) if seed >= RUNS_FROM else 1
     return replace(
         weather, settings=settings, disks=disks, sync=sync, lies_us=lies, restores=restores, reads=reads,
-        partings=partings,
+        partings=partings, runs=runs,
     )  # fmt: skip
 
 
@@ -190,6 +197,7 @@ class Storm:
         for process in self.world.processes.values():
             process.application.reads = drawn.reads
         self._sending = Random(f"{seed}/sending")
+        self._runs = Random(f"{seed}/lengths")
         self._told: dict[str, int] = {}
         """Who was told to leave, and in which of its lives."""
         self._plan(names)
@@ -300,7 +308,8 @@ class Storm:
         world = self.world
         node = world.processes[name].node
         if node is not None and node.status in ("member", "returning"):
-            world.send(name, bytes(self.weather.payload_bytes))
+            count = self._runs.randint(1, self.weather.runs)
+            world.send(name, bytes(self.weather.payload_bytes), count)
         if world.now < self.weather.span_us:
             world.at(world.now + self._gap(), lambda: self._send(name))
 
