@@ -19,7 +19,7 @@ log has.
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 from thence.core.errors import ProgramError
 from thence.core.groups import Lost, Place
@@ -52,6 +52,16 @@ class Replicated(Protocol):
 
     def install(self, state: bytes) -> None:
         """Begin anew from this; nothing at all is `b""`."""
+        ...
+
+
+@runtime_checkable
+class Mergeable(Replicated, Protocol):
+    """One whose states can be merged: over a tree whose logs forget."""
+
+    def merge(self, state: bytes) -> None:
+        """Take in a peer's state. The same operations give the same state, whichever of them came one by one
+        and whichever in a state."""
         ...
 
 
@@ -169,6 +179,22 @@ class Program:
         if not isinstance(state, bytes):
             raise ProgramError(f"the program's state() gave {type(state).__name__}, not bytes")
         return state
+
+    @property
+    def holds(self) -> bool:
+        """Is it a state?"""
+        return self._state is not None
+
+    @property
+    def merges(self) -> bool:
+        """Can states of others be taken in, beside its own?"""
+        return isinstance(self._state, Mergeable)
+
+    def merge(self, state: bytes) -> None:
+        """`Mergeable.merge`, after all that was applied."""
+        assert isinstance(self._state, Mergeable)
+        self._catch_up()
+        called("merge", self._state.merge, state)
 
     def _catch_up(self) -> None:
         """What is still to be told reaches the state now."""

@@ -222,7 +222,7 @@ class NodeSettings:
     @property
     def log_settings(self) -> LogSettings:
         """Of the log as it is opened: one that forgets by age has segments that are short against it."""
-        if self.spread != "eco-sync-tree":
+        if not self.spread.startswith("eco-"):
             return self.log
         age_us = max(1, min(self.log.segment_age_us, self.tree.ttl_us // 4))
         return replace(self.log, keep_us=self.tree.ttl_us, segment_age_us=age_us)
