@@ -320,6 +320,17 @@ def put_back(machine: Any) -> None:
         assert heard is (one.one.refuses is None), "dot: it would be used twice"
 
 
+def same_name(machine: Any) -> None:
+    """A restart goes on as the incarnation that wrote the log, whatever others of that process are known."""
+    one = Process(machine)
+    one.linked()
+    one.one.receive("a", Graft(1, (0, 5)), 0)
+    one.one.receive("a", Naming(2, ("b~999999999", "b~7")), 0)
+    one.step()
+    again = Process(machine, one.log)
+    assert again.one.me == "b~42", f"name: {again.one.me}"
+
+
 def lying(machine: Any) -> None:
     """What no correct peer says."""
     for packet in (
@@ -355,7 +366,8 @@ def machine_forgets(machine: Any) -> None:
 
 
 OPEN_TREE_CHECKS = {
-    "enters": enters, "waits": waits, "put back": put_back, "lying": lying, "hearsay": hearsay,
+    "enters": enters, "waits": waits, "put back": put_back, "same name": same_name, "lying": lying,
+    "hearsay": hearsay,
     "storms": machine_storms, "forgets": machine_forgets,
 }  # fmt: skip
 

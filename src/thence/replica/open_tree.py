@@ -42,6 +42,10 @@ MOST_AHEAD: Final = 1 << 32
 """Messages that a node can have sent since the backup that it was restored from. A peer that claims to have
 more of them lies."""
 
+ME: Final = 9
+"""The key of the note that says which incarnation writes this log. Names of others of the same process may
+come later: of former ones, or of one that another node has made up."""
+
 MEMBERS_MOST: Final = ORIGIN_MASK >> 1
 """Incarnations that a log counts."""
 
@@ -90,9 +94,11 @@ class OpenTree:
         self._payload_max: Final = min(frame_bytes, MAX_BODY) - STAMP_BYTES
         self._names: Final[list[str]] = list(log.names)
         self._index: Final = {known: index for index, known in enumerate(self._names)}
-        own = [known for known in self._names if process_of(known) == name]
-        me = own[-1] if own else incarnation(name, next_number())
+        own = name in self._index or ME in log.notes  # a log of version 1 has no such note
+        me = log.notes.get(ME, name.encode()).decode() if own else incarnation(name, next_number())
         self.me_index = self._member(me)
+        if not own:
+            log.note(ME, me.encode())
         self.processes: Final = Processes(name, address)
         for contact, where in contacts.items():
             self.processes.add(contact, where)
@@ -153,6 +159,7 @@ class OpenTree:
         self._born = True
         me = incarnation(self.name, self._next_number())
         self.me_index = self._member(me)
+        self._log.note(ME, me.encode())
         self.replica.admit()
         self.replica.become(self.me_index, self._diaries(me), now, ends)
         self._sent_before = 0

@@ -112,7 +112,7 @@ class OpenTrees:
         identity = Identity(settings.cluster, settings.name, self._log_id, self.boot)
         self.links = TreeLinks(
             identity, settings.secret, settings.listen, settings.links, self,
-            Random(os.urandom(16)), node.clock, node.says, self._answer, lambda: self.machine.processes.names,
+            Random(os.urandom(16)), node.clock, node.says, self._answer, self._others,
         )  # fmt: skip
         await self.links.start()
         driver.run(lambda machine, now: machine.start(self._fresh, now))
@@ -271,6 +271,10 @@ class OpenTrees:
             known[machine.processes.name(peer)] = machine.processes.address(peer)
         members = sorted([(name, parse_address(where)) for name, where in known.items() if where])
         return put_answer(Open(tuple(members), machine.highest(asks)))
+
+    def _others(self) -> list[str]:
+        """Processes to which there may be a link one day."""
+        return [name for name in self.machine.processes.names if name != self._node.settings.name]
 
     def unpack(self, peer: str, data: Sequence[bytes]) -> Iterator[Packet]:
         del peer

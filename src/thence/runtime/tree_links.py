@@ -7,7 +7,7 @@ link, an attempt, or a fault that is to last.
 
 from thence.runtime.address import Address
 from thence.runtime.link import End
-from thence.runtime.open_links import OpenLinks
+from thence.runtime.open_links import NOWHERE, OpenLinks
 from thence.runtime.peer import Peer
 
 
@@ -40,6 +40,12 @@ class TreeLinks(OpenLinks):
             peer.left(link, self._clock())
             link.end(End.CLOSED, "not needed")
         self._forget(peer)
+
+    def fault(self, what: str, peer: str | None, delay_us: int) -> None:
+        """Also to a process that is not known yet."""
+        if peer is not None and peer != self._me.name and peer not in self._peers:
+            self._peers[peer] = Peer(peer, NOWHERE, dials=False, now=self._clock())
+        super().fault(what, peer, delay_us)
 
     def _keep_up(self, peer: Peer, delay_us: int) -> None:
         """It is up to the view."""
