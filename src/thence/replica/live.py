@@ -60,6 +60,8 @@ def must_go_together(order: str, spread: str) -> None:
             f"a log that forgets cannot tell the tags of what it forgot: {spread} takes order none, "
             f"not {order!r}"
         )
+    if spread.endswith("-centre") and order != STREAMED.name:
+        raise UsageError(f"a tree with tags has no root: {spread} takes order none, not {order!r}")
     if spread in TREES and order not in (*DURABLE, STREAMED.name):
         raise UsageError(f"over a tree nodes order by {' or '.join(DURABLE)} or none, not {order!r}")
 

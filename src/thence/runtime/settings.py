@@ -29,7 +29,9 @@ ANY_PORT: Final = Address("127.0.0.1", 0)
 OPEN: Final = "no secret: everybody on this machine can pose as a member and control this node"
 
 Order = Literal["graph", "vector", "vector-e2e", "none"]
-SpreadName = Literal["mesh", "tree", "sync-tree", "eco-sync-tree"]
+SpreadName = Literal[
+    "mesh", "tree", "sync-tree", "sync-tree-centre", "eco-sync-tree", "eco-sync-tree-centre"
+]  # fmt: skip
 LogLevel = Literal["debug", "info", "warn", "error"]
 LogFormat = Literal["text", "json"]
 ProfileName = Literal["local", "lan", "wan"]
