@@ -102,9 +102,12 @@ class OpenTrees:
         self._number = kept[-1] if kept else 1
         self._contacts = {**shelf.contacts, **self._members}
         self._contacts.pop(settings.name, None)
-        if settings.join and not self._contacts:
+        if settings.join and self._fresh and not self._contacts:
             node.phase = "looking for its group"
             await self._find(shelf)
+        # Before it is anybody: one that is killed now would begin alone. (One that has data and no contacts
+        # was the first, and has met nobody.)
+        shelf.keep_contacts(self._contacts)
         machine = self._make(node.clock())
         diaries.end_others(settings.name, machine.me, node.clock())
         driver = node.drive(machine, self._remade, self, GroupSettings())
@@ -116,7 +119,6 @@ class OpenTrees:
         )  # fmt: skip
         await self.links.start()
         driver.run(lambda machine, now: machine.start(self._fresh, now))
-        shelf.keep_contacts(self._contacts)
         self.keep(self._wishes)
         node.is_in.set()
 
@@ -166,10 +168,8 @@ class OpenTrees:
         numbers were used."""
         shelf = self._shelf
         assert shelf
-        number = shelf.highest + 1
-        if not shelf.highest:
-            number = self._first
-        elif not shelf.forgetful and not self._returns:
+        number = shelf.highest + 1 if shelf.highest else self._first
+        if self._node.driver is not None:
             number = max(number, number_of_now(self._node.clock))
         shelf.reserve(number)
         return number
