@@ -326,6 +326,7 @@ def same_name(machine: Any) -> None:
     one.linked()
     one.one.receive("a", Graft(1, (0, 5)), 0)
     one.one.receive("a", Naming(2, ("b~999999999", "b~7")), 0)
+    one.one.receive("a", Graft(2, (0, 5, 1, 1)), 0)
     one.step()
     again = Process(machine, one.log)
     assert again.one.me == "b~42", f"name: {again.one.me}"
@@ -373,19 +374,30 @@ OPEN_TREE_CHECKS = {
 
 
 def other_integers(tongue: Any) -> None:
-    """Packets come in the receiver's integers, whatever they were in."""
-    one = tongue()
-    one.learn_names(Naming(0, ("x", "y")), [2, 0])
-    assert one.understood(Graft(1, (7, 9)), 3) == Graft(1, (9, 0, 7)), "clock: of others"
-    plain = one.understood(Sync(1, (Message(pack(1, 3), (), b"p"),), True), 3).messages[0]
+    """Packets come in the receiver's integers, whatever they were in; of names that count nothing none."""
+    known = ["y", "z", "x"]
+
+    def member(name: str) -> int:
+        if name not in known:
+            known.append(name)
+        return known.index(name)
+
+    one = tongue(member)
+    one.learn_names(Naming(0, ("x", "y", "idle", "new")))
+    assert one.understood(Graft(1, (7, 9)), known) == Graft(1, (9, 0, 7)), "clock: of others"
+    plain = one.understood(Sync(1, (Message(pack(1, 3), (), b"p"),), True), known).messages[0]
     assert (plain.dot, plain.payload) == (pack(0, 3), b"p"), "dot: another's"
+    assert one.understood(Graft(1, (0, 0, 0, 5)), known) == Graft(1, (0, 0, 0, 5)), (
+        "clock: of one that is new"
+    )
+    assert known == ["y", "z", "x", "new"], "names: known without a message"
     one.learn_place(5, 1)
-    assert one.understood(ShuffleReply((5,)), 3) == ShuffleReply((1,)), "node: another"
+    assert one.understood(ShuffleReply((5,)), known) == ShuffleReply((1,)), "node: another"
 
 
 def told_once(tongue: Any) -> None:
     """What was told over a link is not told again; what was forgotten is."""
-    one, names, processes = tongue(), ["x"], Processes("me", "here")
+    one, names, processes = tongue(len), ["x"], Processes("me", "here")
     for name in ("p", "q"):
         processes.add(name, f"at {name}")
     assert [*one.before(Graft(1, (1,)), names, processes)] == [Naming(0, ("x",))], "names: not told"

@@ -338,7 +338,7 @@ RETURNING = of(
       "        if shelf.forgetful:\n")),
     ("after the loss of a disk numbers go on from what one side knows",
      "one_that_lost_its_whole_disk_joins_with_a_number_that_no_side_of_a_split_can_know", "AssertionError",
-     (f"{WAY_IN}:WayIn.find", "shelf.reserve(max(found.highest, self._clock() // SECOND - NUMBERS_BEGIN_S))",
+     (f"{WAY_IN}:WayIn.find", "shelf.reserve(max(found.highest, number_of_now(self._clock)))",
       "shelf.reserve(found.highest)")),
     ("a damaged log of one that is alone is cut unasked",
      "a_damaged_log_of_one_that_is_alone_is_for_people_to_cut", "AssertionError",

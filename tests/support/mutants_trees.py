@@ -72,7 +72,7 @@ STREAMS = of(
      (":Streams._synced", "        for message in sync.messages:\n            self._check(peer, message)\n",
       "")),
     ("a message of this node's own is believed", "garbage", "garbage",
-     (":Streams._check", " or (mine and seq > self._clock[origin])", "")),
+     (":Streams._check", " or (origin == self._me and seq > self._clock[origin])", "")),
     ("a neighbour that takes no more is sent more", "choked", "window",
      (":Streams.hold",
       "            link.clock, link.live, link.held, link.credit = list(self._clock), False, True, 0\n",

@@ -30,7 +30,7 @@ from thence.replica.history import understood
 from thence.replica.life_tag import LifeTag
 from thence.replica.overlay import Overlay
 from thence.replica.tree import CODEC, TreeReplica
-from thence.replica.tree_names import Processes, Tongue
+from thence.replica.tree_names import Processes, Tongue, checked_name
 
 STAMP_BYTES: Final = 32 << 10
 """What a frame and a record must have room for beside a payload."""
@@ -217,7 +217,7 @@ class OpenTree:
 
     def link_up(self, peer: str, now: int) -> None:
         index = self.processes.add(peer)
-        tongue = self._tongues[index] = Tongue()
+        tongue = self._tongues[index] = Tongue(self._member)
         self._effects.append(Transmit((index,), tongue.introduce((0,), self.processes)))
         self._route(self.overlay.up(index, now), now)
 
@@ -232,14 +232,16 @@ class OpenTree:
         if tongue is None:
             return  # its link was closed
         if isinstance(packet, Naming):
-            tongue.learn_names(packet, [self._member(_checked(name)) for name in packet.names])
-            self.replica.admit()
+            tongue.learn_names(packet)
         elif isinstance(packet, Places):
             self._learn(peer, tongue, packet)
         elif isinstance(packet, Ack | Batch | Phantom):
             raise PeerError(f"a tree has no use for a {type(packet).__name__}")
         else:
-            plain = tongue.understood(packet, len(self._names))
+            known = len(self._names)
+            plain = tongue.understood(packet, self._names)
+            if len(self._names) > known:
+                self.replica.admit()
             self._look_for_more(peer, plain, now)
             self._route(self.overlay.receive(index, plain, now), now)
 
@@ -248,7 +250,7 @@ class OpenTree:
         for theirs, name, address in packet.places:
             if (theirs == 0) is not (name == peer):
                 raise PeerError(f"{peer} speaks as {name}")
-            known = self.processes.add(_checked(name))
+            known = self.processes.add(checked_name(name))
             if theirs == 0 or not self.processes.address(known):
                 self.processes.add(name, address if name != self.name else "")
             tongue.learn_place(theirs, known)
@@ -419,12 +421,6 @@ class OpenTree:
 def root_number(name: str) -> int:
     """What names a process as the root of a tree, the same everywhere."""
     return int.from_bytes(blake2b(name.encode(), digest_size=ROOT_BITS // 8).digest(), "big")
-
-
-def _checked(name: str) -> str:
-    if not name or any(ch.isspace() for ch in name):
-        raise PeerError(f"a name that is none: {name!r}")
-    return name
 
 
 def _number(name: str) -> int:

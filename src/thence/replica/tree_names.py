@@ -6,7 +6,7 @@ that it is encoded once for all links. What they stand for is told before they a
 direction (`Naming`, `Places`), and the receiver puts its own in their place.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
@@ -79,12 +79,16 @@ class Processes:
 class Tongue:
     """What the two ends of a link have told each other."""
 
-    __slots__ = ("_members", "_places", "_told", "_told_places")
+    __slots__ = ("_member", "_members", "_names", "_places", "_told", "_told_places")
 
-    def __init__(self) -> None:
+    def __init__(self, member: Callable[[str], int]) -> None:
+        """`member`: the index of a name here, which becomes known if it was not."""
+        self._member: Final = member
         self._told = 0
         self._told_places: set[int] = set()
-        self._members: Final[list[int]] = []
+        self._names: Final[list[str]] = []
+        self._members: Final[dict[int, int]] = {}
+        """Of the names that were used."""
         self._places: Final[dict[int, int]] = {}
 
     # Out
@@ -110,23 +114,23 @@ class Tongue:
 
     # In
 
-    def learn_names(self, packet: Naming, mine: Sequence[int]) -> None:
-        """`mine`: the indices of those names here."""
-        if packet.first != len(self._members):
-            raise PeerError(f"names from {packet.first} on, after {len(self._members)}")
-        self._members.extend(mine)
+    def learn_names(self, packet: Naming) -> None:
+        """They become known here when something is counted of them."""
+        if packet.first != len(self._names):
+            raise PeerError(f"names from {packet.first} on, after {len(self._names)}")
+        self._names.extend(map(checked_name, packet.names))
 
     def learn_place(self, theirs: int, mine: int) -> None:
         self._places[theirs] = mine
 
-    def understood(self, packet: Packet, size: int) -> Packet:
-        """A packet in this node's integers; `size`: how many members it knows."""
+    def understood(self, packet: Packet, names: Sequence[str]) -> Packet:
+        """A packet in this node's integers; `names`: of the members that it knows, by then."""
         try:
-            return self._understood(packet, size)
+            return self._understood(packet, names)
         except LookupError:
             raise PeerError(f"a {type(packet).__name__} with an index that has no name") from None
 
-    def _understood(self, packet: Packet, size: int) -> Packet:
+    def _understood(self, packet: Packet, names: Sequence[str]) -> Packet:
         places = self._places
         match packet:
             case Message():
@@ -134,9 +138,10 @@ class Tongue:
             case Sync():
                 return packet._replace(messages=tuple([self._message(one) for one in packet.messages]))
             case Graft() | StatePiece():
-                clock = [0] * size
-                for index, count in enumerate(packet.clock):
-                    clock[self._members[index]] = count
+                counts = [(self._mine(index), count) for index, count in enumerate(packet.clock) if count]
+                clock = [0] * len(names)
+                for member, count in counts:
+                    clock[member] = count
                 return packet._replace(clock=tuple(clock))
             case ForwardJoin():
                 return packet._replace(node=places[packet.node])
@@ -149,12 +154,24 @@ class Tongue:
                 return ShuffleReply(tuple([places[node] for node in packet.nodes]))
         return packet
 
+    def _mine(self, index: int) -> int:
+        mine = self._members.get(index)
+        if mine is None:
+            mine = self._members[index] = self._member(self._names[index])
+        return mine
+
     def _message(self, message: Message) -> Message:
         if message.context or message.dest:
             raise PeerError("a message with a tag, over a tree without tags")
         dot = message.dot
-        mine = dot >> ORIGIN_BITS << ORIGIN_BITS | self._members[dot & ORIGIN_MASK]
+        mine = dot >> ORIGIN_BITS << ORIGIN_BITS | self._mine(dot & ORIGIN_MASK)
         return message if mine == dot else Message(mine, (), message.payload)
+
+
+def checked_name(name: str) -> str:
+    if not name or any(ch.isspace() for ch in name):
+        raise PeerError(f"a name that is none: {name!r}")
+    return name
 
 
 def _mentioned(packet: Packet) -> tuple[int, ...]:
