@@ -316,11 +316,12 @@ def test_after_lost_wake_ups_and_answers_a_node_asks_again() -> None:
     assert Connect(7) in [*effects, *later]
 
 
-def test_one_that_is_sought_is_asked_urgently_however_full_the_view_is() -> None:
-    machine = with_neighbours(3, 4)
-    assert without_wakes(machine.seek(9, 10)) == [Connect(9)]
-    assert sent(machine.up(9, 20)) == [(9, Neighbour(True))]
-    assert without_wakes(machine.seek(3, 30)) == [], "it is a neighbour"
+def test_a_contact_that_becomes_known_later_is_asked() -> None:
+    machine = HyParView(0, Random(1))
+    machine.start(0)
+    assert without_wakes(machine.meet(9, 10)) == [Connect(9)]
+    assert sent(machine.up(9, 20)) == [(9, Join())]
+    assert without_wakes(machine.meet(9, 30)) == [], "it is known"
 
 
 def test_one_that_refused_and_is_gone_is_not_asked_over_and_over() -> None:

@@ -29,7 +29,7 @@ KITS: dict[str, Kit] = {
     "thence.order.vector": (lambda module: module.VECTOR, ENGINE_CHECKS | AS_WITNESS),
     "thence.spread.mesh": (lambda module: module.MESH, SPREAD_CHECKS),
     "thence.replica.replica": (lambda module: module.Replica, ALL_REPLICA_CHECKS),
-    "thence.replica.durable": (lambda module: module.DurableReplica, DURABLE_CHECKS),
+    "thence.replica.tree": (lambda module: module.TreeReplica, DURABLE_CHECKS),
     "thence.order.window": (
         lambda module: replace(ENGINES["graph"], witness=module.Window),
         WITNESS_CHECKS,

@@ -44,7 +44,7 @@ def kinds(mutant: LiveMutant) -> list[bool]:
     edited = {module_of(place) for place, _, _ in mutant.edits}
     if "either" not in inspect.signature(getattr(load(mutant.file), mutant.test)).parameters:
         return [True]
-    if edited & {"thence.runtime.fixed", "thence.runtime.links"}:  # `OpenLinks` keeps the real base
+    if edited & {"thence.runtime.links"}:  # `OpenLinks` keeps the real base
         return [False]
     own = [any(kind in module for kind in KINDS) for module in edited]
     return [True] if any(own) else [False, True]

@@ -5,17 +5,21 @@ from support.conformance_trees_live import (
     DURABLE_ECO_CHECKS,
     DURABLE_TREE_CHECKS,
     ECO_NODE_CHECKS,
+    OPEN_TREE_CHECKS,
     OVERLAY_CHECKS,
+    TONGUE_CHECKS,
     TREE_NODE_CHECKS,
 )
 from support.mutants import Kit, Mutant, mutate, verdict_on
-from support.mutants_trees_live import DURABLE, ECO_NODE, OVERLAY, TREE_NODE
+from support.mutants_trees_live import DURABLE, ECO_NODE, OPEN_TREE, OVERLAY, TONGUE, TREE_NODE
 
-from thence.sim import overlay, overlay_durable
+from thence.sim import overlay
 
 KITS: dict[str, Kit] = {
     "thence.replica.overlay": (lambda module: module.Overlay, OVERLAY_CHECKS),
     "thence.replica.tree": (lambda module: module, TREE_NODE_CHECKS),
+    "thence.replica.open_tree": (lambda module: module.OpenTree, OPEN_TREE_CHECKS),
+    "thence.replica.tree_names": (lambda module: module.Tongue, TONGUE_CHECKS),
     "thence.replica.eco": (lambda module: module.EcoReplica, ECO_NODE_CHECKS),
 }
 
@@ -29,7 +33,7 @@ def called(mutant: Mutant) -> str:
     return f"{mutant.module.split('.')[-1]}: {mutant.name}"
 
 
-@pytest.mark.parametrize("mutant", OVERLAY + TREE_NODE + ECO_NODE, ids=called)
+@pytest.mark.parametrize("mutant", OVERLAY + TREE_NODE + OPEN_TREE + TONGUE + ECO_NODE, ids=called)
 def test_planted_bug_is_found(mutant: Mutant) -> None:
     assert verdict_on(mutant, KITS) == mutant.finds
 
@@ -38,7 +42,6 @@ def test_planted_bug_is_found(mutant: Mutant) -> None:
 def any_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     """Worlds look into streams; let them look into others than ours."""
     monkeypatch.setattr(overlay, "Streams", object)
-    monkeypatch.setattr(overlay_durable, "Streams", object)
 
 
 @pytest.mark.usefixtures("any_streams")

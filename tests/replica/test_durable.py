@@ -3,9 +3,9 @@
 import pytest
 from support.conformance_durable import DURABLE_CHECKS
 
-from thence.replica.durable import DurableReplica
+from thence.replica.tree import TreeReplica
 
 
 @pytest.mark.parametrize("check", DURABLE_CHECKS)
 def test_durable_replica_conforms(check: str) -> None:
-    DURABLE_CHECKS[check](DurableReplica)
+    DURABLE_CHECKS[check](TreeReplica)

@@ -288,21 +288,9 @@ def test_a_boot_that_no_log_can_have_is_refused(boot: int) -> None:
         replace(A, boot=boot).check()
 
 
-def test_one_that_calls_is_admitted_like_one_that_opens_a_link_and_gets_an_answer() -> None:
-    node = Node()
-    one, other = opener(replace(HELLO_OF_A, aim=Aim.CALL)), acceptor(node=node)
-    shake(one, other)
-    assert one.done
-    assert one.answer is not None
-    assert node.asked == ["claimed a", "proven a"]
-    assert other.peer is not None
-    assert other.peer.aim is Aim.CALL
-
-
-@pytest.mark.parametrize("aim", [Aim.LINK, Aim.CALL])
-def test_a_link_or_a_call_must_say_whom_it_means(aim: Aim) -> None:
+def test_a_link_must_say_whom_it_means() -> None:
     with pytest.raises(PeerError, match="nobody in particular"):
-        shake(opener(replace(HELLO_OF_A, target="", aim=aim)), acceptor())
+        shake(opener(replace(HELLO_OF_A, target="")), acceptor())
 
 
 @pytest.mark.parametrize("name", ["", "x" * 256, "a\nb", "\x1b[2J"])

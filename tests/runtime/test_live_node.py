@@ -15,10 +15,7 @@ from support.processes import PATIENCE_S
 
 from thence.core.errors import PeerError, UsageError
 from thence.core.groups import process_of
-from thence.oplog.settings import Settings as LogSettings
 from thence.runtime import introductions
-from thence.runtime import roster as rosters
-from thence.runtime.address import Address
 from thence.runtime.application import OpenNode
 from thence.runtime.folder import OPLOG, DataFolder
 
@@ -157,16 +154,11 @@ def test_a_copy_of_a_data_folder_returns_as_a_new_incarnation(group: Group, said
     run(test)
 
 
-def test_a_boot_that_was_made_up_does_not_keep_the_real_node_out(tmp_path: Path) -> None:
-    with DataFolder(tmp_path / "a") as folder:
-        log = folder.open_log(LogSettings(), 1)
-        log.boot(1, b"machine", 1)
-        members = [(name, Address("127.0.0.1", port)) for name, port in (("a", 1), ("b", 2))]
-        roster = rosters.found(log, "thence", "a", members)
-        for known, boot in ((0, introductions.MOST_BOOT), (3, introductions.MOST_STARTS + 4)):
-            why = roster.meet("b", b"log of b", boot)
-            assert why == f"b says that it was started {boot} times, and {known} times when it was here last"
-            assert roster.meet("b", b"log of b", 3) is None
+def test_a_boot_that_was_made_up_is_not_believed() -> None:
+    for known, boot in ((0, introductions.MOST_BOOT), (3, introductions.MOST_STARTS + 4)):
+        why = introductions.leap("b", boot, known)
+        assert why == f"b says that it was started {boot} times, and {known} times when it was here last"
+        assert introductions.leap("b", known + 1, known) is None
 
 
 def test_a_stranger_without_the_secret_does_not_learn_what_a_node_is_known_by(group: Group) -> None:

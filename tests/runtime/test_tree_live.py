@@ -1,8 +1,7 @@
 """Whole nodes over a tree: real TCP, real logs, a few links per node; and what they promise all the same."""
 
 import asyncio
-import shutil
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -10,14 +9,7 @@ from support.live_history import read
 from support.open_nodes import Group, delivered, run, stable, until
 
 from thence.check.oracle import judge
-from thence.core.dots import pack
-from thence.core.errors import PeerError, StorageError
-from thence.core.machine import Packet
-from thence.core.message import Message
-from thence.core.overlay import Graft, Ping, Sync
-from thence.oplog.settings import Settings
 from thence.runtime.application import OpenNode
-from thence.runtime.repair import repair
 
 TREE: dict[str, object] = {"spread": "tree"}
 STREAMED: dict[str, object] = {"spread": "tree", "order": "none"}
@@ -115,58 +107,6 @@ async def send(node: OpenNode, payload: bytes) -> tuple[str, int]:
     return place
 
 
-async def sent(node: OpenNode) -> tuple[str, int]:
-    """Refused as long as the node is recovering."""
-    while True:
-        with suppress(StorageError):
-            return await send(node, b"back again")
-        await asyncio.sleep(0.002)
-
-
-async def take_all(node: OpenNode) -> None:
-    async for _ in node.events():
-        pass
-
-
-async def with_an_old_copy(group: Group) -> None:
-    """b and c have five messages of a; the folder of a is from a time when there were two."""
-    async with group.open("b", settings=STREAMED) as b, group.open("c", settings=STREAMED) as c:
-        async with group.open("a", settings=STREAMED) as a:
-            await send(a, b"1")
-            await send(a, b"2")
-            await delivered(b.events(), 2)
-        shutil.copytree(group.folder / "a", group.folder / "copy")
-        async with group.open("a", settings=STREAMED) as a:
-            for payload in (b"3", b"4", b"5"):
-                await send(a, payload)
-            await delivered(b.events(), 3)
-            await delivered(c.events(), 5)
-    shutil.rmtree(group.folder / "a")
-    (group.folder / "copy").rename(group.folder / "a")
-
-
-def test_a_node_that_forgot_what_it_sent_gets_it_back_from_everybody_and_counts_on(tmp_path: Path) -> None:
-    group = Group(tmp_path, ["a", "b", "c"])
-
-    async def test() -> None:
-        await with_an_old_copy(group)
-        repair(tmp_path / "a", Settings(), 0, forgetful=True)
-        async with group.open("a", settings=STREAMED) as a, group.open("b", settings=STREAMED) as b:
-            reading = [asyncio.create_task(take_all(node)) for node in (a, b)]
-            with pytest.raises(StorageError, match="recovering"):
-                await send(a, b"too early: c was not heard")
-            async with group.open("c", settings=STREAMED) as c:
-                reading.append(asyncio.create_task(take_all(c)))
-                assert await sent(a) == ("a", 6)
-                await until(lambda: all(node.status().clock["a"] == 6 for node in (a, b, c)))
-                await until(lambda: all(node.status().unstable == 0 for node in (a, b, c)))
-                for task in reading:
-                    task.cancel()
-                await asyncio.gather(*reading, return_exceptions=True)
-
-    run(test)
-
-
 def test_what_a_slow_neighbour_is_sent_waits_in_the_log_and_not_in_memory(tmp_path: Path) -> None:
     group = Group(tmp_path, ["a", "b"])
 
@@ -202,39 +142,5 @@ def test_messages_as_large_as_links_carry_come_with_the_past_as_well(tmp_path: P
             async with group.open("b", settings=settings) as b:
                 got = [len(event.payload) for event in await delivered(b.events(), 4)]
                 assert got == [60_000, len(large), 60_000, len(large)]
-
-    run(test)
-
-
-def test_a_peer_that_claims_more_than_was_sent_is_cut_off_and_the_node_goes_on(tmp_path: Path) -> None:
-    """The data folder may be an old copy, or the peer may lie: neither stops a node. It must not count on
-    until that peer says what it has of it."""
-    group = Group(tmp_path, ["a", "b"])
-
-    async def test() -> None:
-        async with group.open("a", settings=STREAMED) as a, group.open("b", settings=STREAMED) as b:
-            await until(lambda: links(a) == 1)
-            node, driver = a._host, a._host.running
-
-            def hear(packet: Packet) -> None:
-                driver.packets("b", [driver.machine.encode(packet)], node.clock())
-
-            bodies = Message(pack(0, 9), (), b"never sent")
-            for packet in (Graft(9, (9, 0)), Sync(1, (bodies,), True), bodies):
-                with pytest.raises(PeerError, match="member 1 has message 9 of this node, which has sent 0"):
-                    hear(packet)
-            hear(Ping(1))  # that says nothing of it
-            assert "is an old copy" in str(node.health())
-            with pytest.raises(StorageError, match="is an old copy"):
-                await send(a, b"twice")
-            assert not driver.broken.done()
-            await send(b, b"goes on")
-            assert [event.payload for event in await delivered(a.events(), 1)] == [b"goes on"]
-            hear(Graft(1, (0, 0)))
-            assert node.health() is None
-            with pytest.raises(PeerError, match="claims to have"):
-                hear(Graft(9, ((1 << 43) - 1, 0)))
-            await send(a, b"once")
-            assert [event.payload for event in await delivered(b.events(), 1)] == [b"once"]
 
     run(test)

@@ -11,7 +11,7 @@ from random import Random
 
 from support.conformance_replica import Rows
 from support.disks import caught
-from support.durable_twins import Node, Straight, Twins
+from support.durable_twins import Node, Tried, Twins
 from thence.core.codec import Codec
 from thence.core.dots import pack, seq_of
 from thence.core.errors import StorageError
@@ -21,23 +21,22 @@ from thence.oplog.policy import Sync
 from thence.oplog.record import Record, Stored
 from thence.oplog.settings import Settings
 from thence.order.streamed import STREAMED
-from thence.replica.durable import FRONTIER, DurableReplica
+from thence.replica.tree import TreeReplica
 from thence.sim.disk import Disk
 from thence.trace.recorder import DELIVER, RESTART, SEND
 
 SIZE = 3
 
-DurableCheck = Callable[[type[DurableReplica]], None]
+DurableCheck = Callable[[type[TreeReplica]], None]
 
 
 class Machine:
-    """One node with its disk; the application's position is kept beside it."""
+    """One node with its disk."""
 
-    def __init__(self, make: type[DurableReplica]) -> None:
+    def __init__(self, make: type[TreeReplica]) -> None:
         self.make = make
         self.disk = Disk(Random(1))
         self.rows = Rows()
-        self.taken = 0
         self.start(0)
 
     def start(self, now: int) -> None:
@@ -46,7 +45,7 @@ class Machine:
         for me in range(SIZE):
             self.log.member(f"n{me}")
         self.log.sync(now)
-        self.node = self.make(0, SIZE, Straight(), self.rows, self.log, self.taken)
+        self.node = Tried(self.make, self.rows, self.log)
 
     def commit(self, now: int) -> None:
         for effect in self.node.commit(now):
@@ -55,8 +54,8 @@ class Machine:
                 self.log.synced(effect, now)
 
     def take(self, now: int) -> Message:
-        message = self.node.take(now).message
-        self.taken = self.node.taken
+        message = self.node.take(now)
+        self.commit(now)
         return message
 
     def crash(self, now: int) -> None:
@@ -75,35 +74,35 @@ def others() -> list[Message]:
     return [first, answer, one.tag(b"second")]
 
 
-def check_what_was_committed_is_there_and_no_dot_is_used_twice(make: type[DurableReplica]) -> None:
+def check_what_was_committed_is_there_and_no_dot_is_used_twice(make: type[TreeReplica]) -> None:
     machine = Machine(make)
-    before = machine.node.submit(b"mine", 0).message
+    before = machine.node.submit(b"mine", 0)
     machine.commit(0)
     machine.crash(1)
-    after = machine.node.submit(b"mine again", 2).message
+    after = machine.node.submit(b"mine again", 2)
     assert seq_of(after.dot) == seq_of(before.dot) + 1, "dot: not the next one"
     assert machine.rows.deps[0] == (before.dot,), "stamp: own messages are forgotten"
 
 
-def check_what_was_not_committed_never_was(make: type[DurableReplica]) -> None:
+def check_what_was_not_committed_never_was(make: type[TreeReplica]) -> None:
     """Nobody can have seen it: its effects leave after the commit."""
     machine = Machine(make)
     machine.node.submit(b"never sent", 0)
     machine.crash(1)
-    assert seq_of(machine.node.submit(b"mine", 2).message.dot) == 1, "dot: of a message that never was"
+    assert seq_of(machine.node.submit(b"mine", 2).dot) == 1, "dot: of a message that never was"
 
 
-def check_the_application_goes_on_after_its_position(make: type[DurableReplica]) -> None:
+def check_the_application_goes_on_after_its_position(make: type[TreeReplica]) -> None:
     """What it had taken is in the past of its next message, what it had not comes once more."""
     machine = Machine(make)
     first, answer, second = others()
     for message in (first, answer, second):
-        machine.node.receive(message.dot & 3, message, 0)
+        machine.node.receive(message, 0)
     machine.commit(0)
     assert machine.take(0).dot == first.dot, "order: something else came first"
     machine.crash(1)
-    mine = machine.node.submit(b"mine", 2).message
-    assert machine.node._tagger.context() == (1, 1, 0), "stamp: not what the client had taken"
+    mine = machine.node.submit(b"mine", 2)
+    assert machine.node.context() == (1, 1, 0), "stamp: not what the client had taken"
     waiting = [message.dot for message in machine.node.inbox]
     assert waiting == [answer.dot, second.dot], f"lost: or twice, {waiting}"
     while machine.node.inbox:
@@ -116,10 +115,10 @@ def check_the_application_goes_on_after_its_position(make: type[DurableReplica])
     )
 
 
-def check_the_log_holds_messages_as_they_were_sent(make: type[DurableReplica]) -> None:
+def check_the_log_holds_messages_as_they_were_sent(make: type[TreeReplica]) -> None:
     machine = Machine(make)
     first, *_ = others()
-    machine.node.receive(1, first, 0)
+    machine.node.receive(first, 0)
     machine.commit(0)
     [stored] = list(machine.log.since(0))
     kept = Codec(SIZE, stamps_are_dots=True).decode(stored.data)
@@ -127,20 +126,20 @@ def check_the_log_holds_messages_as_they_were_sent(make: type[DurableReplica]) -
     assert (stored.dot, kept.dot, kept.payload) == (pack(1, 1), pack(1, 1), b"first"), "log: another message"
 
 
-def check_what_is_in_the_log_comes_once(make: type[DurableReplica]) -> None:
+def check_what_is_in_the_log_comes_once(make: type[TreeReplica]) -> None:
     """Its sender may not know, and send it again after a restart."""
     machine = Machine(make)
     first, answer, _ = others()
-    machine.node.receive(1, first, 0)
+    machine.node.receive(first, 0)
     machine.commit(0)
     machine.take(0)
     machine.crash(1)
-    machine.node.receive(1, first, 2)
-    machine.node.receive(2, answer, 2)
+    machine.node.receive(first, 2)
+    machine.node.receive(answer, 2)
     assert [message.dot for message in machine.node.inbox] == [answer.dot], "twice: it is in the log"
 
 
-def check_a_small_inbox_spills_and_is_filled_from_the_log(make: type[DurableReplica]) -> None:
+def check_a_small_inbox_spills_and_is_filled_from_the_log(make: type[TreeReplica]) -> None:
     for crashes in (False, True):
         node = Node(make, inbox_max=2)
         tagger = STREAMED.tagger(1, SIZE)
@@ -158,14 +157,14 @@ def check_a_small_inbox_spills_and_is_filled_from_the_log(make: type[DurableRepl
         got = [dot for kind, dot in node.rows.rows if kind == DELIVER]
         assert got == [message.dot for message in sent], "lost: or twice, or in another order"
         for message in (tagger.tag(b"one"), tagger.tag(b"two"), tagger.tag(b"three")):
-            node.node.receive(1, message, 0)
+            node.node.receive(message, 0)
         node.node.take(0)
         node.node.take(0)
         node.commit(0)
         assert len(node.node.inbox) == 1, "held: what came in the same step"
 
 
-def check_what_was_taken_is_marked_between_own_messages(make: type[DurableReplica]) -> None:
+def check_what_was_taken_is_marked_between_own_messages(make: type[TreeReplica]) -> None:
     node = Node(make)
     tagger = STREAMED.tagger(1, SIZE)
     node.publish(b"before all", 0)
@@ -205,7 +204,7 @@ def fails(node: Node, act: Callable[[], object]) -> None:
     ], "refused: something has changed"
 
 
-def check_a_refused_message_was_never_sent(make: type[DurableReplica]) -> None:
+def check_a_refused_message_was_never_sent(make: type[TreeReplica]) -> None:
     """A disk that is full, or fails once, wherever in the write; also with marks in it."""
     for room in (0, 10, 40, 80, None):
         node = Node(make)
@@ -231,7 +230,7 @@ def check_a_refused_message_was_never_sent(make: type[DurableReplica]) -> None:
         assert seq_of(node.publish(b"three", 0).dot) == 3, "dot: not the next one after a crash"
 
 
-def check_a_step_that_failed_never_was(make: type[DurableReplica]) -> None:
+def check_a_step_that_failed_never_was(make: type[TreeReplica]) -> None:
     """What came and could not be written down is not offered or counted, and welcome when it comes again."""
     node = Node(make, inbox_max=1)
     first, answer, second = others()
@@ -240,8 +239,8 @@ def check_a_step_that_failed_never_was(make: type[DurableReplica]) -> None:
     node.disk.fail("write")
 
     def act() -> None:
-        node.node.receive(2, answer, 0)
-        node.node.receive(1, second, 0)
+        node.node.receive(answer, 0)
+        node.node.receive(second, 0)
 
     fails(node, act)
     assert not node.node.inbox, "twice: what was forgotten is offered"
@@ -270,20 +269,8 @@ def _old_and_new(node: Node, fail_after: int | None = None) -> None:
     node.everyone_has_it(0)
 
 
-def check_a_frontier_that_was_not_written_allows_no_collection(make: type[DurableReplica]) -> None:
-    """The first commit of a segment fails, and with it the note of what came before that segment."""
-    for after in range(4):
-        node, twin = Node(make, segment_bytes=300), Node(make)
-        _old_and_new(node, after)
-        _old_and_new(twin)
-        assert node.node.collect(0).segments, "collected: nothing"
-        node.crash(0, power=True)
-        assert node.context() == twin.context(), "stamp: what came before the log is forgotten"
-
-
-def check_segments_of_marks_alone_are_collected_with_care(make: type[DurableReplica]) -> None:
-    """Nobody sends for long: segments come and go by their age, with hardly anything in them. The note that
-    tells what came before must not go with the one that it stands in."""
+def check_segments_of_marks_alone_are_collected_with_care(make: type[TreeReplica]) -> None:
+    """Nobody sends for long: segments come and go by their age, with hardly anything in them."""
     for broken in (False, True):
         node = Node(make, segment_bytes=300)
         _old_and_new(node)
@@ -295,13 +282,13 @@ def check_segments_of_marks_alone_are_collected_with_care(make: type[DurableRepl
             begun.add(node.log.active)
         if broken:
             node.disk.fail("write")
-            fails(node, lambda: None)
+            fails(node, lambda node=node: node.log.note(99, b""))  # type: ignore[misc]
             node.node.collect(0)
         node.crash(0, power=True)
         assert node.context() == before, "stamp: what came before the log is forgotten"
 
 
-def check_a_refused_message_is_in_no_frontier(make: type[DurableReplica]) -> None:
+def check_a_refused_message_is_in_no_frontier(make: type[TreeReplica]) -> None:
     node, twin = Node(make, segment_bytes=300), Node(make)
     node.disk.fail("write")
     fails(node, lambda: node.node.submit(b"refused", 0))
@@ -312,22 +299,20 @@ def check_a_refused_message_is_in_no_frontier(make: type[DurableReplica]) -> Non
     assert node.context() == twin.context(), "stamp: the frontier holds what never was"
 
 
-def check_a_log_that_begins_with_a_note_stands_alone(make: type[DurableReplica]) -> None:
-    """Everything but the last segment is collected: own counter, context and tags go on from the note."""
+def check_what_is_left_of_a_log_stands_alone(make: type[TreeReplica]) -> None:
+    """Everything but the last segment is collected: own counter and what was seen go on from there."""
     node = Node(make, segment_bytes=300)
     for _ in range(3):
         node.publish(b"mine", 0)
     _old_and_new(node)
     before = node.context()
     assert node.node.collect(0).segments > 3, "collected: too little"
-    notes = [record for _, record in node.log.records(node.log.head) if getattr(record, "key", 0) == FRONTIER]
-    assert notes, "stamp: the log does not say what came before it"
     node.crash(0, power=True)
     assert node.context() == before, "stamp: what came before the log is forgotten"
     assert seq_of(node.publish(b"", 0).dot) == 4, "dot: not the next one"
 
 
-def check_nothing_is_collected_that_the_application_has_not_taken(make: type[DurableReplica]) -> None:
+def check_nothing_is_collected_that_the_application_has_not_taken(make: type[TreeReplica]) -> None:
     node = Node(make, segment_bytes=300)
     tagger = STREAMED.tagger(1, SIZE)
     for _ in range(20):
@@ -341,7 +326,7 @@ def check_nothing_is_collected_that_the_application_has_not_taken(make: type[Dur
     assert got == list(range(1, 21)), "lost: what the client had not taken"
 
 
-def check_whatever_happens_it_comes_out_like_its_twin(make: type[DurableReplica]) -> None:
+def check_whatever_happens_it_comes_out_like_its_twin(make: type[TreeReplica]) -> None:
     collected = 0
     for seed in range(25):
         twins = Twins(make, seed)
@@ -362,10 +347,9 @@ DURABLE_CHECKS: dict[str, DurableCheck] = {
     "marks": check_what_was_taken_is_marked_between_own_messages,
     "refused": check_a_refused_message_was_never_sent,
     "failed": check_a_step_that_failed_never_was,
-    "lost note": check_a_frontier_that_was_not_written_allows_no_collection,
     "marks alone": check_segments_of_marks_alone_are_collected_with_care,
     "refused frontier": check_a_refused_message_is_in_no_frontier,
-    "alone": check_a_log_that_begins_with_a_note_stands_alone,
+    "alone": check_what_is_left_of_a_log_stands_alone,
     "untaken": check_nothing_is_collected_that_the_application_has_not_taken,
     "twins": check_whatever_happens_it_comes_out_like_its_twin,
     "as sent": check_the_log_holds_messages_as_they_were_sent,

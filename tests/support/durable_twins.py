@@ -5,22 +5,24 @@ one, it must come out as if nothing had: the same counters, the same deliveries 
 write that failed it is built from its log, and the step is taken again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from support.conformance_replica import Rows
-from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
+from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
 from thence.core.errors import StorageError
-from thence.core.machine import Packet, SpreadEffect
+from thence.core.groups import Place
+from thence.core.machine import SpreadEffect
 from thence.core.message import Message
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
 from thence.oplog.record import Stored, Taken
 from thence.oplog.settings import Settings
 from thence.order.streamed import STREAMED
-from thence.replica.durable import DurableReplica
+from thence.replica.tree import StepHistory, TreeReplica
 from thence.sim.disk import Disk
+from thence.sim.overlay_program import RegisterProgram
 from thence.trace.recorder import DELIVER, SEND
 
 SIZE = 3
@@ -29,19 +31,17 @@ Result = TypeVar("Result")
 
 
 class Straight:
-    """A spread as streams are: what comes, comes in the order of its origin, and counts once."""
-
-    drained = True
+    """An overlay whose streams are as they should be: what comes, comes in the order of its origin, and
+    counts once."""
 
     def __init__(self) -> None:
         self._clock = [0] * SIZE
+        self.streams = self
 
     def recall(self, kept: tuple[int, ...]) -> None:
         self._clock = list(kept)
 
-    def receive(self, peer: int, packet: Packet, now: int) -> list[SpreadEffect]:
-        del peer, now
-        assert isinstance(packet, Message)
+    def receive(self, packet: Message) -> list[SpreadEffect]:
         origin, seq = packet.dot & ORIGIN_MASK, packet.dot >> ORIGIN_BITS
         if seq <= self._clock[origin]:
             return []
@@ -52,28 +52,80 @@ class Straight:
         del message, now
         return []
 
-    def up(self, peer: int, now: int) -> list[SpreadEffect]:
-        del peer, now
-        return []
-
-    def down(self, peer: int, now: int) -> list[SpreadEffect]:
-        del peer, now
-        return []
-
     def resume(self, now: int) -> list[SpreadEffect]:
         del now
         return []
 
-    def wake(self, now: int) -> list[SpreadEffect]:
-        del now
+    def states(self) -> list[tuple[int, bool, bool]]:
         return []
+
+
+class RowsDiary:
+    """A diary whose rows are recorded by dots."""
+
+    writes = True
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+
+    def is_ahead(self, count: Callable[[str], int]) -> bool:
+        del count
+        return False
+
+    def row(self, kind: int, about: Place | None, deps: tuple[Place, ...] | None, now: int) -> None:
+        dot = 0 if about is None else pack(int(about[0][1:]), about[1])
+        if deps is None:
+            self._rows.record(kind, dot, now)
+        else:
+            self._rows.record_deps(kind, dot, tuple([pack(int(name[1:]), seq) for name, seq in deps]), now)
+
+
+class Tried:
+    """A replica as member 0, driven as checks like it."""
+
+    def __init__(self, make: type[TreeReplica], rows: Rows, log: OpLog, inbox_max: int = 4096) -> None:
+        self._overlay = Straight()
+        overlay: Any = self._overlay
+        diary: Any = RowsDiary(rows)
+        names = [f"n{me}" for me in range(SIZE)]
+        program = RegisterProgram(holds=False)
+        self._replica = make(0, names, overlay, diary, log, StepHistory(log), program, str, inbox_max)
+        self.commit, self.collect, self.resume = (
+            self._replica.commit, self._replica.collect, self._replica.resume
+        )  # fmt: skip
+
+    @property
+    def inbox(self) -> Sequence[Message]:
+        return self._replica.inbox
+
+    @property
+    def taken(self) -> int:
+        return self._replica.taken
+
+    def context(self) -> tuple[int, ...]:
+        """What the client has seen."""
+        return tuple(self._replica._seen)
+
+    def submit(self, payload: bytes, now: int) -> Message:
+        return self._replica.submit(payload, now)[0]
+
+    def receive(self, message: Message, now: int) -> None:
+        self._replica.route(self._overlay.receive(message), now)
+
+    def take(self, now: int) -> Message:
+        message = self._replica.inbox[0]
+        self._replica.take(now)
+        return message
+
+    def restart(self, now: int) -> None:
+        self._replica.start(False, now)
 
 
 class Node:
     """Member 0 with its disk, its log and its application, and what came in that is not in the log."""
 
     def __init__(
-        self, make: type[DurableReplica], *, inbox_max: int = 4096, segment_bytes: int = 1 << 20
+        self, make: type[TreeReplica], *, inbox_max: int = 4096, segment_bytes: int = 1 << 20
     ) -> None:
         self._make = make
         self._settings = Settings(sync="always", segment_bytes=segment_bytes, spacing=3)
@@ -94,20 +146,19 @@ class Node:
         for me in range(SIZE):
             self.log.member(f"n{me}")
         self.log.sync(0)
-        self.node = self._make(0, SIZE, Straight(), self.rows, self.log, self.position, self._inbox_max)
+        self.node = Tried(self._make, self.rows, self.log, self._inbox_max)
 
     # Steps
 
     def publish(self, payload: bytes, now: int) -> Message:
-        message = self.step(lambda: self.node.submit(payload, now).message, now)
+        message = self.step(lambda: self.node.submit(payload, now), now)
         self.sent_after.append(self.position)
-        self.node.flush(now)
         self.commit(now)
         return message
 
     def receive(self, message: Message, now: int) -> None:
         self.waits.append(message)
-        self.step(lambda: self.node.receive(message.dot & ORIGIN_MASK, message, now), now)
+        self.step(lambda: self.node.receive(message, now), now)
 
     def take(self, count: int, now: int) -> None:
         def act() -> None:
@@ -158,7 +209,7 @@ class Node:
 
     def _again(self, now: int) -> None:
         for message in self.waits:
-            self.node.receive(message.dot & ORIGIN_MASK, message, now)
+            self.node.receive(message, now)
 
     def crash(self, now: int, power: bool) -> None:
         if power:
@@ -171,7 +222,7 @@ class Node:
     # What can be seen of it
 
     def context(self) -> tuple[int, ...]:
-        return self.node._tagger.context()
+        return self.node.context()
 
     def untaken(self) -> list[int]:
         """What the application will get, in memory or not."""
@@ -213,7 +264,7 @@ class Peers:
 class Twins:
     """A schedule drawn from a seed, on both."""
 
-    def __init__(self, make: type[DurableReplica], seed: int) -> None:
+    def __init__(self, make: type[TreeReplica], seed: int) -> None:
         self.rng = rng = Random(f"{seed}/none")
         self.plain = Node(make)
         self.tried = Node(make, inbox_max=rng.choice((1, 3, 4096)), segment_bytes=400)

@@ -23,6 +23,7 @@ from thence.runtime.introductions import Aim, Identity, Introduction
 from thence.runtime.links import Links
 from thence.runtime.pacing import LinkLimits
 from thence.runtime.settings import LinkSettings
+from thence.runtime.tree_links import TreeLinks
 
 T = TypeVar("T")
 
@@ -169,10 +170,14 @@ class World:
     ) -> Node:
         node = Node(self, name)
         me = Identity(cluster, name, log_id or b"log of " + name.encode(), boot)
-        node.links = Links(
-            me, secret, listen, {}, settings, node, Random(seed), now, node.log, limits=limits,
-            on_demand=on_demand,
-        )  # fmt: skip
+        if on_demand:
+            node.links = TreeLinks(
+                me, secret, listen, settings, node, Random(seed), now, node.log, lambda _: b"", limits=limits
+            )
+        else:
+            node.links = Links(
+                me, secret, listen, {}, settings, node, Random(seed), now, node.log, limits=limits
+            )
         self._nodes.append(node)
         return node
 

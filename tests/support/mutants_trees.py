@@ -72,7 +72,7 @@ STREAMS = of(
      (":Streams._synced", "        for message in sync.messages:\n            self._check(peer, message)\n",
       "")),
     ("a message of this node's own is believed", "garbage", "garbage",
-     (":Streams._check", " or (mine and seq > self._clock[origin])", "")),
+     (":Streams._check", " or (origin == self._me and seq > self._clock[origin])", "")),
     ("a neighbour that takes no more is sent more", "choked", "window",
      (":Streams.hold",
       "            link.clock, link.live, link.held, link.credit = list(self._clock), False, True, 0\n",
@@ -165,7 +165,7 @@ TREE = of(
 ECO = of(
     "thence.spread.eco_sync_tree",
     ("T2: a state that was taken over is not counted", "burst", "InvariantError",
-     (":EcoSyncTree._install", "        self._clock[:] = map(max, self._clock, clock)\n", "")),
+     (":EcoSyncTree._install", "        raise_to(self._clock, clock)\n", "")),
     ("T3: streams go on over the gap that a state leaves", "behind", "order",
      (":EcoSyncTree._install",
       "                link.clock, link.live = None, False\n                self._leaving.pop(other, None)\n"
@@ -178,8 +178,7 @@ ECO = of(
     ("who is new reads the whole past", "welcome", "slow",
      (":EcoSyncTree._feed", "            self._welcome(peer, link)\n", "            pass\n")),
     ("a state is sent that holds nothing new", "welcome", "idle",
-     (":EcoSyncTree._welcome", "        if newest is not None and sum(newest[0]) > newest[0][peer]:\n",
-      "        if newest is not None:\n")),
+     (":EcoSyncTree._welcome", "        if any(of_others):\n", "        if True:\n")),
     ("the log's part after a state is not sent", "large", "lost",
      (":EcoSyncTree._feed", "        if link.credit:\n            super()._feed(peer, link, effects)\n", "")),
     ("pieces are not answered", "large", "lost",
@@ -191,7 +190,7 @@ ECO = of(
       "            self._install(peer, piece.clock, b\"\".join(coming.parts), effects, now)\n",
       "            self._install(peer, piece.clock, coming.parts[-1], effects, now)\n")),
     ("what a state covers is not counted", "large", "lost",
-     (":EcoSyncTree._feed", "                link.clock[:] = map(max, link.clock, leaving.clock)\n",
+     (":EcoSyncTree._feed", "                raise_to(link.clock, leaving.clock)\n",
       "                pass\n")),
 )  # fmt: skip
 

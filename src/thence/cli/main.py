@@ -262,6 +262,9 @@ def chaos(
         Path, typer.Option("--out", help="Folder for data, logs and traces.", metavar="DIR")
     ] = Path("chaos-out"),
     spread: Annotated[str, typer.Option(help="How messages travel: mesh, tree, eco-sync-tree.")] = "mesh",
+    order: Annotated[
+        str | None, typer.Option(help="none: of a tree that is --changing, without tags.")
+    ] = None,
     changing: Annotated[
         bool, typer.Option("--changing", help="Members join, leave, are evicted and return as well.")
     ] = False,
@@ -277,7 +280,7 @@ def chaos(
     """
     from thence.cli.chaos import command
 
-    raise typer.Exit(command.run(minutes, nodes, seed, folder, netem, keep, master, spread, changing))
+    raise typer.Exit(command.run(minutes, nodes, seed, folder, netem, keep, master, spread, changing, order))
 
 
 @app.command()

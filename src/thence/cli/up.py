@@ -28,7 +28,7 @@ from thence.cli.node import as_arguments, with_words
 from thence.cli.seen import Seen, has_left, look
 from thence.cli.status import page
 from thence.core.errors import ThenceError, UsageError
-from thence.replica.live import is_streamed, must_go_together
+from thence.replica.live import must_go_together
 from thence.runtime.load import MOST_SECONDS, Load
 from thence.runtime.settings import NodeSettings
 from thence.runtime.sources import compose
@@ -66,7 +66,7 @@ def run(wish: Wish) -> int:
         load = Load(rate=wish.load, seconds=MOST_SECONDS, bytes=wish.load_bytes).checked()
     flags = {"profile": "local", **with_words(wish.flags, list(wish.words))}
     settings = _checked(flags)
-    layout = open_layout(wish.data, wish.nodes, wish.base_port, wish.http_base, _changing(wish, settings))
+    layout = open_layout(wish.data, wish.nodes, wish.base_port, wish.http_base, _changing(wish))
     restarts = Restarts() if wish.restart else None
     cluster = Cluster(layout, flags=as_arguments(flags), program=wish.program, restarts=restarts)
     with stopping() as asked:
@@ -87,15 +87,10 @@ def _checked(flags: Mapping[str, object]) -> NodeSettings:
     return settings
 
 
-def _changing(wish: Wish, settings: NodeSettings) -> bool | None:
-    """Whether members may come and go: where they can, unless somebody says otherwise. None: as it was."""
-    can = not is_streamed(settings.order, settings.spread)
-    if wish.changing and not can:
-        raise UsageError(
-            "--changing goes with order graph or vector: without tags a group is closed (--fixed)"
-        )
+def _changing(wish: Wish) -> bool | None:
+    """Whether members may come and go: unless somebody says otherwise. None: as it was."""
     if wish.changing is None and not (wish.data / FILE).exists():
-        return can
+        return True
     return wish.changing
 
 

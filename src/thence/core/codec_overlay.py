@@ -1,6 +1,7 @@
 """The bodies of overlay packets as bytes; version, kind and checksum around them are `core.codec`'s.
 
     clock    = count, then a counter per member, trailing zeros left out
+    name     = length, then that many bytes of UTF-8
     messages = count, then each with its length in front
     others   = their fields in order, as varints
 
@@ -8,6 +9,7 @@ Whatever no correct peer sends raises `PeerError`, as everywhere.
 """
 
 from collections.abc import Callable, Sequence
+from types import NoneType
 from typing import Final
 
 from thence.core.dots import ORIGIN_MASK
@@ -22,9 +24,11 @@ from thence.core.overlay import (
     Graft,
     Join,
     More,
+    Naming,
     Neighbour,
     OverlayPacket,
     Ping,
+    Places,
     Pong,
     Prune,
     Pull,
@@ -43,9 +47,15 @@ FIRST: Final = 64
 
 KINDS: Final[tuple[type, ...]] = (
     Join, ForwardJoin, Neighbour, Accept, Refuse, Disconnect, Shuffle, ShuffleReply,
-    Tree, Announce, Graft, Prune, Resync, Sync, More, Pull, StatePiece, Ping, Pong,
+    Tree, Announce, Graft, Prune, Resync, Sync, More, Pull, StatePiece, Ping, Pong, NoneType, Naming, Places,
 )  # fmt: skip
 """By kind - FIRST. New ones go to the end; 83 was another."""
+
+OPEN: Final = ORIGIN_MASK + 1
+"""The size of a group whose members are not known beforehand. Its clocks are as long as their sender made
+them: the names behind the indices are the sender's (`Naming`)."""
+
+MOST_NAME_BYTES: Final = 255
 
 KIND_OF: Final = {kind: FIRST + place for place, kind in enumerate(KINDS)}
 
@@ -62,6 +72,19 @@ def put_body(out: bytearray, packet: OverlayPacket, put_messages: PutMessages) -
         put(out, packet.version << 1 | packet.last)
         put_messages(out, packet.messages)
         return
+    if isinstance(packet, Naming):
+        put(out, packet.first)
+        put(out, len(packet.names))
+        for name in packet.names:
+            _put_text(out, name)
+        return
+    if isinstance(packet, Places):
+        put(out, len(packet.places))
+        for index, name, address in packet.places:
+            put(out, index)
+            _put_text(out, name)
+            _put_text(out, address)
+        return
     for field in packet:
         if isinstance(field, tuple):
             _put_numbers(out, field, trim=isinstance(packet, Graft | Pull | StatePiece))
@@ -70,6 +93,29 @@ def put_body(out: bytearray, packet: OverlayPacket, put_messages: PutMessages) -
             out += field
         else:
             put(out, field)
+
+
+def _put_text(out: bytearray, text: str) -> None:
+    data = text.encode()
+    put(out, len(data))
+    out += data
+
+
+def _take_text(reader: Reader) -> str:
+    length = reader.take()
+    if length > MOST_NAME_BYTES:
+        raise PeerError(f"a name of {length} bytes")
+    try:
+        return reader.take_bytes(length).decode()
+    except UnicodeDecodeError as error:
+        raise PeerError("a name that is no text") from error
+
+
+def _take_count(reader: Reader) -> int:
+    count = reader.take()
+    if count > reader.end - reader.at:
+        raise PeerError(f"{count} entries in {reader.end - reader.at} bytes")
+    return count
 
 
 def _put_numbers(out: bytearray, numbers: tuple[int, ...], trim: bool) -> None:
@@ -83,7 +129,7 @@ def _put_numbers(out: bytearray, numbers: tuple[int, ...], trim: bool) -> None:
 
 def take_body(kind: int, reader: Reader, size: int, take_messages: TakeMessages) -> OverlayPacket:
     """A checked packet of one of the kinds from `FIRST` on, for a group of `size`."""
-    if not 0 <= kind - FIRST < len(KINDS):
+    if not 0 <= kind - FIRST < len(KINDS) or KINDS[kind - FIRST] is NoneType:
         raise PeerError(f"a packet of kind {kind}")
     take = reader.take
     cls = KINDS[kind - FIRST]
@@ -92,7 +138,6 @@ def take_body(kind: int, reader: Reader, size: int, take_messages: TakeMessages)
         return Sync(head >> 1, take_messages(reader), bool(head & 1))
     if cls in (Tree, Announce):
         root = take()
-        checked_member(root & ORIGIN_MASK, size)
         made: OverlayPacket = cls(root, checked_counter(take()))
     elif cls in (Ping, Pong):
         made = cls(take())
@@ -104,6 +149,11 @@ def take_body(kind: int, reader: Reader, size: int, take_messages: TakeMessages)
         made = Pull(_take_clock(reader, size))
     elif cls is StatePiece:
         made = _take_state(reader, size)
+    elif cls is Naming:
+        made = Naming(take(), tuple([_take_text(reader) for _ in range(_take_count(reader))]))
+    elif cls is Places:
+        count = _take_count(reader)
+        made = Places(tuple([(take(), _take_text(reader), _take_text(reader)) for _ in range(count)]))
     elif cls is ForwardJoin:
         made = ForwardJoin(checked_member(take(), size), _steps(take()))
     elif cls is Neighbour:
@@ -131,21 +181,18 @@ def _take_state(reader: Reader, size: int) -> StatePiece:
 
 
 def _take_clock(reader: Reader, size: int) -> tuple[int, ...]:
-    """Filled up with zeros to a counter per member."""
+    """Filled up with zeros to a counter per member, where it is known how many there are."""
     count = reader.take()
     if count > size:
         raise PeerError(f"a clock of {count} members in a group of {size}")
     clock = [reader.take() for _ in range(count)]
     if clock and (not clock[-1] or max(clock) >= MAX_SEQ):
         raise PeerError("a clock that no correct peer writes like that")
-    return tuple(clock + [0] * (size - count))
+    return tuple(clock if size == OPEN else clock + [0] * (size - count))
 
 
 def _take_nodes(reader: Reader, size: int) -> tuple[int, ...]:
-    count = reader.take()
-    if count > reader.end - reader.at:
-        raise PeerError(f"{count} nodes in {reader.end - reader.at} bytes")
-    return tuple([checked_member(reader.take(), size) for _ in range(count)])
+    return tuple([checked_member(reader.take(), size) for _ in range(_take_count(reader))])
 
 
 def _steps(steps: int) -> int:

@@ -60,9 +60,13 @@ class ShuffleReply(NamedTuple):
     nodes: tuple[int, ...]
 
 
+ROOT_BITS: Final = 40
+"""Of a root's name, below its rank: enough that the hashes of thousands of names do not meet."""
+
+
 class Tree(NamedTuple):
     """The `number`th beat of the tree that `root` keeps, over a branch. A root is named by its rank and, in
-    the low bits, as in a dot, by the node: the lower name wins."""
+    the low `ROOT_BITS`, by a number that is the same at every node: the lower name wins."""
 
     root: int
     number: int
@@ -134,8 +138,23 @@ class StatePiece(NamedTuple):
     data: bytes
 
 
+class Naming(NamedTuple):
+    """From here on, in this direction of a link, these names stand behind the indices from `first` on: of
+    incarnations, whose messages clocks and dots count."""
+
+    first: int
+    names: tuple[str, ...]
+
+
+class Places(NamedTuple):
+    """And these processes behind these indices, each with the address where it is reached (empty: unknown):
+    of nodes that views speak of. Index 0 is the sender."""
+
+    places: tuple[tuple[int, str, str], ...]
+
+
 MembersPacket = Join | ForwardJoin | Neighbour | Accept | Refuse | Disconnect | Shuffle | ShuffleReply
 StreamPacket = Tree | Announce | Graft | Prune | Resync | Sync | More | Pull | StatePiece | Ping | Pong
-OverlayPacket = MembersPacket | StreamPacket
+OverlayPacket = MembersPacket | StreamPacket | Naming | Places
 
 MEMBERS_PACKETS: Final = (Join, ForwardJoin, Neighbour, Accept, Refuse, Disconnect, Shuffle, ShuffleReply)

@@ -97,18 +97,15 @@ class HyParView:
     def contacts(self) -> tuple[int, ...]:
         return self._contacts
 
-    def waits_for(self, peer: int) -> bool:
-        """Something was asked of it, or is to be sent to it."""
-        return peer in self._asked or peer in self._replies
-
-    def forsake(self, peer: int) -> None:
-        """Its link, which somebody else had a use for, is about to be closed."""
-        self._links.pop(peer, None)
-
     @property
     def known(self) -> tuple[int, ...]:
         """Everybody worth asking after a restart, the likeliest first."""
         return tuple(dict.fromkeys([*self._active, *self._passive, *self._lost, *self._contacts]))
+
+    @property
+    def mentioned(self) -> tuple[int, ...]:
+        """Everybody that anything here speaks of."""
+        return (*self.known, *self._links, *self._asked, *self._replies, *self._refused, *self._shuffled)
 
     def start(self, now: int) -> list[MembersEffect]:
         self._shuffle_at = now + self._jittered(self._settings.shuffle_every_us)
@@ -124,10 +121,11 @@ class HyParView:
         self._fill_at = self._wake_at = NEVER
         return self.start(now)
 
-    def seek(self, peer: int, now: int) -> list[MembersEffect]:
-        """Somebody who is out of reach, or so it seems: be its neighbour, whoever must go for it."""
-        if peer not in self._active and peer not in self._asked:
-            self._ask(peer, Neighbour(True), now)
+    def meet(self, peer: int, now: int) -> list[MembersEffect]:
+        """One more contact."""
+        if peer != self._me and peer not in self._contacts:
+            self._contacts = (*self._contacts, peer)
+            self._fill(now)
         return self._take(now)
 
     def leave(self, now: int) -> list[MembersEffect]:

@@ -1,46 +1,59 @@
-"""A durable replica over a tree.
+"""One node over a tree without tags, and its operation log: what it must not forget is in the log first.
 
-Everything that `DurableReplica` promises holds. Besides:
+Messages carry their dot alone: the spread brings them in causal order. Own messages are appended when the
+client submits them, others when they come, and are passed on at once, whatever the program here does; the
+driver commits after each step, before the step's effects leave and before the client takes anything. So
+whatever another node or the application has seen of this one is in the log. After a commit that failed the
+replica is built anew.
 
-* A synchronisation reads from the log what is committed and, behind it, what this very step has appended: a
-  stream that begins in the middle of a step must not leave that out.
-* What a node that may have forgotten messages of its own gets back, it gets from everybody in turn
-  (`Overlay`). One that has forgotten and does not know it, or is told so by a peer that lies, cuts that link
-  and must not count on until the peer says otherwise: `ForgottenError`.
-* For people who look at a tree: a row of the trace for every link that turns lazy, synchronising, eager, or
-  goes.
+What the application has taken is marked in the log, between its own messages as it happened, and committed
+before it gets to see it. A bounded number of messages waits for it in memory, the others are read from the
+log when it gets there.
+
+The log outlives incarnations. A process that may have forgotten what it sent goes on with the same log under
+another name (`become`): to that one its former self is a member like any other, whose messages may come
+from neighbours. Which of them the program had sent itself, and so need not take, is in a note.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, Protocol
 
 from thence.core.codec import Codec
-from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
-from thence.core.errors import PeerError
-from thence.core.machine import Ack, Batch, Effect, Packet, Phantom
+from thence.core.codec_overlay import OPEN
+from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, STEP
+from thence.core.groups import Place
+from thence.core.machine import Effect, SpreadEffect, Wake
 from thence.core.message import Message
-from thence.core.overlay import Graft, Sync
-from thence.core.storage import ForgottenError
-from thence.oplog.log import OpLog
-from thence.replica.durable import INBOX_MAX, DurableReplica
-from thence.replica.history import LogHistory
+from thence.core.varint import Reader, put
+from thence.oplog.log import Collected, OpLog
+from thence.oplog.policy import Sync
+from thence.oplog.record import SnapshotRef, Stored, Taken
+from thence.oplog.state import covers
+from thence.replica.group_parts import Application, Diary, Operation
+from thence.replica.history import LogHistory, understood
 from thence.replica.overlay import Overlay
-from thence.replica.replica import NOBODY
-from thence.trace.recorder import EAGER, LAZY, SYNC, UNLINK, Recorder
+from thence.trace import recorder as rows
 
-MOST_FORGOTTEN: Final = 1 << 32
-"""Messages that a node can have sent since the backup that it was restored from. A peer that claims to have
-more of them lies, and must neither stop the node nor let it wait."""
+PAST: Final = 8
+"""The key of the note that says which messages were sent under former names: origin, up to which position."""
+
+INBOX_MAX: Final = 4096
+"""Messages that wait for the application in memory: enough that reading the log back costs little each."""
+
+CODEC: Final = Codec(OPEN, stamps_are_dots=True)
+"""Of packets, and of messages in the log."""
 
 
 class StepHistory(LogHistory):
-    """The log, and what was appended to it since its last commit."""
+    """The log, and what was appended to it since its last commit: a stream that begins in the middle of a
+    step must not leave that out."""
 
     __slots__ = ("gathered",)
 
-    def __init__(self, log: OpLog, codec: Codec) -> None:
-        super().__init__(log, codec)
-        self.gathered: Sequence[Message] = ()
+    def __init__(self, log: OpLog) -> None:
+        super().__init__(log, CODEC)
+        self.gathered: list[Message] = []
 
     def missing(self, vector: Sequence[int]) -> Iterator[Message]:
         known = len(vector)
@@ -51,98 +64,291 @@ class StepHistory(LogHistory):
                 yield message
 
 
-class TreeReplica(DurableReplica):
-    __slots__ = ("_overlay", "_shown")
+class Merging(Application, Protocol):
+    """A program, as a tree without tags sees it."""
+
+    @property
+    def holds(self) -> bool:
+        """Is it a state?"""
+        ...
+
+    def merge(self, state: bytes) -> None:
+        """Take a peer's state in: the same operations give the same state, whichever of them came one by
+        one and whichever in a state. `ProgramError`: it cannot."""
+        ...
+
+
+class TreeReplica:
+    __slots__ = (
+        "_application", "_called", "_diary", "_history", "_inbox_max", "_log", "_marked", "_me", "_names",
+        "_overlay", "_past", "_positions", "_seen", "_shown", "_spilled", "inbox", "taken",
+    )  # fmt: skip
 
     def __init__(
         self,
         me: int,
-        size: int,
+        names: list[str],
         overlay: Overlay,
-        recorder: Recorder,
+        diary: Diary,
         log: OpLog,
         history: StepHistory,
-        taken: int,
+        application: "Merging",
+        called: Callable[[int], str],
         inbox_max: int = INBOX_MAX,
     ) -> None:
-        """`history`: what the overlay's streams read."""
-        super().__init__(me, size, overlay, recorder, log, taken, inbox_max)
-        history.gathered = self._gathered
-        self._overlay = overlay
+        """From what the log holds. `names`: of members, by index; it grows. `history`: what the overlay's
+        streams read. `called`: the name of a neighbour."""
+        self._application: Final = application
+        self._called: Final = called
+        self._me = me
+        self._names: Final = names
+        self._overlay: Final = overlay
+        self._diary = diary
+        self._log: Final = log
+        self._history: Final = history
+        self._inbox_max: Final = inbox_max
         self._shown: dict[int, int] = {}
+        self._positions: deque[int] = deque()
+        self.inbox: Final[deque[Message]] = deque()
+        self._spilled = True  # the log holds more for the application than the inbox does
+        self._seen: list[int] = []
+        """By member: how many of its messages the client has sent or taken."""
+        self._past: Final = _past(log)
+        self.taken = self._marked = log.taken
+        self._recover()
+        self._refill()
+        if application.holds:
+            self._restore()
+
+    # Recovery
+
+    def _recover(self) -> None:
+        kept, self._seen = self._before(), self._before()
+        for position, record in self._log.records(self._log.head):
+            if isinstance(record, SnapshotRef):
+                for clock in (kept, self._seen):
+                    clock[:] = map(max, clock, wide(record.clock, len(clock)))
+            elif isinstance(record, Stored):
+                origin, seq = record.dot & ORIGIN_MASK, record.dot >> ORIGIN_BITS
+                kept[origin] = seq
+                if position <= self.taken or self.is_own(record.dot, position):
+                    self._seen[origin] = seq
+        self._overlay.streams.recall(tuple(kept))
+
+    def _restore(self) -> None:
+        """What a program that is a state had: the newest state, and what it sent and took since."""
+        snapshot = self._log.load()
+        self._application.install(b"" if snapshot is None else snapshot.data)
+        for stored in self._log.since(self._log.head if snapshot is None else snapshot.covers):
+            if stored.position <= self.taken or self.is_own(stored.dot, stored.position):
+                self._apply(understood(CODEC, stored), self.is_own(stored.dot, stored.position))
+
+    def _apply(self, message: Message, own: bool) -> None:
+        operation = Operation(*self.place(message.dot), message.payload)
+        self._application.apply(operation, own, None, False, self.taken, False)
+
+    def _before(self) -> list[int]:
+        """Counters of what came before the log's oldest record."""
+        return list(wide(self._log.start, len(self._names)))
+
+    def is_own(self, dot: int, position: int) -> bool:
+        """Did the client send this, and so has seen it?"""
+        origin = dot & ORIGIN_MASK
+        return origin == self._me or position <= self._past.get(origin, 0)
+
+    def tell_again(self, now: int) -> None:
+        """After a restart, for a trace that passes over the rows that it has: what the log knows to have been
+        sent and taken under this name, in that order."""
+        born = max(self._past.values(), default=0)
+        untaken: deque[tuple[int, int]] = deque()
+        held = self._before()
+        for position, record in self._log.records(self._log.head):
+            if isinstance(record, SnapshotRef):
+                if position > born and not covers(held, record.clock):
+                    # If the trace has it, no node holds more by that.
+                    self._diary.row(rows.INSTALL, None, self._places(record.clock), now)
+            elif isinstance(record, Taken):
+                while untaken and untaken[0][0] <= record.upto:
+                    dot = untaken.popleft()[1]
+                    if position > born:
+                        self._diary.row(rows.DELIVER, self.place(dot), None, now)
+            elif isinstance(record, Stored):
+                held[record.dot & ORIGIN_MASK] = record.dot >> ORIGIN_BITS
+                if record.dot & ORIGIN_MASK == self._me:
+                    self._diary.row(rows.SEND, self.place(record.dot), None, now)
+                elif not self.is_own(record.dot, position):
+                    untaken.append((position, record.dot))
+
+    # Names
+
+    def admit(self) -> None:
+        """There are more names than before."""
+        self._seen += [0] * (len(self._names) - len(self._seen))
+        self._overlay.streams.admit(len(self._names))
+
+    def become(self, me: int, diary: Diary, now: int, ends: bool) -> None:
+        """Go on under another name, admitted just now. Nothing of this step leaves before it is synced.
+        `ends`: the former incarnation has been running until now."""
+        position = self._log.note(PAST, b"")  # what comes before it came before
+        self._past[self._me] = position
+        out = bytearray()
+        for origin, upto in self._past.items():
+            put(out, origin)
+            put(out, upto)
+        self._log.note(PAST, bytes(out))
+        self._log.insist()
+        if ends:
+            self._diary.row(rows.CRASH, None, None, now)
+        self._me, self._diary = me, diary
+        self._overlay.streams.become(me)
+        self._diary.row(rows.INSTALL, None, self._places(self._seen), now)
+
+    def place(self, dot: int) -> Place:
+        return self._names[dot & ORIGIN_MASK], dot >> ORIGIN_BITS
+
+    def _places(self, clock: Sequence[int]) -> tuple[Place, ...]:
+        return tuple([(name, seq) for name, seq in zip(self._names, clock, strict=False) if seq])
+
+    # Life
+
+    @property
+    def forgets(self) -> bool:
+        """May the log be shortened, though nothing is known to be stable?"""
+        return False
+
+    def start(self, fresh: bool, now: int) -> list[Effect]:
+        """The process was started: for the first time, or not."""
+        if fresh:
+            self._diary.row(rows.START, None, None, now)
+        else:
+            self._diary.row(rows.RESTART, None, self._places(self._seen), now)
+        return self.resume(now)
+
+    def resume(self, now: int) -> list[Effect]:
+        """Outstanding wake-ups were lost: ask for what is needed."""
+        return self.route(self._overlay.resume(now), now)
+
+    def left(self, now: int) -> None:
+        self._diary.row(rows.LEAVE, None, None, now)
 
     # Steps
 
-    def resume(self, now: int) -> list[Effect]:
-        return self._after(super().resume(now), now)
+    @property
+    def sent(self) -> int:
+        """Own messages."""
+        return self._seen[self._me]
 
-    def receive(self, peer: int, packet: Packet, now: int) -> list[Effect]:
-        if type(packet) is Message:
-            if packet.dot & ORIGIN_MASK == self._me:
-                self._refuse_to_count_twice(peer, packet.dot >> ORIGIN_BITS)
-            return super().receive(peer, packet, now)
-        if isinstance(packet, Phantom | Batch | Ack):
-            raise PeerError(f"a tree has no use for a {type(packet).__name__}")
-        if isinstance(packet, Graft):
-            self._refuse_to_count_twice(peer, packet.clock[self._me])
-        if isinstance(packet, Sync):
-            for message in packet.messages:
-                if message.dot & ORIGIN_MASK == self._me:
-                    self._refuse_to_count_twice(peer, message.dot >> ORIGIN_BITS)
-        return self._after(super().receive(peer, packet, now), now)
+    def seen(self, origin: int) -> int:
+        """How many messages of a member the client has sent or taken."""
+        return self._seen[origin]
 
-    def up(self, peer: int, now: int) -> list[Effect]:
-        return self._after(super().up(peer, now), now)
+    @property
+    def next_position(self) -> int:
+        """Of the message that the application would take next; there must be one."""
+        return self._positions[0]
 
-    def down(self, peer: int, now: int) -> list[Effect]:
-        return self._after(super().down(peer, now), now)
+    def submit(self, payload: bytes, now: int) -> tuple[Message, list[Effect]]:
+        """The client sends."""
+        self._seen[self._me] += 1
+        message = Message(self._seen[self._me] * STEP + self._me, (), payload)
+        self._mark_taken()
+        self._append(message)
+        self._diary.row(rows.SEND, self.place(message.dot), None, now)
+        self._apply(message, True)
+        return message, self.route(self._overlay.broadcast(message, now), now)
 
-    def wake(self, now: int) -> list[Effect]:
-        return self._after(super().wake(now), now)
-
-    def _refuse_to_count_twice(self, peer: int, seq: int) -> None:
-        sent = self._overlay.streams.clock[self._me]
-        if seq > sent + MOST_FORGOTTEN:
-            raise PeerError(f"member {peer} claims to have message {seq} of a node that sent {sent}")
-        if seq > sent and not self.regaining:
-            raise ForgottenError(f"member {peer} has message {seq} of this node, which has sent {sent}")
-
-    def regain(self) -> None:
-        super().regain()
-        self._overlay.regain()
-
-    def regained(self) -> bool:
-        if not super().regained():
-            return False
-        self._overlay.regained()
-        return True
-
-    def hold(self, peer: int) -> None:
-        """Too much waits to be sent to a peer: for a while it is sent nothing but what it asks for."""
-        self._overlay.hold(peer)
-
-    def release(self, peer: int, now: int) -> list[Effect]:
-        """There is room again."""
+    def route(self, asked: list[SpreadEffect], now: int) -> list[Effect]:
+        """What the overlay makes of an input: new messages are written down, the rest is the driver's."""
         effects: list[Effect] = []
-        self._route(self._overlay.release(peer, now), NOBODY, effects, now)
-        return self._after(effects, now)
-
-    def _after(self, effects: list[Effect], now: int) -> list[Effect]:
-        """A step is over: rows for links that have changed."""
+        for effect in asked:
+            if isinstance(effect, Message):
+                self._came(effect)
+            else:
+                effects.append(effect)
         self._show(now)
         return effects
 
+    def _came(self, message: Message) -> None:
+        position = self._append(message)
+        if self._spilled or len(self.inbox) >= self._inbox_max:
+            self._spilled = True
+        else:
+            self.inbox.append(message)
+            self._positions.append(position)
+
+    def _append(self, message: Message) -> int:
+        self._history.gathered.append(message)
+        return self._log.append(message.dot, CODEC.encode(message))
+
+    def take(self, now: int, seen: bool = False) -> None:
+        """The client takes the next message. `seen`: it did before, and that was not written down."""
+        self.taken, message = self._positions.popleft(), self.inbox.popleft()
+        self._seen[message.dot & ORIGIN_MASK] = message.dot >> ORIGIN_BITS
+        self._diary.row(rows.DELIVER, self.place(message.dot), None, now)
+        if not seen:
+            self._apply(message, False)
+        if self._spilled and not self.inbox:
+            self._refill()
+
+    def commit(self, now: int) -> list[Sync | Wake]:
+        """Write down what must not be forgotten. What is to be synced, before anything that follows from
+        this step leaves the node, and when to wake the log."""
+        self._mark_taken()
+        effects = self._log.commit(now)
+        self._history.gathered.clear()
+        if self._spilled and not self.inbox:
+            self._refill()
+        return effects
+
+    def collect(self, now: int) -> Collected:
+        """Remove from the log what nobody needs any more."""
+        return self._log.collect(now)
+
+    def _mark_taken(self) -> None:
+        if self.taken > self._marked:
+            self._log.mark_taken(self.taken)
+            self._marked = self.taken
+
+    def _refill(self) -> None:
+        """Read on where the inbox ends."""
+        inbox, positions = self.inbox, self._positions
+        for stored in self._log.since(max(self.taken, self._log.head)):
+            if not self.is_own(stored.dot, stored.position):
+                inbox.append(understood(CODEC, stored))
+                positions.append(stored.position)
+                if len(inbox) >= self._inbox_max:
+                    return
+        self._spilled = any(message.dot & ORIGIN_MASK != self._me for message in self._history.gathered)
+
+    # Rows for people who look at a tree
+
     def _show(self, now: int) -> None:
+        """A row for every link that turns lazy, synchronising, eager, or goes."""
+        if not self._diary.writes:
+            return
         there = {
-            peer: EAGER if live else SYNC if branch else LAZY
+            peer: rows.EAGER if live else rows.SYNC if branch else rows.LAZY
             for peer, branch, live in self._overlay.streams.states()
         }
         if there == self._shown:
             return
         for peer, kind in there.items():
             if self._shown.get(peer) != kind:
-                self._recorder.record(kind, pack(peer, 1), now)
+                self._diary.row(kind, (self._called(peer), 1), None, now)
         for peer in self._shown:
             if peer not in there:
-                self._recorder.record(UNLINK, pack(peer, 1), now)
+                self._diary.row(rows.UNLINK, (self._called(peer), 1), None, now)
         self._shown = there
+
+
+def _past(log: OpLog) -> dict[int, int]:
+    note = log.notes.get(PAST, b"")
+    reader, found = Reader(note, 0, len(note)), dict[int, int]()
+    while reader.at < reader.end:
+        origin = reader.take()
+        found[origin] = reader.take()
+    return found
+
+
+def wide(clock: Sequence[int], size: int) -> tuple[int, ...]:
+    return tuple(clock) + (0,) * (size - len(clock))

@@ -199,6 +199,15 @@ class OpenNode:
         if program.own and len(program.happened) > self.settings.application.events_max:
             raise UsageError(f"not sent: {len(program.happened)} events wait for a reader with own=True")
 
+    async def send(self, payload: bytes) -> Place:
+        """The same where there are no tags (a tree with order none): who sent it, and its number."""
+        self._must_be_open()
+        if not isinstance(payload, bytes):
+            raise UsageError(f"a payload is bytes, not {type(payload).__name__}")
+        async with self._turns:
+            self._must_be_open()
+            return await self._host.broadcast(payload)
+
     def _must_be_open(self) -> None:
         """Whatever a program asks for, it asks an open node in the process and loop that opened it."""
         if self._home is None:
@@ -451,8 +460,4 @@ def open_node(
         environment.pop("THENCE_SECRET_FILE", None)
         environment["THENCE_SECRET"] = secret
     composed = compose(given, environment, None if config is None else Path(config))
-    if composed.spread == "eco-sync-tree":
-        raise UsageError(
-            "eco-sync-tree hands states to an application that merges them, not events: use spread tree"
-        )
     return OpenNode(composed, application, send_again)

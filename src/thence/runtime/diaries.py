@@ -23,7 +23,23 @@ from thence.core.groups import MARK, Place, number_of, process_of
 from thence.replica.group_parts import Closed
 from thence.runtime.tracing import LiveTrace, Rows, file_stem, lines_backwards, read_line
 from thence.trace.lines import POSITION_BITS, head_of
-from thence.trace.recorder import CRASH, DELIVER, INSTALL, KINDS, LEAVE, RESTART, SEND, START
+from thence.trace.recorder import (
+    CRASH,
+    DELIVER,
+    EAGER,
+    INSTALL,
+    KINDS,
+    LAZY,
+    LEAVE,
+    RESTART,
+    SEND,
+    START,
+    SYNC,
+    UNLINK,
+)
+
+EACH_TIME: Final = frozenset({RESTART, EAGER, LAZY, SYNC, UNLINK})
+"""Kinds that the log does not tell again: rows of links may be alike."""
 
 ENDS: Final = (KINDS[LEAVE], KINDS[CRASH])
 
@@ -69,7 +85,7 @@ class FileDiary:
             if kind not in (START, INSTALL, RESTART):
                 return
             self._mute = False
-        if kind != RESTART:
+        if kind not in EACH_TIME:
             key, seq = ((kind, about[0]), about[1]) if about else ((kind, ""), 0)
             before = self._told.get(key)
             if before is not None and seq <= before:

@@ -3,16 +3,21 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from thence.replica.group_parts import Application
 from thence.replica.idle import Idle
 from thence.replica.steps import TAKE_MAX
+from thence.replica.tree import Merging
 
 if TYPE_CHECKING:
     from thence.runtime.node import Node
 
 
-class NodeApplication(Application, Protocol):
+class NodeApplication(Merging, Protocol):
     """What takes a node's messages, and is its state."""
+
+    @property
+    def merges(self) -> bool:
+        """Can states stand in for what it would take? (Of one that keeps nothing, they do.)"""
+        ...
 
     def appetite(self) -> int:
         """How many messages it would take now."""
@@ -32,7 +37,14 @@ class NodeApplication(Application, Protocol):
 
 
 class Drain(Idle):
-    """The application of `thence node`: it takes everything at once and keeps nothing."""
+    """The application of `thence node`: it takes everything at once and keeps nothing. To it, a message that
+    a state stands in for is one that it has had."""
+
+    holds = False
+    merges = True
+
+    def merge(self, state: bytes) -> None:
+        """Nothing."""
 
     def appetite(self) -> int:
         return TAKE_MAX

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from thence.replica.fixed import FixedMachine
+from thence.replica.open_tree import OpenTree
 from thence.runtime.driver import Driver
 
 MUCH_BYTES: Final = 1 << 20
@@ -22,7 +22,7 @@ LOOK_S: Final = 0.01
 
 
 class Easing:
-    def __init__(self, driver: Driver[FixedMachine], queued: Callable[[str], int]) -> None:
+    def __init__(self, driver: Driver[OpenTree], queued: Callable[[str], int]) -> None:
         """`queued`: bytes that wait to be sent to a peer."""
         self._driver: Final = driver
         self._queued: Final = queued

@@ -15,8 +15,7 @@ Credentials (a log's id and its boot) are told to a side that has proven to know
 only to one that it lets in: who knows them, and the secret, passes for the node that they belong to.
 
 An opener that only asks for the group (`Aim.ASK`, see discovery.py) may leave open whom it means to reach and
-may have no log yet; it gets an answer instead of a link. So does one that calls (`Aim.CALL`): the answer is
-empty, and the link comes from the other side.
+may have no log yet; it gets an answer instead of a link.
 
 Invariant: `admit` sees only a side that has proven itself; `peer` is set only once that side was admitted,
 or, where there will be no link, has proven itself.

@@ -63,8 +63,6 @@ def leap(name: str, boot: int, known: int) -> str | None:
 class Aim(IntEnum):
     LINK = 0
     ASK = 1
-    CALL = 2
-    """Open a link to me: from the one with the larger name, which does not open links itself."""
 
 
 @dataclass(frozen=True, slots=True)

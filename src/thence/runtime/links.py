@@ -3,11 +3,6 @@
 The member with the smaller name dials; the other one listens. Whoever dials keeps trying; whoever listens
 believes the newest proven connection, since its other end would not have opened it if the old one lived.
 
-A node that chooses its neighbours opens links *on demand*: `connect` is followed by one `link_up` or
-`link_down`, whichever end has the smaller name. If it is the other end, that one is called (a short
-connection whose hello says so) and dials. What is closed by `disconnect` is not told; nothing is dialled
-again.
-
 The handler is never called from inside a call that it makes itself (`write`, `cut_off`, `cut`, …): that a
 link went down is told from the event loop, and always before the same peer is told to be up again. What goes
 wrong in here, and is no peer's fault, is told as well (`link_bug`): nobody else would hear of it.
@@ -80,15 +75,12 @@ class Links:
         *,
         limits: LinkLimits | None = None,
         advertise: Address | None = None,
-        on_demand: bool = False,
     ) -> None:
-        """`advertise`: where others reach this node, if that is not where it listens. `on_demand`: links are
-        opened when they are asked for, not all of them and for good."""
+        """`advertise`: where others reach this node, if that is not where it listens."""
         me.check()
         self._me: Final = me
         self._secret: Final = secret
         self._advertise: Final = advertise
-        self._on_demand: Final = on_demand
         self._settings: Final = settings
         self._limits: Final = limits or LinkLimits()
         self._handler: Final = handler
@@ -146,29 +138,6 @@ class Links:
         del self._peers[name]
 
     # What the node calls.
-
-    def connect(self, name: str) -> None:
-        """On demand: there shall be a link to this peer. One that is up will do."""
-        peer = self._known(name)
-        peer.wanted = self._running and peer.link is None
-        if not peer.wanted or peer.pending is not None or peer.timer is not None:
-            return
-        if peer.cut:
-            self._not_to_be_had(peer, "cut on request")
-        elif self._clock() < peer.shunned_until_us:
-            self._not_to_be_had(peer, "cut off a short while ago")
-        else:
-            self._dial(peer, Aim.LINK if peer.dials else Aim.CALL)
-
-    def disconnect(self, name: str) -> None:
-        """On demand: the link to this peer is not needed. What was written still leaves."""
-        peer = self._known(name)
-        peer.wanted = False
-        peer.stop_dialling()
-        link, peer.link = peer.link, None
-        if link is not None:
-            peer.left(link, self._clock())
-            link.end(End.CLOSED, "not needed")
 
     def write(self, peer: str, packets: Sequence[bytes]) -> None:
         """All of them at once; nothing happens if there is no link to this peer."""
@@ -262,17 +231,16 @@ class Links:
 
     def _keep_up(self, peer: Peer, delay_us: int) -> None:
         """See to it that there is a link again, if that is not left to the node."""
-        if not self._on_demand:
-            self._dial_after(peer, delay_us)
+        self._dial_after(peer, delay_us)
 
     def _dial_after(self, peer: Peer, delay_us: int) -> None:
         if self._running and peer.dials and not peer.cut:
             loop = asyncio.get_running_loop()
             peer.timer = loop.call_later(delay_us / 1_000_000, self._safely, self._dial, peer)
 
-    def _dial(self, peer: Peer, aim: Aim = Aim.LINK) -> None:
+    def _dial(self, peer: Peer) -> None:
         peer.timer = None
-        mine = Introduction(self._me, peer.name, aim, self._instance, draw_nonce())
+        mine = Introduction(self._me, peer.name, Aim.LINK, self._instance, draw_nonce())
         opener = Opener(mine, self._secret, self._admit)
         connection = Connection(self, opener, self._settings, self._limits, self._clock)
         connection.peer_name = peer.name
@@ -304,26 +272,6 @@ class Links:
         self._keep_up(peer, backoff_us(peer.failures, self._settings, self._random))
         self._not_to_be_had(peer, why)
 
-    def _called(self, peer: Peer) -> None:
-        """It wants a link from this end. If there is one, its other end does not know of it, unless it came
-        up while the call was under way."""
-        if peer.link is not None:
-            if self._clock() - peer.since_us < self._settings.handshake_timeout_us // 5:
-                return
-            peer.link.end(End.LOST, "the other end has lost it")
-        if peer.pending is None and peer.timer is None:
-            self._dial_after(peer, 0)
-
-    def _await_call(self, peer: Peer) -> None:
-        """The other end has heard the call: it dials, or there is no link to be had."""
-        patience_us = self._settings.connect_timeout_us + self._settings.handshake_timeout_us
-        loop = asyncio.get_running_loop()
-        peer.timer = loop.call_later(patience_us / 1_000_000, self._safely, self._not_called, peer)
-
-    def _not_called(self, peer: Peer) -> None:
-        peer.timer = None
-        self._not_to_be_had(peer, "it was called and did not dial")
-
     def _not_to_be_had(self, peer: Peer, why: str) -> None:
         """Tell the node, if it asked."""
         if peer.wanted:
@@ -341,18 +289,13 @@ class Links:
         peer = self._peers.get(name)
         if peer is None:
             return f"{name} is not a member that {self._me.name} knows"
-        if hello.aim is Aim.CALL and not self._on_demand:
-            return f"{self._me.name} keeps its links up by itself: nobody need call"
-        if peer.dials is (hello.aim is Aim.LINK):
+        if peer.dials:
             return f"links are opened by the smaller name: {self._me.name} dials {name}"
         if peer.cut:
             raise RefusalError("cut on request", told=None)
         return None
 
     def _answer(self, hello: Introduction) -> bytes:
-        if hello.aim is Aim.CALL:
-            self._called(self._peers[hello.identity.name])
-            return b""
         mine = (self._me.name, self._advertise or self.address)
         members = sorted([mine, *[(name, peer.address) for name, peer in self._peers.items()]])
         self._log.info("group told", to=hello.identity.name)
@@ -364,8 +307,7 @@ class Links:
         peer = self._peers.get(theirs.identity.name)
         if peer is None:
             return f"{theirs.identity.name} is no longer a member"
-        comes = not peer.dials or theirs.aim is Aim.CALL
-        if comes and self._clock() < peer.shunned_until_us:
+        if not peer.dials and self._clock() < peer.shunned_until_us:
             return "cut off for misbehaviour a short while ago"
         if peer.is_copy(theirs):
             return f"another process is {peer.name} with the same log and boot: a copy of its data folder?"
@@ -380,10 +322,6 @@ class Links:
         self._listener.forget(connection)
         theirs = connection.handshake.peer
         if theirs is None or theirs.aim is not Aim.LINK:
-            caller = self._peers.get(connection.peer_name)
-            if caller is not None and caller.pending is connection:
-                caller.pending = None
-                self._await_call(caller)
             connection.end(End.CLOSED, "asked and answered")
             return
         peer = self._peers.get(theirs.identity.name)
@@ -395,8 +333,6 @@ class Links:
         self._tell_downs()
         connection.peer_name = peer.name
         connection.slow(peer.delay_us)
-        if self._on_demand and peer.pending is not connection:
-            peer.stop_dialling()  # a call that need not be answered any more
         peer.came_up(connection, theirs, now)
         self._log.info("link up", peer=peer.name, remote=connection.remote, boot=theirs.identity.boot)
         self._handler.link_up(peer.name, now)

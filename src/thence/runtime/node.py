@@ -2,7 +2,7 @@
 
 It decides nothing about the protocol and takes no step itself (`driver`); what it adds is the way from
 settings to a running node, and what people see of it and ask of it (`control.Controlled`). Groups over a
-mesh and groups over a tree differ in a part (`Kind`): `changing`, `fixed`.
+mesh and groups over a tree differ in a part (`Kind`): `changing`, `open_trees`.
 
 Invariant: a process that is told to leave, or that must stop, ends; nothing else ends it.
 """

@@ -129,8 +129,6 @@ class OpenLinks(Links):
         name = hello.identity.name
         if hello.aim is Aim.ASK:
             return None
-        if hello.aim is Aim.CALL:
-            return f"{self._me.name} dials whomever it knows, and is called by nobody"
         if name == self._me.name:
             return f"two nodes are called {name}"
         peer = self._peers.get(name)

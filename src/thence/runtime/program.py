@@ -77,6 +77,16 @@ class HearsStable(Protocol):
         ...
 
 
+@runtime_checkable
+class Mergeable(Replicated, Protocol):
+    """One whose states can be merged: over a tree whose logs forget."""
+
+    def merge(self, state: bytes) -> None:
+        """Take in a peer's state. The same operations give the same state, whichever of them came one by one
+        and whichever in a state."""
+        ...
+
+
 class Installed(NamedTuple):
     """Begin anew from this state."""
 
@@ -239,6 +249,22 @@ class Program:
         if not isinstance(state, bytes):
             raise ProgramError(f"the program's state() gave {type(state).__name__}, not bytes")
         return state
+
+    @property
+    def holds(self) -> bool:
+        """Is it a state?"""
+        return self._state is not None
+
+    @property
+    def merges(self) -> bool:
+        """Can states of others be taken in, beside its own?"""
+        return isinstance(self._state, Mergeable)
+
+    def merge(self, state: bytes) -> None:
+        """`Mergeable.merge`, after all that was applied."""
+        assert isinstance(self._state, Mergeable)
+        self._catch_up()
+        called("merge", self._state.merge, state)
 
     def _catch_up(self) -> None:
         """What is still to be told reaches the state now."""

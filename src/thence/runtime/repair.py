@@ -1,9 +1,8 @@
 """A damaged log, made usable again: what comes before the damage stays, the rest comes back from the peers.
 
 Nothing is thrown away: the log as it was found goes into a folder beside it. Then it is cut where it is
-damaged, and the node marked as recovering: it will not send before it has heard from every other member, and
-gets back from them what it lacks, its own messages included. A position that an application has kept from
-after the cut is one that the log no longer knows.
+damaged, and the node comes back as another incarnation, which gets from the others what it lacks. A position
+that an application has kept from after the cut is one that the log no longer knows.
 """
 
 import shutil
@@ -16,9 +15,9 @@ from thence.oplog.log import OpLog
 from thence.oplog.record import BOOT_BITS
 from thence.oplog.segment import INDEX, LOG, position_of
 from thence.oplog.settings import Settings
-from thence.runtime import recovering
 from thence.runtime.files import DiskFiles
 from thence.runtime.folder import OPLOG, DataFolder
+from thence.runtime.version1 import mark_forgetful
 
 DAMAGED = "damaged"
 
@@ -43,7 +42,7 @@ def repair(path: Path, settings: Settings, now: int, forgetful: bool) -> Repaire
         log, result = mended(folder, folder.files, path / OPLOG, settings, now)
         if not result.damages and not forgetful:
             return result
-        recovering.begin(path, "; ".join(result.damages) or "asked to")
+        mark_forgetful(path, "; ".join(result.damages) or "asked to")
         # Positions must not be handed out twice, nor may peers take this for an old copy of itself.
         while log.boot(1, folder.machine_id(), now) >> BOOT_BITS < newest:
             log.close(now)
@@ -73,8 +72,7 @@ def mended(
 
 def _newest_boot(folder: DataFolder) -> int:
     positions = [position_of(name, LOG) for name in folder.files.names()]
-    booted = max([position >> BOOT_BITS for position in positions if position is not None], default=0)
-    return max(booted, recovering.boots(folder.path))
+    return max([position >> BOOT_BITS for position in positions if position is not None], default=0)
 
 
 def set_aside(path: Path, log: Path) -> Path:

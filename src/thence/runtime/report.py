@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from thence.replica.fixed import FixedMachine
+from thence.replica.open_tree import OpenTree, root_number
 from thence.runtime.peer import LinkStatus
 from thence.runtime.status import Faults, GroupStatus, LogStatus, MemberStatus, Status
 
@@ -64,31 +64,33 @@ def status_of(node: "Node") -> Status:
     )
 
 
-def fixed_facts(node: "Node", machine: FixedMachine | None, now: int) -> Facts:
-    """Of a group whose members were named at its start."""
-    me = MemberStatus(name=node.settings.name, address=str(node.settings.listen), link="me")
+def tree_facts(node: "Node", machine: OpenTree | None, closed: bool, now: int) -> Facts:
+    """Of a node over a tree without tags: whom it has links to, and whom it knows besides."""
+    me = MemberStatus(name=node.settings.name, address=node.address, link="me")
     if machine is None:
         return Facts([me])
-    names, tree, links = machine.names, machine.live.overlay, node.link_status()
-    branches = tree.branches()
-    vector = machine.log.vector if machine.log is not None else ()
-    members = []
-    for index, name in enumerate(names):
+    overlay, processes, links = machine.overlay, machine.processes, node.link_status()
+    branches = {processes.name(peer): branch for peer, branch in overlay.branches().items()}
+    lags = {processes.name(peer): overlay.progress(peer) for peer in overlay.members.active}
+    members = [me]
+    for name in sorted({*machine.members, *links, *machine.contacts} - {node.settings.name}):
         if name not in links:
-            members.append(me)
+            members.append(MemberStatus(name=name, address=machine.contacts.get(name, ""), link="idle"))
             continue
-        told, progress = linked(name, links[name], now), tree.progress(index)
+        told = linked(name, links[name], now)
+        lag = lags[name].sent - lags[name].acked if name in lags else 0
         members.append(replace(
-            told,
-            link="idle" if told.link == "down" else told.link,
-            lag=max(0, vector[machine.me_index] - progress.acked),
-            branch=branches.get(index, ""),
+            told, link="idle" if told.link == "down" else told.link, lag=lag, branch=branches.get(name, "")
         ))  # fmt: skip
+    names = {root_number(name): name for name in processes.names}
     return Facts(
         members,
-        clock=dict(zip(names, vector, strict=False)),
-        root=names[tree.root],
-        parent="" if tree.parent is None else names[tree.parent],
+        clock=machine.counts,
+        root=names.get(overlay.root, f"{overlay.root:010x}"),
+        parent="" if overlay.parent is None else processes.name(overlay.parent),
+        group=GroupStatus(
+            incarnation=machine.me, phase=node.kind.phase(), view=list(machine.members), closed=closed
+        ),
     )
 
 

@@ -29,7 +29,9 @@ ANY_PORT: Final = Address("127.0.0.1", 0)
 OPEN: Final = "no secret: everybody on this machine can pose as a member and control this node"
 
 Order = Literal["graph", "vector", "vector-e2e", "none"]
-SpreadName = Literal["mesh", "tree", "sync-tree", "eco-sync-tree"]
+SpreadName = Literal[
+    "mesh", "tree", "sync-tree", "sync-tree-centre", "eco-sync-tree", "eco-sync-tree-centre"
+]  # fmt: skip
 LogLevel = Literal["debug", "info", "warn", "error"]
 LogFormat = Literal["text", "json"]
 ProfileName = Literal["local", "lan", "wan"]
@@ -222,7 +224,7 @@ class NodeSettings:
     @property
     def log_settings(self) -> LogSettings:
         """Of the log as it is opened: one that forgets by age has segments that are short against it."""
-        if self.spread != "eco-sync-tree":
+        if not self.spread.startswith("eco-"):
             return self.log
         age_us = max(1, min(self.log.segment_age_us, self.tree.ttl_us // 4))
         return replace(self.log, keep_us=self.tree.ttl_us, segment_age_us=age_us)

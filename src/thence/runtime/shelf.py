@@ -57,6 +57,8 @@ class Written(msgspec.Struct):
     """How the last incarnation left its group, if it did."""
     members: dict[str, str] = msgspec.field(default_factory=dict)
     """Of a closed group: all its processes, this one included, and where they are. Empty: they change."""
+    order: str = ""
+    """`none`: of a tree without tags. Empty: of a group."""
 
 
 def is_shelf(folder: Path) -> bool:
@@ -85,8 +87,10 @@ class DiskShelf:
         cluster: str,
         settings: Settings,
         members: Mapping[str, str] | None = None,
+        order: str | None = "",
     ) -> None:
-        """`members`: of a closed group, as they are named at this start; None: as at the first."""
+        """`members`: of a closed group, as they are named at this start; None: as at the first. `order`: see
+        `Written`; None: any."""
         self._folder: Final = folder
         self._settings: Final = settings
         self._root: Final = DiskFiles(folder.path)
@@ -95,8 +99,13 @@ class DiskShelf:
         found = read_written(folder.path)
         self.fresh: Final = found is None
         """Nothing was ever done here."""
-        self._written: Final = found or Written(process, cluster, members=dict(members or {}))
+        self._written: Final = found or Written(
+            process, cluster, members=dict(members or {}), order=order or ""
+        )
         _check_owner(self._written, process, cluster)
+        if order is not None and self._written.order != order:
+            has, asked = ("none", "with tags") if self._written.order else ("with tags", "none")
+            raise UsageError(f"the data in {folder.path} is of order {has}, and stays so: not {asked}")
         if members:
             self._take_members(members)
         lost = folder.power_lost(bytes.fromhex(self._written.machine))
@@ -116,6 +125,11 @@ class DiskShelf:
             )
         self._behind = self._behind or known != members
         self._written.members = dict(members)
+
+    @property
+    def has_left(self) -> bool:
+        """Was leaving its group the last that this process did? To be asked before it is booted."""
+        return bool(self._written.left)
 
     def boot(self) -> int:
         """Count this start; from now on it is not closed in order until `closed` says so."""
@@ -342,7 +356,7 @@ def repair_shelf(path: Path, settings: Settings, now: int, forgetful: bool) -> R
     with DataFolder(path) as folder:
         written = read_written(path)
         assert written is not None
-        shelf = DiskShelf(folder, written.process, written.cluster, settings)
+        shelf = DiskShelf(folder, written.process, written.cluster, settings, order=None)
         try:
             kept = shelf.kept()
             if not kept:

@@ -94,7 +94,7 @@ def compose(
         if own is None:
             raise UsageError("a node needs --listen HOST:PORT, or its own name among --members")
         values["listen"] = own
-    if values.get("spread") == "eco-sync-tree":
+    if str(values.get("spread")).endswith("-centre") or values.get("spread") == "eco-sync-tree":
         values.setdefault("order", "none")  # the only one that it can have
     if "secret_file" in values:
         values["secret"] = _read_secret(values.pop("secret_file"))

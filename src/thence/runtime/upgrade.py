@@ -11,6 +11,7 @@ which says that this is a folder of the new version, is written next, and the ol
 that was cut short is begun again, or finished.
 """
 
+import os
 import shutil
 from collections import deque
 from dataclasses import dataclass, field
@@ -18,24 +19,31 @@ from typing import Final
 
 from thence.core.codec import Codec
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, STEP, newest_of
-from thence.core.errors import UsageError
+from thence.core.errors import PeerError, UsageError
 from thence.core.groups import OPERATION, Named, Place
 from thence.core.message import Message
 from thence.core.storage import DamageError
 from thence.oplog.log import OpLog
 from thence.oplog.record import BOOT_BITS, Note, Stored, Taken
 from thence.oplog.settings import Settings
-from thence.replica.durable import FRONTIER, noted_frontier
 from thence.replica.group_ledger import CODEC
 from thence.replica.group_state import GroupState, encode_state
 from thence.replica.history import understood
-from thence.runtime import recovering
 from thence.runtime.files import DiskFiles
 from thence.runtime.folder import OPLOG, DataFolder
 from thence.runtime.oserrors import failed
-from thence.runtime.roster import recall
 from thence.runtime.settings import NodeSettings
 from thence.runtime.shelf import Written, is_shelf, write_written
+from thence.runtime.version1 import (
+    FRONTIER,
+    POLICY,
+    NotedGroup,
+    may_have_forgotten,
+    noted_frontier,
+    recall,
+    unmark,
+    was_closed,
+)
 
 NEW: Final = "new"
 
@@ -57,28 +65,75 @@ def upgrade(folder: DataFolder, settings: NodeSettings, now: int) -> list[Named]
     if is_shelf(folder.path):
         _remove_old(folder)
         return []
-    try:
-        log = folder.open_log(settings.log, now)
-    except DamageError as damage:
-        raise UsageError(f"{damage}. `thence repair {folder.path}` cuts it off there") from damage
-    roster = recall(log, settings.cluster, settings.name, settings.members)
-    if roster is None:
-        raise DamageError("it names no group", file="log", offset=0, affected="who is in the group")
+    log, roster = _opened(folder, settings, settings.log, now)
     old = _read(log, roster.names, roster.names.index(settings.name), settings.order == "vector")
-    members = {name: str(roster.address(name)) for name in roster.names}
+    members = {member.name: member.address for member in roster.members}
     _write_new(folder, old, log.stable, members, settings.log, now)
-    whole = not recovering.may_have_forgotten(folder, log)
-    written = Written(
-        settings.name, settings.cluster, highest=1, since=1, boots=log.tail >> BOOT_BITS,
-        machine=log.machine.hex() if whole else "",
-        policy=log.notes.get(recovering.POLICY_NOTE, b"").decode() if whole else "",
-        closed=whole and recovering.was_closed(log),
-        contacts={name: where for name, where in members.items() if name != settings.name},
-        members=members,
-    )  # fmt: skip
-    write_written(folder.path, written)
+    write_written(folder.path, _written(folder, log, roster, settings))
     _remove_old(folder)
     return [_named(message, old.names) for _, message in old.untaken]
+
+
+def upgrade_tree(folder: DataFolder, settings: NodeSettings, now: int) -> None:
+    """The same of a tree without tags, whose log is as it was: it moves. `UsageError`: it has tags."""
+    if is_shelf(folder.path):
+        _remove_old(folder)
+        return
+    log, roster = _opened(folder, settings, settings.log_settings, now)
+    if any(log.stable) or not all(_is_plain(stored, len(roster.names)) for stored in log.since(log.head)):
+        raise UsageError(
+            f"the data in {folder.path} is of a tree with tags: open it with order graph or vector, not none"
+        )
+    log.close(now)
+    new, there = folder.path / OPLOG / NEW, folder.path / OPLOG / "1"
+    try:
+        for half in (new, there):
+            shutil.rmtree(half, ignore_errors=True)
+        new.mkdir(mode=0o700)
+        for name in folder.files.names():
+            if (folder.path / OPLOG / name).is_file():
+                os.link(folder.path / OPLOG / name, new / name)
+        with DiskFiles(new) as files:
+            files.sync_folder()
+        new.rename(there)
+        folder.files.sync_folder()
+    except OSError as error:
+        raise failed(error, str(new)) from error
+    write_written(folder.path, _written(folder, log, roster, settings, order="none"))
+    _remove_old(folder)
+
+
+def _is_plain(stored: Stored, size: int) -> bool:
+    try:
+        message = Codec(size, stamps_are_dots=True).decode(stored.data)
+    except PeerError:
+        return False  # a vector
+    return isinstance(message, Message) and not message.context
+
+
+def _opened(
+    folder: DataFolder, settings: NodeSettings, log_settings: Settings, now: int
+) -> tuple[OpLog, NotedGroup]:
+    try:
+        log = folder.open_log(log_settings, now)
+    except DamageError as damage:
+        raise UsageError(f"{damage}. `thence repair {folder.path}` cuts it off there") from damage
+    return log, recall(log, settings.cluster, settings.name, settings.members)
+
+
+def _written(
+    folder: DataFolder, log: OpLog, roster: NotedGroup, settings: NodeSettings, order: str = ""
+) -> Written:
+    members = {member.name: member.address for member in roster.members}
+    whole = not may_have_forgotten(folder, log)
+    return Written(
+        settings.name, settings.cluster, highest=1, since=1, boots=log.tail >> BOOT_BITS,
+        machine=log.machine.hex() if whole else "",
+        policy=log.notes.get(POLICY, b"").decode() if whole else "",
+        closed=whole and was_closed(log),
+        contacts={name: where for name, where in members.items() if name != settings.name},
+        members=members, order=order,
+    )  # fmt: skip
 
 
 def _read(log: OpLog, names: list[str], me: int, vectors: bool) -> _Old:
@@ -155,7 +210,7 @@ def _place(dot: int, names: list[str]) -> Place:
 
 
 def _remove_old(folder: DataFolder) -> None:
-    recovering.end(folder.path)
+    unmark(folder.path)
     for name in folder.files.names():
         if (folder.path / OPLOG / name).is_file():
             folder.files.remove(name)

@@ -28,6 +28,11 @@ NUMBERS_BEGIN_S: Final = 1_735_689_600
 """The first of January 2025: numbers after the loss of a disk count from there, so as to be shorter."""
 
 
+def number_of_now(clock: Clock) -> int:
+    """Of an incarnation where it is not known which were used: seconds count faster than incarnations."""
+    return clock() // SECOND - NUMBERS_BEGIN_S
+
+
 class WayIn:
     def __init__(self, settings: NodeSettings, clock: Clock, log: StructuredLog) -> None:
         self._settings: Final = settings
@@ -80,7 +85,7 @@ class WayIn:
         if found.highest > shelf.highest:
             # The disk was lost. Those who answer may not know the last number, if the group is split: seconds
             # count faster than incarnations.
-            shelf.reserve(max(found.highest, self._clock() // SECOND - NUMBERS_BEGIN_S))
+            shelf.reserve(max(found.highest, number_of_now(self._clock)))
         self.contacts = {name: address for name, address in found.members if name != settings.name}
         if self.contacts:
             shelf.keep_contacts({name: str(address) for name, address in self.contacts.items()})

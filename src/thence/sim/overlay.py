@@ -203,12 +203,7 @@ class OverlayRun:
     def is_tree(self) -> bool:
         """The branches, live in both directions, connect all nodes that are up, without a circle."""
         nodes = self.world.nodes
-        links = {
-            (node, peer)
-            for node, here in nodes.items()
-            if isinstance(here.spread, Streams)
-            for peer in here.spread.live
-        }
+        links = {(node, peer) for node, here in nodes.items() for peer in here.live}
         if len(links) != 2 * (len(nodes) - 1) or any((peer, node) not in links for node, peer in links):
             return False
         return len(_reached(links, next(iter(nodes)))) == len(nodes) if nodes else True

@@ -1,39 +1,42 @@
-"""Nodes of a simulated overlay as live nodes are made: the durable replica over the real log, on bad disks.
+"""Nodes of a simulated overlay as live nodes are made: the machine that ships, over its log, on bad disks.
 
 `sim.overlay_node` puts the protocols together by hand and measures them. Here the same worlds and storms
-drive what runs over TCP: `TreeReplica` and `EcoReplica`, with their log on a simulated disk. A crash is one
-of the process or of the machine, which forgets what was not synced; a disk may be full for a while. Nodes
-know all members from the beginning, as those of a live group do. Messages carry no tags; a tree of
-a group with tags is scenario `tree`.
+drive what runs over TCP: `OpenTree` in the steps of a live node (`replica.steps`). A crash is one of the
+process or of the machine, which forgets what was not synced, so that the process comes back as another
+incarnation; a disk may be full for a while. Nodes know the contacts that they begin with, and learn of others
+as live nodes do. Messages carry no tags; a tree of a group with tags is scenario `tree`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from random import Random
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
-from thence.core.codec import Codec
-from thence.core.dots import pack
-from thence.core.errors import UsageError
-from thence.core.machine import Close, Connect, Effect, Packet, Wake
+from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
+from thence.core.errors import StorageError, UsageError
+from thence.core.groups import Place, incarnation
+from thence.core.machine import NEVER, Close, Connect, Packet, Transmit, Wake
 from thence.members.hyparview import HyParView
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Policy
+from thence.oplog.settings import Settings as LogSettings
 from thence.order.streamed import STREAMED
-from thence.replica.durable import DurableReplica
-from thence.replica.eco import EcoReplica, LogStates
-from thence.replica.fixed import FixedMachine
-from thence.replica.live import Live
+from thence.replica.eco import EcoReplica
+from thence.replica.group_parts import Closed, Diary
+from thence.replica.group_sending import SendQueue
+from thence.replica.group_settings import GroupSettings
+from thence.replica.live import LiveSettings, open_tree
+from thence.replica.open_tree import OpenTree
 from thence.replica.overlay import Overlay
-from thence.replica.tree import StepHistory, TreeReplica
+from thence.replica.steps import RUNS, BeginAnew, BeginSync, Refuse, Release, Rows, Steps, Stop
+from thence.sim.disk import Disk
 from thence.sim.overlay import OverlayRun
-from thence.sim.overlay_app import Registers
 from thence.sim.overlay_node import MembersWake, NodeEffect, OverlayNode, Witness
+from thence.sim.overlay_program import RegisterProgram
 from thence.sim.overlay_settings import TAGGED, OverlaySettings
-from thence.sim.overlay_store import RegisterKeeper, Store
-from thence.sim.step_node import Make
 from thence.spread.overlays import OverlayKind
 from thence.spread.streams import Streams
-from thence.trace.recorder import LEAVE, Recorder
+from thence.trace.recorder import DELIVER, SEND, Recorder
 
 PROBE_US = 500_000
 SOON_US = 1_000
@@ -43,31 +46,218 @@ READ_ON = 0.3
 KEEP_SEGMENTS = 3
 """Above that, what nobody needs is collected: soon, so that short runs restart from what is left."""
 
+MACHINE = b"simulated"
+
+TOLD_AGAIN: Final = frozenset({SEND, DELIVER})
+"""Of these the log tells after a restart what it holds."""
+
+Row = tuple[int, int, tuple[int, ...] | None, int]
+"""Kind, dot, context, time."""
+
+
+class StepTrace:
+    """`steps.Trace`, and the diary of a node's first incarnation. Rows of a step are written when it is
+    released; while the log is told `again`, those that are there are passed over. Of members that came about
+    when a disk forgot something there are none."""
+
+    waiting = False
+    writes = True
+
+    def __init__(self, into: Recorder, names: Sequence[str]) -> None:
+        self._into: Final = into
+        self._index: Final = {name: index for index, name in enumerate(names)}
+        self._fresh: list[Row] = []
+        self._told: dict[tuple[int, int], int] = {}
+        self.again = False
+
+    def is_ahead(self, count: Callable[[str], int]) -> bool:  # noqa: ARG002
+        return False
+
+    def row(
+        self,
+        kind: int,
+        about: Place | None,
+        deps: tuple[Place, ...] | None,
+        now: int,
+        carries: tuple[Place, ...] = (),  # noqa: ARG002
+    ) -> None:
+        index = self._index
+        if about is not None and about[0] not in index:
+            return
+        dot = 0 if about is None else pack(index[about[0]], about[1])
+        told = self._told.get((kind, dot & ORIGIN_MASK), 0)
+        if self.again and kind in TOLD_AGAIN and dot >> ORIGIN_BITS <= told:
+            return
+        past = None if deps is None else [pack(index[name], seq) for name, seq in deps if name in index]
+        self._fresh.append((kind, dot, None if past is None else tuple(sorted(past)), now))
+
+    @property
+    def gathered(self) -> int:
+        return len(self._fresh)
+
+    def take(self) -> Rows:
+        fresh, self._fresh = self._fresh, []
+        return [(self, fresh)] if fresh else []
+
+    def write(self, rows: list[Row]) -> None:
+        for kind, dot, deps, now in rows:
+            if deps is None:
+                self._into.record(kind, dot, now)
+            else:
+                self._into.record_deps(kind, dot, deps, now)
+            key = kind, dot & ORIGIN_MASK
+            self._told[key] = max(self._told.get(key, 0), dot >> ORIGIN_BITS)
+
+    def take_back(self) -> None:
+        self._fresh.clear()
+
+    def write_waiting(self) -> None:
+        """Nothing ever waits."""
+
+
+class Store:
+    """What is left of a node while it is down: its disk, its rows, its program; and how its disk fails."""
+
+    def __init__(
+        self,
+        node: int,
+        run: "DurableOverlayRun",
+        columns: Recorder,
+        settings: OverlaySettings,
+        policy: Policy,
+    ) -> None:
+        self.node: Final = node
+        self._run: Final = run
+        self.random: Final = Random(f"{settings.seed}/store/{node}")
+        self.disk: Final = Disk(Random(f"{settings.seed}/disk/{node}"))
+        self.trace: Final = StepTrace(columns, run.names[: run.plan.size])
+        self.program: Final = RegisterProgram(holds=run.kind.eco)
+        self.ttl_us: Final = max(4, round(settings.ttl_ms * 1000))
+        self.collect_every_us: Final = self.ttl_us // 4 if run.kind.eco else 1 << 60
+        self._full_at = 1 << 62
+        self.was_full = False
+        if self.random.random() < 0.3:
+            self._full_at = self.random.randrange(settings.sending_us, settings.until_us + 1)
+        small = self.random.choice((300, 2000, 1 << 14))
+        self.log_settings = LogSettings(sync=policy, segment_bytes=small)
+        if run.kind.eco:
+            self.log_settings = replace(
+                self.log_settings, keep_us=self.ttl_us, segment_age_us=self.ttl_us // 4
+            )
+        self._policy: Final = policy
+        self.boots = 0
+        self.numbers = 0
+        """Incarnations so far."""
+        self.forgetful = False
+        self._installs = 0
+        """Of machines before the present one."""
+        self.machine: OpenTree | None = None
+
+    @property
+    def name(self) -> str:
+        return self._run.names[self.node]
+
+    @property
+    def installs(self) -> int:
+        """States that stood in for messages."""
+        replica = self.machine.replica if self.machine is not None else None
+        return self._installs + (replica.installs if isinstance(replica, EcoReplica) else 0)
+
+    @property
+    def app(self) -> RegisterProgram:
+        return self.program
+
+    @property
+    def vector(self) -> tuple[int, ...]:
+        """By all names of the run."""
+        counts = self.machine.counts if self.machine is not None else {}
+        return tuple([counts.get(name, 0) for name in self._run.names])
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(map(self.disk.size, self.disk.names()))
+
+    def begin(self) -> bool:
+        """The process starts, perhaps after a power cut; whether for the first time."""
+        first = not self.boots
+        self.boots += 1
+        if not first and self.random.random() < (0.5 if self._policy == "always" else 0.9):
+            self.disk.crash(holes=True)
+            self.forgetful = self.forgetful or self._policy != "always"
+        self.heal()
+        self.trace.take_back()
+        self.program.drop()
+        return first
+
+    def make(self, contacts: Sequence[str], now: int) -> OpenTree:
+        log = OpLog.open(self.disk, self.log_settings, now, power_lost=True)
+        log.boot(1, MACHINE, now)
+        self._installs = self.installs
+        self.trace.again = self.program.again = True
+        try:
+            self.machine = open_tree(
+                self.name, self.name, {name: name for name in contacts}, log,
+                self._run.live_settings(self.node, self.ttl_us, now), self.program, self._diary,
+                self._next_number, now, self.forgetful,
+            )  # fmt: skip
+        finally:
+            self.trace.again = self.program.again = False
+        log.sync(now)
+        self.forgetful = False
+        return self.machine
+
+    def _diary(self, member: str) -> Diary:
+        return self.trace if member == self.name else Closed()
+
+    def _next_number(self) -> int:
+        self.numbers += 1
+        if self.numbers > 1:
+            self._run.names.append(incarnation(self.name, self.numbers))
+        return self.numbers
+
+    def fill(self, now: int) -> None:
+        """Its hour has come: almost nothing fits any more."""
+        if now >= self._full_at:
+            self._full_at = 1 << 62
+            self.was_full = True
+            self.disk.capacity = self.size_bytes + self.random.randrange(200)
+
+    def heal(self) -> None:
+        self.disk.capacity = None
+
 
 class DurableNode(OverlayNode):
     """In the place of a node that is put together by hand: the steps of a live node."""
 
-    __slots__ = ("_choked", "_collect_at", "_heal_at", "_linked", "_read", "_store")
+    __slots__ = (
+        "_choked", "_collect_at", "_contacts", "_heal_at", "_linked", "_names", "_read", "_steps", "_store",
+        "_wake_planned",
+    )  # fmt: skip
 
-    def __init__(self, store: Store, witness: Witness) -> None:
+    def __init__(self, store: Store, names: list[str], contacts: Sequence[str], witness: Witness) -> None:
         self.me = store.node
         self.history = store  # type: ignore[assignment]  # what is asked of it is its vector
         self.keeper = None
         self._store = store
+        self._names = names
+        self._contacts = contacts
         self._witness = witness
+        self._steps: Steps[OpenTree, None] | None = None
         self._linked: dict[int, None] = {}
         self._read: tuple[int, list[Packet]] = -1, []
         """Packets of one peer whose step is still to come: as when a driver reads several at once."""
-        self._choked: list[int] = []
-        self._heal_at = 0
-        self._collect_at = 0
-        store.steps.taken = lambda dot, now: witness.delivered(self.me, dot, now)
+        self._choked: list[str] = []
+        self._heal_at = self._collect_at = 0
+        self._wake_planned = NEVER
+
+    @property
+    def steps(self) -> Steps[OpenTree, None]:
+        assert self._steps is not None
+        return self._steps
 
     @property
     def overlay(self) -> Overlay:
-        overlay = self._store.steps.machine.live.overlay
-        assert overlay is not None
-        return overlay
+        return self.steps.machine.overlay
 
     @property
     def members(self) -> HyParView:  # type: ignore[override]  # it is another one after each rebuilding
@@ -75,39 +265,59 @@ class DurableNode(OverlayNode):
 
     @property
     def spread(self) -> Streams:  # type: ignore[override]
-        streams = self.overlay.streams
-        assert isinstance(streams, Streams)
-        return streams
+        return self.overlay.streams
 
     @property
-    def replica(self) -> DurableReplica:
-        return self._store.steps.machine.replica
+    def known(self) -> tuple[int, ...]:
+        return tuple([self._index(name) for name in self.steps.machine.contacts])
+
+    @property
+    def live(self) -> tuple[int, ...]:
+        called = self.steps.machine.processes.name
+        return tuple([self._index(called(peer)) for peer in self.spread.live])
+
+    def _index(self, name: str) -> int:
+        return int(name[1:])
 
     @property
     def _bad(self) -> bool:
         """It cannot write at present."""
-        return not self._store.steps.runs
+        return self.steps.state not in RUNS
 
     # What happens to it
 
     def start(self, now: int) -> list[NodeEffect]:
-        return self._after(self._store.boot(now), now)
+        first = self._store.begin()
+        machine = self._store.make(self._contacts, now)
+        self._steps = Steps(machine, self._remade, self._store.trace, SendQueue[None](GroupSettings()), now)
+        self.steps.appetite = lambda: 1 << 10
+        self.steps.tidies = False  # the world says when
+        self.steps.run(lambda machine, now: machine.start(first, now), now)
+        return self._after(now)
+
+    def _remade(self, now: int) -> OpenTree:
+        machine = self._store.make(self._contacts, now)
+        machine.resume(now)
+        return machine
 
     def leave(self, now: int) -> list[NodeEffect]:
-        self._store.steps.trace.record(LEAVE, 0, now)
-        return self._run(lambda machine, now: None, now)  # noqa: ARG005
+        return self._run(lambda machine, now: machine.leave(now), now)
 
     def linked(self, peer: int, now: int) -> list[NodeEffect]:
         if self._bad:
             return [Close(peer)]
+        if peer in self._linked:
+            return []  # it was asked for once more, and is the same
         self._linked[peer] = None
-        return [*self._read_on(now), *self._after(self._store.steps.link(peer, True, now), now)]
+        out = self._read_on(now)
+        self.steps.link_up(f"n{peer}", now)
+        return [*out, *self._after(now)]
 
     def unlinked(self, peer: int, now: int) -> list[NodeEffect]:
         self._linked.pop(peer, None)
         if self._bad:
             return []
-        return [*self._read_on(now), *self._after(self._store.steps.link(peer, False, now), now)]
+        return self._run(lambda machine, now: machine.link_down(f"n{peer}", now), now, prepares=False)
 
     def packet(self, peer: int, packet: Packet, now: int) -> list[NodeEffect]:
         if self._bad or peer not in self._linked:
@@ -124,102 +334,126 @@ class DurableNode(OverlayNode):
         if self._bad or not packets or peer not in self._linked:
             return []
         self._prepare(now)
-        return self._after(self._store.steps.receive(peer, packets, now), now)
+        self.steps.receive(f"n{peer}", packets, now)
+        return self._after(now)
 
     def wake_members(self, now: int) -> list[NodeEffect]:
         if not self._bad:
             return self.wake_spread(now)
         if now >= self._heal_at:
             self._store.heal()
-        return self._after(self._store.steps.probe(now), now)
+        self.steps.probe(now)
+        self._wake_planned = NEVER
+        return self._after(now)
 
     def wake_spread(self, now: int) -> list[NodeEffect]:
         if self._bad:
             return []
         out = self._read_on(now)
         self._prepare(now)
-        return [*out, *self._after(self._store.steps.wake(now), now)]
+        if now >= self._wake_planned:  # else it was woken for something else
+            self._wake_planned = NEVER
+        self.steps.wake(now)
+        return [*out, *self._after(now)]
 
     def send(self, payload: bytes, now: int) -> list[NodeEffect]:
-        steps = self._store.steps
-        if self._bad or steps.machine.refuses is not None:
+        if self._bad:
             return []
         out = self._read_on(now)
-        if steps.runs:
+        if not self._bad:
             self._prepare(now)
-            effects = steps.send(payload, now)
-            if effects is not None and steps.runs:
-                self._witness.sent(pack(self.me, steps.log.vector[self.me]), now)
-            out += self._after(effects or [], now)
+            self.steps.ask([payload], None)
+            self.steps.settle(now)
+            out += self._after(now)
         return out
 
     # Steps
 
-    def _run(self, act: Callable[[FixedMachine, int], object], now: int) -> list[NodeEffect]:
+    def _run(
+        self, act: Callable[[OpenTree, int], object], now: int, prepares: bool = True
+    ) -> list[NodeEffect]:
         out = self._read_on(now)
         if self._bad:
             return out
-        self._prepare(now)
-        return [*out, *self._after(self._store.steps.run(act, now), now)]
+        if prepares:
+            self._prepare(now)
+        self.steps.run(act, now)
+        return [*out, *self._after(now)]
 
     def _prepare(self, now: int) -> None:
         """The disk may be full by now; and now and then a neighbour takes no more for a while."""
-        store, machine = self._store, self._store.steps.machine
+        store, machine = self._store, self.steps.machine
         store.fill(now)
-        random, names = store.random, store.steps.names
-        if self._choked and random.random() < 0.3:
-            machine.release(names[self._choked.pop()], now)
-        elif random.random() < 0.05 and (live := self.overlay.streams.live):
-            peer = random.choice(live)
-            machine.hold(names[peer])
+        if self._choked and store.random.random() < 0.3:
+            machine.release(self._choked.pop(), now)
+        elif store.random.random() < 0.05 and (live := self.live):
+            peer = f"n{store.random.choice(live)}"
+            machine.hold(peer)
             self._choked.append(peer)
 
-    def _after(self, effects: list[Effect], now: int) -> list[NodeEffect]:
-        store, steps = self._store, self._store.steps
-        out: list[NodeEffect] = list(effects)
-        crowded = steps.runs and (steps.log.segments > KEEP_SEGMENTS or now >= self._collect_at)
-        if crowded:
+    def _after(self, now: int) -> list[NodeEffect]:
+        store, steps = self._store, self.steps
+        out = self._carried_out(now)
+        log = steps.machine.log
+        if not self._bad and log is not None and (log.segments > KEEP_SEGMENTS or now >= self._collect_at):
             self._collect_at = now + store.collect_every_us
-            out += steps.run(lambda machine, now: machine.tidy(now), now)
-        if steps.failed is not None:
-            raise steps.failed
-        if steps.began_anew:
-            steps.began_anew = False
-            self._read, self._choked = (-1, []), []
-            out += [Close(peer) for peer in self._linked]
-            self._linked.clear()
-            if not steps.runs:
-                self._heal_at = now + store.random.choice((100_000, 1_000_000, 4_000_000))
-        if not steps.runs:
+            steps.run(lambda machine, now: machine.tidy(now), now)
+            out += self._carried_out(now)
+        if not self._bad and steps.due:  # broadcasts that had to wait
+            steps.settle(now)
+            out += self._carried_out(now)
+        if self._bad:
             return [*out, MembersWake(now + PROBE_US)]
-        for peer, up in steps.wishes:
-            if not up:
-                self._linked.pop(peer, None)
-            out.append(Connect(peer) if up else Close(peer))
-        steps.wishes.clear()
+        if steps.wake_at < self._wake_planned:
+            self._wake_planned = steps.wake_at
+            out.append(Wake(steps.wake_at))
         return out
 
+    def _carried_out(self, now: int) -> list[NodeEffect]:
+        steps, out = self.steps, list[NodeEffect]()
+        while steps.effects:
+            effect = steps.effects.popleft()
+            if isinstance(effect, BeginSync):
+                try:
+                    effect.log.files.sync(effect.sync.file)
+                except StorageError as error:
+                    steps.sync_failed(*effect, error, now)
+                else:
+                    steps.synced(*effect, now)
+            elif isinstance(effect, Release):
+                out += self._released(effect, now)
+            elif isinstance(effect, BeginAnew):
+                self._read, self._choked = (-1, []), []
+                out = [one for one in out if not isinstance(one, Transmit)]
+                out += [Close(peer) for peer in self._linked]
+                self._linked.clear()
+                if self._bad:
+                    self._heal_at = now + self._store.random.choice((100_000, 1_000_000, 4_000_000))
+            elif isinstance(effect, Stop):
+                raise effect.why
+            else:
+                assert isinstance(effect, Refuse)
+        return out
 
-class _Kept:
-    """A store as the run measures it."""
+    def _released(self, release: "Release[None]", now: int) -> list[NodeEffect]:
+        out: list[NodeEffect] = [Transmit((self._index(name),), packet) for name, packet in release.posts]
+        for name, where in (release.links or {}).items():
+            if where is None:
+                self._linked.pop(self._index(name), None)
+            out.append(Connect(self._index(name)) if where is not None else Close(self._index(name)))
+        for place in release.events:
+            if (dot := self._dot(place)) is not None:
+                self._witness.delivered(self.me, dot, now)
+        for _, sent in release.answers:
+            for place, _ in sent:
+                if (dot := self._dot(place)) is not None:
+                    self._witness.sent(dot, now)
+        return out
 
-    def __init__(self, store: Store, size: int) -> None:
-        self.store = store
-        self.keeper = RegisterKeeper(size)
-        self.before = 0
-        self.replica: EcoReplica | None = None
-
-    @property
-    def app(self) -> Registers:
-        return self.keeper.app
-
-    @property
-    def size_bytes(self) -> int:
-        return self.store.size_bytes
-
-    @property
-    def installs(self) -> int:
-        return self.before + (self.replica.installs if self.replica else 0)
+    def _dot(self, place: Place) -> int | None:
+        """Of what a first incarnation sent; others are not measured."""
+        name, seq = place
+        return pack(self._index(name), seq) if "~" not in name else None
 
 
 class DurableOverlayRun(OverlayRun):
@@ -232,66 +466,34 @@ class DurableOverlayRun(OverlayRun):
         run: str = "",
         kind: OverlayKind | None = None,
         views: type[HyParView] = HyParView,
-        replica: type[TreeReplica] = TreeReplica,
-        eco_replica: type[EcoReplica] = EcoReplica,
         policy: Policy = "always",
-        overlays: type[Overlay] = Overlay,
-        histories: type[StepHistory] = StepHistory,
+        parts: LiveSettings | None = None,
     ) -> None:
-        """With another `policy` than `always` machines forget, and the trace tells of what never was."""
+        """With another `policy` than `always` machines forget, and the trace tells of what never was.
+        `parts`: other classes than ours."""
         super().__init__(settings, trace, run, kind, views)
         if not self.kind.tree:
             raise UsageError(f"live nodes spread by trees, not by {self.kind.name}")
         if settings.order != STREAMED.name:
             raise UsageError(TAGGED)
-        self._replica, self._eco_replica = replica, eco_replica
-        self._overlays, self._step_histories = overlays, histories
-        size = self.plan.size
-        names = [f"n{node}" for node in range(size)]
+        self._parts = parts or LiveSettings()
+        self.names = [f"n{node}" for node in range(self.plan.size)]
+        """Of all incarnations that ever were, the first ones first."""
         self.kept = [
-            _Kept(Store(node, names, columns, settings, self.kind.eco, self._maker(node), policy), size)
-            for node, columns in enumerate(self._columns)
+            Store(node, self, columns, settings, policy) for node, columns in enumerate(self._columns)
         ]
         self._keepers = self.kept  # type: ignore[assignment]  # what is asked of it is the same
 
     def problems(self) -> str:
-        nodes = self.world.nodes
         if why := super().problems():
             return why
-        if waiting := [f"n{node}" for node in nodes if self.kept[node].store.steps.trace.gathered]:
+        if waiting := [f"n{node}" for node in self.world.nodes if self.kept[node].trace.gathered]:
             return f"rows are not written at {', '.join(waiting)}"
-        recovering = [f"n{node}" for node in nodes if self.kept[node].store.steps.forgetful]
-        if recovering and len(nodes) == self.plan.size:
-            return f"{', '.join(recovering)} may still lack what they had sent"
         return ""
 
     def _make(self, node: int, contacts: tuple[int, ...], now: int) -> OverlayNode:  # noqa: ARG002
-        return DurableNode(self.kept[node].store, self.meter)
+        return DurableNode(self.kept[node], self.names, [f"n{peer}" for peer in contacts], self.meter)
 
-    def _maker(self, node: int) -> Make:
-        def make(log: OpLog, recorder: Recorder, now: int) -> Live:
-            def stream(purpose: str) -> Random:
-                return Random(f"{self.settings.seed}/{purpose}/{node}/{now}")
-
-            size, kept = self.plan.size, self.kept[node]
-            codec = Codec(size, STREAMED.stamps_are_dots)
-            history = self._step_histories(log, codec)
-            states = LogStates()
-            streams = self.kind.make(node, size, history, stream("spread"), states)
-            assert isinstance(streams, Streams)
-            others = [peer for peer in range(size) if peer != node]
-            views = self._views(node, stream("members"), others)
-            overlay = self._overlays(node, views, streams, stream("seek"))
-            if self.kind.eco:
-                kept.before, kept.keeper = kept.installs, RegisterKeeper(size)
-                kept.replica = replica = self._eco_replica(
-                    node, size, overlay, recorder, log, history, states, kept.keeper, kept.store.ttl_us, now
-                )
-                made: TreeReplica = replica
-            else:
-                made = self._replica(node, size, overlay, recorder, log, history, log.taken)
-            if kept.store.steps.forgetful:
-                made.regain()
-            return Live(made, overlay, codec)
-
-        return make
+    def live_settings(self, node: int, ttl_us: int, now: int) -> LiveSettings:
+        random = Random(f"{self.settings.seed}/live/{node}/{now}")
+        return replace(self._parts, kind=self.kind, random=random, ttl_us=ttl_us, views=self._views)

@@ -88,6 +88,16 @@ class OverlayNode:
         self._witness = witness
         self._out: list[NodeEffect] = []
 
+    @property
+    def known(self) -> tuple[int, ...]:
+        """Everybody worth asking after a restart."""
+        return self.members.known
+
+    @property
+    def live(self) -> tuple[int, ...]:
+        """Neighbours that it streams to."""
+        return self.spread.live if isinstance(self.spread, Streams) else ()
+
     # What happens to it
 
     def start(self, now: int) -> list[NodeEffect]:

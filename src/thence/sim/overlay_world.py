@@ -304,7 +304,7 @@ class OverlayWorld:
 
     def _kill(self, node: int) -> None:
         """The process dies; its machine tells whoever had a link to it."""
-        self._known[node] = self.nodes.pop(node).members.known
+        self._known[node] = self.nodes.pop(node).known
         if self._limits is not None:
             self._limits.restart(node)
         self._lives[node] += 1

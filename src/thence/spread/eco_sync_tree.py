@@ -12,7 +12,9 @@ has a gap. A node that takes over a state has a gap in the streams that it sends
 them anew (`Resync`) before it sends anything else over it. A state counts when it is whole, and only then.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from thence.core.errors import InvariantError, PeerError
 from thence.core.history import History
@@ -78,7 +80,7 @@ class EcoSyncTree(SyncTree):
         assert link.clock is not None
         if peer not in self._leaving and not self._history.reaches(link.clock):
             self._begin_state(peer, link, self._states.newest())
-        elif peer not in self._leaving and sum(link.clock) == link.clock[peer]:
+        elif peer not in self._leaving and sum(link.clock) == max(link.clock, default=0):
             self._welcome(peer, link)
         leaving = self._leaving.get(peer)
         while leaving is not None:
@@ -92,16 +94,19 @@ class EcoSyncTree(SyncTree):
             leaving.place += 1
             if leaving.place == leaving.pieces:
                 del self._leaving[peer]
-                link.clock[:] = map(max, link.clock, leaving.clock)
+                raise_to(link.clock, leaving.clock)
                 leaving = None
         if link.credit:
             super()._feed(peer, link, effects)
 
     def _welcome(self, peer: int, link: Link) -> None:
-        """It has nothing but what it sent itself: alg. 3.5, line 21. A state that adds nothing is not sent:
-        the next would follow it."""
+        """It has messages of one member at most: nothing, or what it sent itself (alg. 3.5, line 21). A state
+        that adds nothing is not sent: the next would follow it."""
         newest = self._states.newest()
-        if newest is not None and sum(newest[0]) > newest[0][peer]:
+        if newest is None:
+            return
+        of_others = [count for count, had in zip_longest(newest[0], link.clock or (), fillvalue=0) if not had]
+        if any(of_others):
             self._begin_state(peer, link, newest)
 
     def _begin_state(self, peer: int, link: Link, newest: tuple[tuple[int, ...], bytes] | None) -> None:
@@ -122,9 +127,9 @@ class EcoSyncTree(SyncTree):
         coming = self._coming.get(peer)
         if piece.place == 0 or coming is None or coming.version != piece.version:
             coming = self._coming[peer] = _Coming(piece.version, piece.clock, [])
-        if piece.place != len(coming.parts) or piece.clock != coming.clock:
+        if piece.place != len(coming.parts) or not same(piece.clock, coming.clock):
             raise PeerError(f"member {peer} sends piece {piece.place} of a state out of turn")
-        if piece.clock[self._me] > self._clock[self._me] and not self.regaining:
+        if piece.clock[self._me] > self._clock[self._me]:
             raise PeerError(f"member {peer} has a state with more of this node than it has sent")
         coming.parts.append(piece.data)
         if peer == self._incoming:
@@ -137,10 +142,10 @@ class EcoSyncTree(SyncTree):
     def _install(
         self, peer: int, clock: tuple[int, ...], state: bytes, effects: list[SpreadEffect], now: int
     ) -> None:
-        if all(theirs <= ours for theirs, ours in zip(clock, self._clock, strict=True)):
+        if all(theirs <= ours for theirs, ours in zip(clock, self._clock, strict=False)):
             return  # all of it came another way meanwhile
         self._states.install(clock, state, now)
-        self._clock[:] = map(max, self._clock, clock)
+        raise_to(self._clock, clock)
         # What was in the state was not forwarded: the streams from here have a gap.
         for other, link in self._links.items():
             if other != peer and link.clock is not None:
@@ -148,3 +153,14 @@ class EcoSyncTree(SyncTree):
                 self._leaving.pop(other, None)
                 effects.append(Transmit((other,), Resync()))
         self._relist()
+
+
+def raise_to(clock: list[int], other: Sequence[int]) -> None:
+    """The maximum of both; one may know of fewer members."""
+    for member, count in enumerate(other):
+        if count > clock[member]:
+            clock[member] = count
+
+
+def same(one: Sequence[int], other: Sequence[int]) -> bool:
+    return all(mine == theirs for mine, theirs in zip_longest(one, other, fillvalue=0))

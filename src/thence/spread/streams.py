@@ -22,7 +22,7 @@ is in the history. A live link that cannot take more falls back to that (`hold`)
 thinks of it: to a receiver pieces and messages are the same, and a piece is answered.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
@@ -48,6 +48,9 @@ class StreamSettings:
         if min(self.piece_bytes, self.window, self.sync_us) < 1:
             raise UsageError("stream settings: everything must be positive")
 
+
+NOBODY = -1
+"""The neighbour that an own message came from."""
 
 OVERHEAD = 16
 """Bytes that a message takes up besides its payload, roughly."""
@@ -80,7 +83,7 @@ class Streams:
 
     __slots__ = (
         "_clock", "_history", "_incoming", "_incoming_until", "_links", "_live", "_me", "_streams",
-        "_waiting", "_wake_at", "regaining",
+        "_waiting", "_wake_at",
     )  # fmt: skip
 
     def __init__(self, me: int, size: int, history: History, settings: StreamSettings | None = None) -> None:
@@ -97,14 +100,17 @@ class Streams:
         self._incoming_until = NEVER
         self._waiting: dict[int, None] = {}
         self._wake_at = NEVER
-        self.regaining = False
-        """This node may have forgotten messages of its own, and gets them from others like any other."""
 
     # What every spread does
 
     @property
     def clock(self) -> tuple[int, ...]:
         return tuple(self._clock)
+
+    @property
+    def own(self) -> int:
+        """Messages that this node has sent."""
+        return self._clock[self._me]
 
     @property
     def branches(self) -> tuple[int, ...]:
@@ -140,6 +146,15 @@ class Streams:
     def recall(self, kept: tuple[int, ...]) -> None:
         """Back from disk: the clock is the log's. Whatever others lack is in the history."""
         self._clock = list(kept) + [0] * (len(self._clock) - len(kept))
+
+    def admit(self, size: int) -> None:
+        """So many members are known by now: their messages are counted."""
+        for clock in (self._clock, *[link.clock for link in self._links.values() if link.clock is not None]):
+            clock += [0] * (size - len(clock))
+
+    def become(self, me: int) -> None:
+        """From here on this node's own messages are those of another member."""
+        self._me = me
 
     def resume(self, now: int) -> list[SpreadEffect]:
         """Outstanding wake-ups were lost."""
@@ -181,7 +196,7 @@ class Streams:
     def broadcast(self, message: Message, now: int) -> list[SpreadEffect]:  # noqa: ARG002
         self._clock[self._me] = message.dot >> ORIGIN_BITS
         effects: list[SpreadEffect] = []
-        self._forward(message, self._me, effects)
+        self._forward(message, NOBODY, effects)
         return effects
 
     def receive(self, peer: int, packet: Packet, now: int) -> list[SpreadEffect]:
@@ -267,8 +282,7 @@ class Streams:
     def _check(self, peer: int, message: Message) -> None:
         """Before anything of a packet takes effect: nobody can have more of this node than it has sent."""
         origin, seq = message.dot & ORIGIN_MASK, message.dot >> ORIGIN_BITS
-        mine = origin == self._me and not self.regaining
-        if origin >= len(self._clock) or (mine and seq > self._clock[origin]):
+        if origin >= len(self._clock) or (origin == self._me and seq > self._clock[origin]):
             raise PeerError(f"member {peer} has message {seq} of member {origin}, which cannot be")
 
     def _forward(self, message: Message, via: int, effects: list[SpreadEffect]) -> None:
@@ -302,7 +316,7 @@ class Streams:
             link.version = graft.version
             link.branch = True
             self._want(peer, link, effects, now)
-        link.clock = list(graft.clock)
+        link.clock = [*graft.clock, *[0] * (len(self._clock) - len(graft.clock))]
         link.live = link.held = False
         link.credit = self._streams.window
         self._relist()
@@ -351,38 +365,6 @@ class Streams:
         self._live = [
             (peer, link.clock) for peer, link in self._links.items() if link.live and link.clock is not None
         ]
-
-    # Besides streams: what a node may have forgotten
-
-    def answer(self, clock: Sequence[int]) -> Sync:
-        """A piece of what this clock lacks; if the log has forgotten some of that, an empty one that is not
-        the last."""
-        piece: list[Message] = []
-        size = 0
-        if not self._history.reaches(clock):
-            return Sync(0, (), False)
-        for lacked in self._history.missing(clock):
-            cost = len(lacked.payload) + OVERHEAD
-            if piece and size + cost > self._streams.piece_bytes:
-                return Sync(0, tuple(piece), False)
-            piece.append(lacked)
-            size += cost
-        return Sync(0, tuple(piece), True)
-
-    def take_in(self, peer: int, messages: Sequence[Message]) -> list[SpreadEffect]:
-        """What was asked for with this node's clock, or an older one."""
-        for message in messages:
-            self._check(peer, message)
-        effects: list[SpreadEffect] = []
-        for message in messages:
-            origin, seq = message.dot & ORIGIN_MASK, message.dot >> ORIGIN_BITS
-            if seq > self._clock[origin] + 1:
-                raise PeerError(f"member {peer} answers with message {seq} of member {origin}, out of turn")
-            if seq > self._clock[origin]:
-                self._clock[origin] = seq
-                effects.append(message)
-                self._forward(message, peer, effects)
-        return effects
 
     # Streams in
 

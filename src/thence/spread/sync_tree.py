@@ -23,11 +23,10 @@ and whoever is below this node in the tree can never announce so early.
 
 from dataclasses import dataclass, field
 
-from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
 from thence.core.errors import UsageError
 from thence.core.history import History
 from thence.core.machine import NEVER, Packet, SpreadEffect, Transmit
-from thence.core.overlay import Announce, Ping, Pong, Tree
+from thence.core.overlay import ROOT_BITS, Announce, Ping, Pong, Tree
 from thence.spread.streams import Link, Streams, StreamSettings
 
 
@@ -101,6 +100,7 @@ class SyncTree(Streams):
         "_challenge_at",
         "_gone",
         "_had_at",
+        "_mark",
         "_missing_at",
         "_number",
         "_parent",
@@ -113,9 +113,7 @@ class SyncTree(Streams):
     def __init__(self, me: int, size: int, history: History, settings: TreeSettings | None = None) -> None:
         self._settings = settings or TreeSettings()
         super().__init__(me, size, history, self._settings.streams)
-        # A rank of 0 is everybody's while nobody is asked for more than its name.
-        self._self = me if self._settings.challenge_us is None else pack(me, UNKNOWN)
-        self._root = self._self
+        self.named(me)
         self._number = 0
         self._had_at = 0
         self._parent: int | None = None
@@ -126,9 +124,18 @@ class SyncTree(Streams):
         self._missing_at = NEVER
         self._challenge_at = NEVER
 
+    def named(self, number: int) -> None:
+        """What names this node as a root: its index, or another number where indices differ from node to
+        node. At the beginning only."""
+        self._mark = number
+        # A rank of 0 is everybody's while nobody is asked for more than its name.
+        self._self = number if self._settings.challenge_us is None else UNKNOWN << ROOT_BITS | number
+        self._root = self._self
+
     @property
     def root(self) -> int:
-        return self._root & ORIGIN_MASK
+        """The number of the node that beats."""
+        return self._root & (1 << ROOT_BITS) - 1
 
     @property
     def parent(self) -> int | None:
@@ -292,7 +299,7 @@ class SyncTree(Streams):
     def _lead(self, now: int) -> None:
         """Beat oneself, until somebody better is heard."""
         if self._settings.challenge_us is not None:
-            self._self = pack(self._me, self._rank())
+            self._self = self._rank() << ROOT_BITS | self._mark
         self._root, self._parent = self._self, None
         self._beat_at = now
 
@@ -306,7 +313,7 @@ class SyncTree(Streams):
         own have become so. (A worse name is heard when the better one has been silent for long enough.)"""
         assert self._settings.challenge_us is not None
         self._challenge_at = now + self._settings.challenge_us if self._said else NEVER
-        rank, claimed = self._rank(), self._root >> ORIGIN_BITS
+        rank, claimed = self._rank(), self._root >> ROOT_BITS
         if 4 * rank > 5 * claimed if self._root == self._self else 5 * rank < 4 * claimed:
             self._lead(now)
 

@@ -13,6 +13,7 @@ from rich.text import Text
 from thence.cli.chaos.changes import LEAST
 from thence.cli.chaos.changing import ChangingRound
 from thence.cli.chaos.net import why_not
+from thence.cli.chaos.open_trees import OpenTreeRound
 from thence.cli.chaos.rounds import Round
 from thence.cli.console import out
 from thence.cli.folders import fresh_folder
@@ -37,13 +38,17 @@ def run(
     master: str | None,
     spread: str = "mesh",
     changing: bool = False,
+    order: str | None = None,
 ) -> int:
     if spread not in MOST_NODES:
         raise UsageError(f"--spread is {' or '.join(MOST_NODES)}, not {spread!r}")
     if not 2 <= nodes <= MOST_NODES[spread]:
         raise UsageError(f"a trial takes 2 to {MOST_NODES[spread]} nodes, not {nodes}")
-    if changing and (spread == "eco-sync-tree" or nodes < LEAST + 1):
-        raise UsageError(f"a changing group is a mesh or a tree of at least {LEAST + 1} nodes")
+    if changing and nodes < LEAST + 1:
+        raise UsageError(f"a changing group has at least {LEAST + 1} nodes")
+    if order not in (None, "none") or (order and not (changing and spread != "mesh")):
+        raise UsageError("--order none is for a tree that is --changing; other orders are drawn")
+    streamed = order is not None or spread == "eco-sync-tree"
     if minutes <= 0:
         raise UsageError("--minutes must be positive")
     if netem and (reason := why_not()) is not None:
@@ -57,7 +62,9 @@ def run(
         trial = folder / f"seed-{number}"
         out.print(f"[bold]seed {number}[/]: {nodes} nodes, {seconds:.0f} s of trouble")
         try:
-            if changing:
+            if changing and streamed:
+                OpenTreeRound(number, nodes, seconds, trial, netem, spread).run(master)
+            elif changing:
                 ChangingRound(number, nodes, seconds, trial, netem, spread).run(master)
             else:
                 Round(number, nodes, seconds, trial, netem, spread).run(master)
@@ -67,6 +74,7 @@ def run(
             again = f"thence chaos --seed {number} --nodes {nodes} --minutes {seconds / 60:g}"
             again += "" if spread == "mesh" else f" --spread {spread}"
             again += " --changing" if changing else ""
+            again += " --order none" if order else ""
             out.print(f"{again} --netem" if netem else again)
             return 1
         if not keep:

@@ -5,7 +5,7 @@ own. A plan is drawn so that every kind of trouble comes once before any comes t
 (killed, stopped, paused) has the node to itself until it is over; trouble with links may lie over anything.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from random import Random
@@ -23,6 +23,7 @@ POINTS: Final = (
 Kind = Literal[
     "kill", "kill two", "kill all", "kill in start", "kill in step", "stop", "pause",
     "cut", "isolate", "split", "slow",
+    "leave", "lose disk",
 ]  # fmt: skip
 Link = tuple[str, str]
 
@@ -43,7 +44,12 @@ FOR_S: Final[dict[Kind, tuple[float, float]]] = {
 }
 """How long each lasts, in seconds: from, to."""
 
-OF_NODES: Final = ("kill", "kill two", "kill all", "kill in start", "kill in step", "stop", "pause")
+COMING: Final[Mapping[Kind, tuple[float, float]]] = {"leave": (0.5, 4.0), "lose disk": (0.5, 4.0)}
+"""And where members come and go without anybody's consent."""
+
+OF_NODES: Final = (
+    "kill", "kill two", "kill all", "kill in start", "kill in step", "stop", "pause", "leave", "lose disk",
+)  # fmt: skip
 
 TOLD: Final = 15
 """Links that are told one by one: as many as six nodes have."""
@@ -75,6 +81,10 @@ class Act:
         if len(self.links) > TOLD:
             pairs = f"{len(self.links)} links ({pairs}, …)"
         lasts = f"{self.until_s - self.at_s:.1f} s"
+        if self.kind == "leave":
+            return f"let {who} leave, start it after {lasts}"
+        if self.kind == "lose disk":
+            return f"kill -9 {who}, which loses its disk, back after {lasts}"
         if self.kind == "stop":
             return f"stop {who} in order, start it after {lasts}"
         if self.kind == "kill in start":
@@ -153,14 +163,21 @@ def draw_setup(seed: int, nodes: int, spread: str = "mesh") -> Setup:
     return replace(drawn, segment_bytes=max(drawn.segment_bytes, least))
 
 
-def draw_plan(seed: int, names: Sequence[str], seconds: float) -> list[Act]:
-    """What goes wrong in so many seconds, in the order of its beginning; all is over at the end."""
+def draw_plan(
+    seed: int,
+    names: Sequence[str],
+    seconds: float,
+    besides: Mapping[Kind, tuple[float, float]] | None = None,
+) -> list[Act]:
+    """What goes wrong in so many seconds, in the order of its beginning; all is over at the end. `besides`:
+    more that may."""
+    lasting = {**FOR_S, **(besides or {})}
     random = Random(f"{seed}/plan")
     free_at = dict.fromkeys(names, 0.0)
     acts: list[Act] = []
     at = CALM_S
-    for kind in _kinds(random, len(names)):
-        shortest, longest = FOR_S[kind]
+    for kind in _kinds(random, len(names), tuple(lasting)):
+        shortest, longest = lasting[kind]
         needed = {"kill two": 2, "kill all": len(names)}.get(kind, 1 if kind in OF_NODES else 0)
         if needed:  # of nodes that are in no other trouble
             at = max(at, sorted(free_at.values())[needed - 1])
@@ -179,8 +196,8 @@ def draw_plan(seed: int, names: Sequence[str], seconds: float) -> list[Act]:
     raise AssertionError("kinds never end")
 
 
-def _kinds(random: Random, nodes: int) -> Iterator[Kind]:
-    kinds = [kind for kind in FOR_S if nodes > 2 or kind not in ("kill two", "split")]
+def _kinds(random: Random, nodes: int, all_kinds: Sequence[Kind]) -> Iterator[Kind]:
+    kinds = [kind for kind in all_kinds if nodes > 2 or kind not in ("kill two", "split")]
     while True:
         random.shuffle(kinds)
         yield from kinds

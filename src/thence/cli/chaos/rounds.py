@@ -38,6 +38,8 @@ def tell(line: str) -> None:
 class Round:
     """With a fixed group."""
 
+    storm: type[Storm] = Storm
+
     """What must be 0; the rest is told."""
 
     def __init__(
@@ -51,8 +53,8 @@ class Round:
     ) -> None:
         setup = draw_setup(seed, nodes, spread)
         layout = self._make(seed, nodes, seconds, folder, netem, str(setup), setup.flags(), PROGRAM)
-        self._setup: Final = setup
-        self._plan: Final = draw_plan(seed, layout.names, seconds)
+        self._setup = setup
+        self._plan = draw_plan(seed, layout.names, seconds)
 
     def _make(
         self, seed: int, nodes: int, seconds: float, folder: Path, netem: bool, words: str,
@@ -87,7 +89,7 @@ class Round:
             self._stop()
 
     def _storm(self) -> None:
-        storm = Storm(self._cluster, self._setup, self._plan, tell)
+        storm = self.storm(self._cluster, self._setup, self._plan, tell)
         storm.start()
         before = memories(self._cluster)
         storm.run(self._seconds)

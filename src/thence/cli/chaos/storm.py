@@ -114,6 +114,9 @@ class Storm:
             happens = self._start if number % 2 == 0 else self._kill
             self._at(late + at, lambda happens=happens: happens(act.nodes[0]))  # type: ignore[misc]
         self._at(late + act.until_s, lambda: self._end(act))
+        self._hit(act)
+
+    def _hit(self, act: Act) -> None:
         if act.links:
             self._on.append(act)
             self._adjust_all()

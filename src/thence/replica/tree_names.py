@@ -1,0 +1,187 @@
+"""Names before indices, over each link of a tree without tags.
+
+Inside a node integers stand for members (incarnations, whose messages are counted) and for processes (which
+views speak of), and each node hands them out as it learns of names. A packet is in the sender's integers, so
+that it is encoded once for all links. What they stand for is told before they are used, once per link and
+direction (`Naming`, `Places`), and the receiver puts its own in their place.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
+from thence.core.errors import PeerError
+from thence.core.machine import Packet
+from thence.core.message import Message
+from thence.core.overlay import (
+    Disconnect,
+    ForwardJoin,
+    Graft,
+    Naming,
+    Places,
+    Shuffle,
+    ShuffleReply,
+    StatePiece,
+    Sync,
+)
+
+NAMES_AT_ONCE: Final = 4096
+"""In one packet: far below what a frame carries."""
+
+COUNTED: Final = (Message, Sync, Graft, StatePiece)
+"""Packets that name members."""
+
+
+class Processes:
+    """Those that this node has heard of, and where they are. Index 0 is the node itself."""
+
+    __slots__ = ("_free", "_index", "_known")
+
+    def __init__(self, me: str, address: str) -> None:
+        self._index: Final[dict[str, int]] = {}
+        self._known: Final[dict[int, tuple[str, str]]] = {}
+        self._free: Final[list[int]] = []
+        self.add(me, address)
+
+    def add(self, name: str, address: str = "") -> int:
+        """The index of a process, which is reached there from now on."""
+        index = self._index.get(name)
+        if index is None:
+            index = self._index[name] = self._free.pop() if self._free else len(self._known)
+        if address or index not in self._known:
+            self._known[index] = name, address
+        return index
+
+    def name(self, index: int) -> str:
+        return self._known[index][0]
+
+    def address(self, index: int) -> str:
+        return self._known[index][1]
+
+    def keep(self, needed: Iterable[int]) -> None:
+        """Forget the others: there is no end to the names that pass through a large group."""
+        wanted = {0, *needed}
+        for index in [index for index in self._known if index not in wanted]:
+            del self._index[self._known.pop(index)[0]]
+            self._free.append(index)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def __contains__(self, index: int) -> bool:
+        return index in self._known
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._index)
+
+
+class Tongue:
+    """What the two ends of a link have told each other."""
+
+    __slots__ = ("_member", "_members", "_names", "_places", "_told", "_told_places")
+
+    def __init__(self, member: Callable[[str], int]) -> None:
+        """`member`: the index of a name here, which becomes known if it was not."""
+        self._member: Final = member
+        self._told = 0
+        self._told_places: set[int] = set()
+        self._names: Final[list[str]] = []
+        self._members: Final[dict[int, int]] = {}
+        """Of the names that were used."""
+        self._places: Final[dict[int, int]] = {}
+
+    # Out
+
+    def before(self, packet: Packet, names: Sequence[str], processes: Processes) -> Iterator[Packet]:
+        """What the other end must know to understand a packet, and was not told."""
+        if isinstance(packet, COUNTED):
+            while self._told < len(names):
+                some = tuple(names[self._told : self._told + NAMES_AT_ONCE])
+                yield Naming(self._told, some)
+                self._told += len(some)
+        elif fresh := [node for node in _mentioned(packet) if node not in self._told_places]:
+            yield self.introduce(fresh, processes)
+
+    def introduce(self, nodes: Iterable[int], processes: Processes) -> Places:
+        places = [(node, processes.name(node), processes.address(node)) for node in dict.fromkeys(nodes)]
+        self._told_places.update([node for node, _, _ in places])
+        return Places(tuple(places))
+
+    def forget(self, processes: Processes) -> None:
+        """Of processes that this node has forgotten itself."""
+        self._told_places -= {node for node in self._told_places if node not in processes}
+
+    # In
+
+    def learn_names(self, packet: Naming) -> None:
+        """They become known here when something is counted of them."""
+        if packet.first != len(self._names):
+            raise PeerError(f"names from {packet.first} on, after {len(self._names)}")
+        self._names.extend(map(checked_name, packet.names))
+
+    def learn_place(self, theirs: int, mine: int) -> None:
+        self._places[theirs] = mine
+
+    def understood(self, packet: Packet, names: Sequence[str]) -> Packet:
+        """A packet in this node's integers; `names`: of the members that it knows, by then."""
+        try:
+            return self._understood(packet, names)
+        except LookupError:
+            raise PeerError(f"a {type(packet).__name__} with an index that has no name") from None
+
+    def _understood(self, packet: Packet, names: Sequence[str]) -> Packet:
+        places = self._places
+        match packet:
+            case Message():
+                return self._message(packet)
+            case Sync():
+                return packet._replace(messages=tuple([self._message(one) for one in packet.messages]))
+            case Graft() | StatePiece():
+                counts = [(self._mine(index), count) for index, count in enumerate(packet.clock) if count]
+                clock = [0] * len(names)
+                for member, count in counts:
+                    clock[member] = count
+                return packet._replace(clock=tuple(clock))
+            case ForwardJoin():
+                return packet._replace(node=places[packet.node])
+            case Disconnect():
+                return packet._replace(instead=places[packet.instead])
+            case Shuffle():
+                nodes = tuple([places[node] for node in packet.nodes])
+                return packet._replace(origin=places[packet.origin], nodes=nodes)
+            case ShuffleReply():
+                return ShuffleReply(tuple([places[node] for node in packet.nodes]))
+        return packet
+
+    def _mine(self, index: int) -> int:
+        mine = self._members.get(index)
+        if mine is None:
+            mine = self._members[index] = self._member(self._names[index])
+        return mine
+
+    def _message(self, message: Message) -> Message:
+        if message.context or message.dest:
+            raise PeerError("a message with a tag, over a tree without tags")
+        dot = message.dot
+        mine = dot >> ORIGIN_BITS << ORIGIN_BITS | self._mine(dot & ORIGIN_MASK)
+        return message if mine == dot else Message(mine, (), message.payload)
+
+
+def checked_name(name: str) -> str:
+    if not name or any(ch.isspace() for ch in name):
+        raise PeerError(f"a name that is none: {name!r}")
+    return name
+
+
+def _mentioned(packet: Packet) -> tuple[int, ...]:
+    match packet:
+        case ForwardJoin():
+            return (packet.node,)
+        case Disconnect():
+            return (packet.instead,)
+        case Shuffle():
+            return (packet.origin, *packet.nodes)
+        case ShuffleReply():
+            return packet.nodes
+    return ()

@@ -1,0 +1,386 @@
+"""What a node over a tree without tags has: a folder, a way in, links that its partial view asks for.
+
+A newcomer asks the addresses that it was given and enters by HyParView through a member that answers; a
+process with its disk dials those that it knew. Which name it bears is in docs/protocols/open-trees.md: that
+of its process if it is the first, another incarnation if something of what it sent may be forgotten.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from thence.core.errors import StorageError, UsageError
+from thence.core.machine import Packet
+from thence.core.storage import DamageError
+from thence.oplog.log import OpLog
+from thence.replica.group_settings import GroupSettings
+from thence.replica.live import LiveSettings, must_go_together, open_tree
+from thence.replica.open_tree import OpenTree
+from thence.replica.steps import Trace
+from thence.runtime.address import Address, parse_address
+from thence.runtime.diaries import Diaries, next_boot
+from thence.runtime.discovery import find_group
+from thence.runtime.easing import Easing
+from thence.runtime.folder import DataFolder, is_fixed
+from thence.runtime.groups import Founded, Open, put_answer
+from thence.runtime.introductions import Identity, Introduction, leap
+from thence.runtime.open_links import NOWHERE
+from thence.runtime.report import Facts, tree_facts
+from thence.runtime.shelf import DiskShelf
+from thence.runtime.tree_links import TreeLinks
+from thence.runtime.upgrade import upgrade_tree
+from thence.runtime.way_in import SECOND, number_of_now
+
+if TYPE_CHECKING:
+    from thence.runtime.node import Node
+
+KEEP_EVERY_US: Final = 10 * SECOND
+"""Between two times that contacts are written down."""
+
+NO_VIEW: Final = "over a tree without tags no view is agreed on: a process that is gone is simply not there"
+
+
+class OpenTrees:
+    """`node.Kind`, `links.Handler` and the driver's outlet."""
+
+    drains = True
+
+    def __init__(self, node: "Node") -> None:
+        self._node: Final = node
+        settings = node.settings
+        must_go_together(settings.order, settings.spread)
+        if settings.log_settings.keep_us is not None and not node.application.merges:
+            raise UsageError(f"{settings.spread} needs a program that is a state and has merge()")
+        self.boot = 0
+        self.links: TreeLinks | None = None
+        self._shelf: DiskShelf | None = None
+        self._diaries: Diaries | None = None
+        self._log_id = b""
+        self._members: dict[str, str] = {}
+        """Of a closed group, and where they are."""
+        self._contacts: dict[str, str] = {}
+        self._first = 1
+        """The number of the first incarnation in this folder."""
+        self._number = 1
+        """Of the folder of its log."""
+        self._fresh = self._returns = False
+        self._keep_at = self._leaves_by = 0
+        self._wishes: dict[str, str | None] = {}
+        """From before there were links."""
+        self._met: dict[str, tuple[bytes, int]] = {}
+        self._easing: Easing | None = None
+
+    # From settings to a running node
+
+    def open(self, folder: DataFolder) -> Trace:
+        settings = self._node.settings
+        self._log_id = folder.log_id
+        if is_fixed(settings.data):
+            upgrade_tree(folder, settings, self._node.clock())
+            self._node.says.info("data folder upgraded", version=2)
+        named = {name: str(address) for name, address in settings.members}
+        self._shelf = shelf = DiskShelf(
+            folder, settings.name, settings.cluster, settings.log_settings, named, order="none"
+        )
+        self._members = shelf.members
+        self._returns = shelf.has_left
+        self.boot = shelf.boot()
+        traced = next_boot(settings.trace, settings.name, 0) if settings.trace else 0
+        self._diaries = Diaries(settings.trace, max(self.boot, traced), settings.run)
+        return self._diaries
+
+    async def enter(self) -> None:
+        node, settings, shelf, diaries = self._node, self._node.settings, self._shelf, self._diaries
+        assert shelf
+        assert diaries
+        if shelf.forgetful and not shelf.contacts and not self._members:
+            shelf.remembered()  # nobody was ever told of it
+        kept = shelf.kept()
+        self._fresh = not kept
+        self._number = kept[-1] if kept else 1
+        self._contacts = {**shelf.contacts, **self._members}
+        self._contacts.pop(settings.name, None)
+        if settings.join and self._fresh and not self._contacts:
+            node.phase = "looking for its group"
+            await self._find(shelf)
+        # Before it is anybody: one that is killed now would begin alone. (One that has data and no contacts
+        # was the first, and has met nobody.)
+        shelf.keep_contacts(self._contacts)
+        machine = self._make(node.clock())
+        diaries.end_others(settings.name, machine.me, node.clock())
+        driver = node.drive(machine, self._remade, self, GroupSettings())
+        self._easing = Easing(driver, self._queued)
+        identity = Identity(settings.cluster, settings.name, self._log_id, self.boot)
+        self.links = TreeLinks(
+            identity, settings.secret, settings.listen, settings.links, self,
+            Random(os.urandom(16)), node.clock, node.says, self._answer, self._others,
+        )  # fmt: skip
+        await self.links.start()
+        driver.run(lambda machine, now: machine.start(self._fresh, now))
+        self.keep(self._wishes)
+        node.is_in.set()
+
+    async def _find(self, shelf: DiskShelf) -> None:
+        """Through whom to enter; nobody: this is the first."""
+        node, settings = self._node, self._node.settings
+        found = await find_group(
+            Identity(settings.cluster, settings.name, b"", 0), settings.listen, settings.join,
+            secret=settings.secret, settings=settings.links, random=Random(os.urandom(16)),
+            clock=node.clock, log=node.says, patience_us=settings.group.patience_us,
+        )  # fmt: skip
+        if found.highest and not shelf.highest:  # the disk was lost
+            self._first = max(found.highest + 1, number_of_now(node.clock))
+        self._contacts = {name: str(address) for name, address in found.members if name != settings.name}
+
+    def _make(self, now: int) -> OpenTree:
+        """The machine, from what is on its disk."""
+        node, settings, shelf, diaries = self._node, self._node.settings, self._shelf, self._diaries
+        assert shelf
+        assert diaries
+        log, forgetful = self._log(shelf, now), shelf.forgetful or self._returns
+        with self._told():
+            machine = open_tree(
+                settings.name, self._address, self._contacts, log, live_settings(settings.spread, self._node),
+                node.application, diaries, self._next_number, now, forgetful,
+            )  # fmt: skip
+        log.sync(now)
+        if forgetful:
+            node.says.warn("this node goes on as another incarnation", node=machine.me)
+            shelf.remembered()
+            self._returns = False
+        return machine
+
+    def _log(self, shelf: DiskShelf, now: int) -> OpLog:
+        while True:
+            try:
+                return shelf.open(self._number, now)
+            except DamageError as damage:
+                if not self._contacts:
+                    raise UsageError(f"{damage}. `thence repair {shelf.path}` cuts it off there") from damage
+                self._node.says.warn("log damaged", what=str(damage))
+                shelf.mend(damage, now)
+                self._fresh = not shelf.kept()
+
+    def _next_number(self) -> int:
+        """Of another incarnation. Where others say that this folder was put back, it may not know which
+        numbers were used."""
+        shelf = self._shelf
+        assert shelf
+        number = shelf.highest + 1 if shelf.highest else self._first
+        if self._node.driver is not None:
+            number = max(number, number_of_now(self._node.clock))
+        shelf.reserve(number)
+        return number
+
+    def _remade(self, now: int) -> OpenTree:
+        """From its log, which could not be written."""
+        assert self._shelf
+        self._shelf.let_go()
+        self._contacts = self.machine.contacts or self._contacts
+        machine = self._make(now)
+        machine.resume(now)
+        return machine
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """What the application is told meanwhile it has been told before."""
+        self._node.application.recovering(True)
+        try:
+            yield
+        finally:
+            self._node.application.recovering(False)
+
+    @property
+    def _address(self) -> str:
+        """Where others reach this node."""
+        return self._members.get(self._node.settings.name, self._node.address)
+
+    # To the end
+
+    def is_drained(self) -> bool:
+        """Others pass it on: it is enough that all are fed who are streamed to."""
+        overlay = self.machine.overlay
+        progress = [overlay.progress(peer) for peer in overlay.members.active]
+        return all(one.acked >= one.sent for one in progress)
+
+    async def unlink(self) -> None:
+        if self.links is not None:
+            await self.links.close()
+
+    def close(self, in_order: bool) -> None:
+        if self._easing is not None:
+            self._easing.close()
+        try:
+            if self._diaries is not None:
+                self._diaries.close()
+        except StorageError:
+            in_order = False
+            raise
+        finally:
+            if self._shelf is not None:
+                self._shelf.close(in_order)
+
+    # Links (`links.Handler`) and the driver's outlet
+
+    def admit(self, peer: Identity) -> str | None:
+        me, node = self._node.settings.name, self._node
+        if self._members and peer.name not in self._members:
+            return f"{peer.name} is not a member that {me} knows"
+        if node.driver is None:
+            return f"{me} is starting"
+        if node.driver.trouble is not None:
+            return f"{me} cannot write at present: {node.driver.trouble}"
+        linked = self.links is not None and self.links.linked(peer.name)
+        log_id, boot = self._met.get(peer.name, (peer.log_id, 0))
+        if log_id != peer.log_id and linked:
+            return f"another node called {peer.name} is linked here: two nodes with one name"
+        if log_id == peer.log_id and peer.boot < boot and linked:
+            return f"{peer.name} was here with a newer boot ({boot}, not {peer.boot}): a copy of its data"
+        absurd = leap(peer.name, peer.boot, boot if log_id == peer.log_id else 0)
+        if absurd is None:
+            self._met[peer.name] = peer.log_id, peer.boot
+        return absurd
+
+    def link_up(self, peer: str, now: int) -> None:
+        del now
+        self._node.running.link_up(peer)
+
+    def link_packets(self, peer: str, packets: list[bytes], now: int) -> None:
+        self._node.running.packets(peer, packets, now)
+
+    def link_down(self, peer: str, why: str, now: int) -> None:
+        del why, now
+        if self.links is not None and not self.links.knows(peer):
+            self._met.pop(peer, None)  # there is no end to the names that come and go
+        self._node.running.link_down(peer)
+
+    def link_bug(self, error: Exception) -> None:
+        self._node.running.stops(error)
+
+    def _answer(self, hello: Introduction) -> bytes:
+        """To one that asks for the group."""
+        asks, machine = hello.identity.name, self.machine
+        if self._members and asks not in self._members:
+            closed = [(name, parse_address(where)) for name, where in self._members.items()]
+            return put_answer(Founded(tuple(sorted(closed))))
+        self._node.says.info("group told", to=asks)
+        known = {self._node.settings.name: self._address}
+        for peer in machine.overlay.members.active:
+            known[machine.processes.name(peer)] = machine.processes.address(peer)
+        members = sorted([(name, parse_address(where)) for name, where in known.items() if where])
+        return put_answer(Open(tuple(members), machine.highest(asks)))
+
+    def _others(self) -> list[str]:
+        """Processes to which there may be a link one day."""
+        return [name for name in self.machine.processes.names if name != self._node.settings.name]
+
+    def unpack(self, peer: str, data: Sequence[bytes]) -> Iterator[Packet]:
+        del peer
+        return map(self.machine.decode, data)
+
+    def send(self, peer: str, packets: Sequence[bytes]) -> None:
+        if self.links is not None:
+            self.links.write(peer, packets)
+            if self._easing is not None:
+                self._easing.sent(peer)
+
+    def _queued(self, peer: str) -> int:
+        return 0 if self.links is None else self.links.queued(peer)
+
+    def keep(self, links: Mapping[str, str | None]) -> None:
+        if self.links is None:
+            self._wishes |= links
+            return
+        for name, where in links.items():
+            if where is None:
+                self.links.disconnect(name)
+            else:
+                self.links.connect_to(name, _place(where))
+
+    def begin_anew(self, why: str) -> None:
+        self._node.says.error("cannot write: broadcasts are refused, links begin anew", why=why)
+        if self.links is not None:
+            self.links.begin_anew()
+
+    # What has become of it
+
+    @property
+    def machine(self) -> OpenTree:
+        machine: OpenTree = self._node.running.machine
+        return machine
+
+    def has_progress(self) -> bool:
+        return True
+
+    def stepped(self, now: int) -> None:
+        shelf, machine = self._shelf, self.machine
+        if self._leaves_by and (now >= self._leaves_by or self.is_drained()):
+            self._part()
+        elif shelf is not None and (now >= self._keep_at or not shelf.contacts):
+            contacts = machine.contacts
+            self._keep_at = now + KEEP_EVERY_US
+            with suppress(StorageError):  # old ones help as well
+                if contacts:
+                    shelf.keep_contacts(contacts)
+                    shelf.catch_up()
+
+    def phase(self) -> str:
+        return "leaving" if self._leaves_by else "running"
+
+    def unwell(self) -> str | None:
+        return self.machine.behind
+
+    def facts(self, now: int) -> Facts:
+        return tree_facts(self._node, self.machine if self._node.driver else None, bool(self._members), now)
+
+    # What people ask of it
+
+    def leave(self, force: bool) -> None:
+        del force
+        if self._members:
+            raise UsageError("this group is closed: its members were named at its start")
+        self._node.running.call(lambda machine, now: machine.part())  # noqa: ARG005
+        self._leaves_by = self._node.clock() + self._node.settings.group.leave_timeout_us
+
+    def _part(self) -> None:
+        node, unclean = self._node, not self.is_drained()
+        self._leaves_by = 0
+        node.running.run(lambda machine, now: machine.leave(now))
+        node.unclean = unclean
+        if unclean:
+            node.says.warn("left, but no neighbour said that it has what was sent last")
+        else:
+            node.says.info("left")
+        with suppress(StorageError):
+            if self._shelf is not None:
+                self._shelf.left(unclean)
+        node.stopping.set()
+
+    def evict(self, who: str, force: bool) -> str:
+        del who, force
+        raise UsageError(NO_VIEW)
+
+    def bury(self, who: str) -> None:
+        del who
+        raise UsageError(NO_VIEW)
+
+
+def live_settings(spread: str, node: "Node") -> LiveSettings:
+    settings = node.settings
+    return LiveSettings(
+        spread=spread,
+        inbox_max=settings.application.inbox_max,
+        neighbours=settings.tree.neighbours,
+        random=Random(os.urandom(16)),
+        ttl_us=settings.tree.ttl_us,
+        frame_bytes=settings.links.frame_bytes_max,
+    )
+
+
+def _place(where: str) -> Address:
+    try:
+        return parse_address(where)
+    except UsageError:
+        return NOWHERE  # it cannot be reached, and that is told
