@@ -37,7 +37,16 @@ class Crash:
     node: int
 
 
-Fault = Cut | Pause | Crash
+@dataclass(frozen=True, slots=True)
+class Death:
+    """At `at_us` a node of an addressed run dies for good; at `until_us` its neighbours know."""
+
+    at_us: int
+    until_us: int
+    node: int
+
+
+Fault = Cut | Pause | Crash | Death
 
 
 @dataclass(frozen=True, slots=True)

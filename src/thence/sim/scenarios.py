@@ -10,8 +10,11 @@ from random import Random
 from types import MappingProxyType
 
 from thence.core.errors import UsageError
-from thence.sim.faults import Crash, Cut, Fault, Pause, Plan, apart, between
+from thence.order.separator import SEPARATOR
+from thence.order.topology import Topology
+from thence.sim.faults import Crash, Cut, Death, Fault, Pause, Plan, apart, between
 from thence.sim.settings import Settings
+from thence.sim.topologies import named
 
 Planner = Callable[[Settings, Random], Plan]
 Defaults = Mapping[str, object] | Callable[[Random], Mapping[str, object]]
@@ -58,6 +61,8 @@ def configure(name: str, **given: object) -> Settings:
     if callable(defaults):
         defaults = defaults(Random(f"{given.get('seed', 1)}/settings"))
     chosen = {**defaults, **given}
+    if chosen.get("order") == SEPARATOR and "batch_ms" not in given:
+        chosen.pop("batch_ms", None)  # a storm's draw: addressed links do not batch
     return Settings(scenario=name, **chosen)  # type: ignore[arg-type]  # checked by Settings itself
 
 
@@ -160,7 +165,42 @@ def storm(settings: Settings, random: Random) -> Plan:
         if random.random() < 0.5:  # one fault of a node itself at a time, or none
             at, until = _span(random, whole)
             faults.append(random.choice((Pause, Crash, Crash))(at, until, node))
+    if settings.order == SEPARATOR:
+        busy = {fault.node for fault in faults if isinstance(fault, Pause | Crash)}
+        faults += deaths(zones_of(settings), random, whole, busy)
     return Plan(tuple(faults))
+
+
+@scenario(
+    "routers",
+    "gateways die, all but one of each separator (--order separator)",
+    order=SEPARATOR,
+    topology="2x3x4",
+    gateways=3,
+)
+def routers(settings: Settings, random: Random) -> Plan:
+    whole = max(1, sending_us(settings))
+    return Plan(tuple(deaths(zones_of(settings), random, whole, set(), chance=1.0)))
+
+
+def zones_of(settings: Settings) -> Topology:
+    if settings.order != SEPARATOR:
+        raise UsageError(f"scenario {settings.scenario} is for --order {SEPARATOR}")
+    return named(settings.topology, settings.seed, settings.gateways).topology
+
+
+def deaths(
+    topology: Topology, random: Random, whole: int, busy: set[int], chance: float = 0.6
+) -> list[Fault]:
+    """Of each separator all members but one may die, at any moment, and are missed after a while."""
+    found: list[Fault] = []
+    for separator in topology.separators:
+        spared = random.choice(separator.members)
+        for node in separator.members:
+            if node != spared and node not in busy and random.random() < chance:
+                at = random.randrange(whole)
+                found.append(Death(at, at + random.randrange(1, max(2, whole // 4)), node))
+    return found
 
 
 def _span(random: Random, whole: int) -> tuple[int, int]:
