@@ -27,7 +27,8 @@ class Rules:
     """Which rules are in force; R1 to R4 always are."""
 
     fifo: bool = True
-    """R5: delivered hops are a counter per sender."""
+    """R5: hops of one sender are ordered, so that delivered ones are a counter, and whoever is addressed by a
+    later one was told of the earlier ones (R6.3)."""
     copies: bool = True
     """R6: who was told is kept. R7, R8 and R9 need it."""
     carried: bool = False
@@ -49,6 +50,8 @@ class Rules:
         needing = self.carried or self.covered or self.brief or self.forget or self.separate or self.residual
         if needing and not self.copies:
             raise UsageError("rules R6.1, R6.4 and R7 to R10 need R6")
+        if (self.covered or self.words) and not self.fifo:
+            raise UsageError("rules R6.4 and R11 need R5")
 
 
 OFF: Final = dict.fromkeys([field.name for field in fields(Rules)], False)
@@ -66,6 +69,7 @@ RULES: Final[dict[str, Rules]] = {
         "1-8,10,11": "fifo copies covered brief forget residual words",
         "1-10": "fifo copies covered brief forget separate residual",
         "1-11": "fifo copies covered brief forget separate residual words",
+        "1-4,6-10": "copies brief forget separate residual",
         "all": " ".join(OFF),
     }.items()
 }
@@ -170,7 +174,7 @@ class History:
         """A hop of another process was delivered here (R4, R6.3, R6.4, R10, R11)."""
         rules, entries = self._rules, self._entries
         sender = hop & ORIGIN_MASK
-        if rules.copies:
+        if rules.copies and rules.fifo:
             for entry in entries.get(sender, {}).values():
                 entry.told |= address
         reached = address | {sender}
@@ -188,7 +192,7 @@ class History:
         told = NONE
         if rules.copies:
             later = [other.residual for number, other in hops.items() if number > counter]
-            told = reached.union(noted.told, *later)
+            told = reached.union(noted.told, *(later if rules.fifo else ()))
             if rules.covered:
                 for number, other in hops.items():
                     if number < counter:

@@ -174,12 +174,12 @@ class GatewayOrderer(SeparatorOrderer):
         raise UsageError(f"{self._topology.names[self._me]} is a gateway: it has no client")
 
     def _release(self, hop: Hop, message: Message, effects: list[OrderEffect]) -> None:
-        topology, number = self._topology, self._number
+        number = self._number
         self.history.deliver(hop.dot, hop.address, hop.stamp)
         if hop.came == number:
             self.todo.pop(message.dot, None)
-        elif topology.crosses(number, hop.zone, message.dest):
-            self.todo[message.dot] = topology.separators[number].far(hop.zone), message
+        else:  # it came here because some of its destinations lie behind
+            self.todo[message.dot] = self._topology.separators[number].far(hop.zone), message
         self._flushed()
         self._work(effects)
 

@@ -252,11 +252,6 @@ class Topology:
         found.discard(sender)
         return frozenset(found)
 
-    def crosses(self, separator: int, zone: int, dest: Sequence[int]) -> bool:
-        """Does some of `dest` lie behind the separator, seen from `zone`?"""
-        above = self._child[separator] != zone
-        return any(self.below(separator, process) is above for process in dest or self.applications)
-
     # Joins (section 4.4)
 
     def admit(self, name: str, zone: int) -> int:
