@@ -13,6 +13,7 @@ class Recording:
         self, names: Sequence[str], trace: BinaryIO | None, run: str, addressed: bool = False
     ) -> None:
         """Without a trace rows are counted and forgotten. `addressed`: messages are not for everyone."""
+        self.names: Final = names
         self.columns: Final = [Columns() for _ in names]
         """One node's each."""
         self._trace: Final = ParquetTrace(trace, list(names), run, addressed=addressed) if trace else None

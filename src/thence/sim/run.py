@@ -15,6 +15,7 @@ from thence.order.engine import Engine
 from thence.order.engines import chosen
 from thence.order.history import rules
 from thence.order.separator import SEPARATOR
+from thence.order.topology import Topology
 from thence.replica.replica import Replica
 from thence.sim.faults import Plan
 from thence.sim.judged import Judge, Judged
@@ -107,10 +108,17 @@ class Run:
         columns = self._recording.columns
         self._world = World(settings, self.plan, self._replicas, codec, columns, self._zones)
 
+    @property
+    def zones(self) -> Zones:
+        """Of a run with addressed messages."""
+        assert self._zones is not None
+        return self._zones
+
     def _in_zones(self, zoned: Setting, settings: Settings) -> Zones:
-        self.meter = Meter(zoned.topology)
-        return Zones(
-            zoned.topology,
+        topology = zoned.topology
+        self.meter = Meter(topology)
+        zones = Zones(
+            topology,
             rules(settings.rules or RULES_DEFAULT),
             zoned.draw,
             self._recording.columns,
@@ -118,6 +126,10 @@ class Run:
             round(1000 * (WORD_MS if settings.word_ms is None else settings.word_ms)),
             self.meter,
         )
+        if settings.filters is not None:
+            names = settings.filters.split(",") if settings.filters else []
+            zones.filter_at([_gateway(topology, name) for name in names])
+        return zones
 
     def _replica(self, me: int, engine: Engine) -> Replica:
         settings = self.settings
@@ -149,7 +161,8 @@ class Run:
         count = self._recording.count
         sends, deliveries = count("send"), count("deliver")
         due = self._zones.due if self._zones else sends * (self.settings.nodes - 1)
-        undrained = [f"n{i}" for i, replica in enumerate(self._replicas) if not replica.drained]
+        named = self._recording.names
+        undrained = [name for name, replica in zip(named, self._replicas, strict=True) if not replica.drained]
         problems = []
         if progress is Progress.LATE:
             problems.append(f"still busy at {self._world.now / 1e6:.0f} s of virtual time")
@@ -178,6 +191,12 @@ class Run:
             virtual_ms=self._world.now / 1000,
             cpu_seconds=cpu,
         )
+
+
+def _gateway(topology: Topology, name: str) -> int:
+    if name not in topology.names or not topology.is_gateway(topology.names.index(name)):
+        raise UsageError(f"{name!r} is no gateway of this topology")
+    return topology.names.index(name)
 
 
 def simulate(

@@ -46,6 +46,8 @@ class Settings:
     """Order separator: of each separator in a topology of levels; one forwards, the others are witnesses."""
     rules: str | None = None
     """Order separator: which rules are in force."""
+    filters: str | None = None
+    """Order separator: the gateways that filter (R9), by name, separated by commas; default: all."""
     word_ms: float | None = None
     """Order separator: how often a node tells its neighbours what it has delivered (R11)."""
     spread: str = "mesh"
@@ -86,7 +88,7 @@ class Settings:
     def __post_init__(self) -> None:
         check_run(self.nodes, self.messages, self.payload_bytes, self)
         if self.order != "separator":
-            for name in ("topology", "gateways", "rules", "word_ms"):
+            for name in ("topology", "gateways", "rules", "filters", "word_ms"):
                 need(getattr(self, name) is None, f"--{name.replace('_', '-')} is for --order separator")
         else:
             need(self.spread == "mesh", "--order separator has links of its own: leave --spread out")

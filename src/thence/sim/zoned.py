@@ -6,7 +6,7 @@ It is a replica over addressed links, with destinations drawn for each message, 
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from random import Random
 from typing import Final
@@ -31,6 +31,13 @@ Draw = Callable[[int, Random], tuple[int, ...]]
 
 def mean(counts: Counter[int]) -> float:
     return sum(size * count for size, count in counts.items()) / (counts.total() or 1)
+
+
+def together(counts: Iterable[Counter[int]]) -> Counter[int]:
+    found = Counter[int]()
+    for each in counts:
+        found.update(each)
+    return found
 
 
 def quantile(counts: Counter[int], share: float) -> int:
@@ -70,11 +77,11 @@ class Meter:
         """By process, at each of its sends and deliveries."""
 
     def total(self) -> Sizes:
-        entries = sum(self.stamps.values(), Counter[int]())
+        entries = together(self.stamps.values())
         return Sizes(
             entries.total(), mean(entries), quantile(entries, 0.5), quantile(entries, 0.99),
             mean(self.sizes), quantile(self.sizes, 0.5), quantile(self.sizes, 0.99),
-            mean(sum(self.histories.values(), Counter[int]())),
+            mean(together(self.histories.values())),
         )  # fmt: skip
 
     def hop(self, message: Message) -> None:
@@ -270,6 +277,12 @@ class Zones:
             )
             for me in range(len(topology))
         ]  # fmt: skip
+
+    def filter_at(self, gateways: list[int]) -> None:
+        """R9 at these alone."""
+        for node in range(len(self.nodes)):
+            if node not in gateways:
+                self.nodes[node].history.use(())
 
     @property
     def due(self) -> int:
