@@ -5,11 +5,11 @@ from support.traces import simulated
 
 from thence.check.oracle import judge
 from thence.order.engines import ENGINES
-from thence.sim.scenarios import SCENARIOS, configure
+from thence.sim.scenarios import ROUTERS, SCENARIOS, configure
 from thence.spread.spreads import SPREADS
 
 EXACT = [name for name in ENGINES if name != "none"]
-FOR_ALL = [name for name in SCENARIOS if name != "routers"]
+FOR_ALL = [name for name in SCENARIOS if name != ROUTERS]
 """Routers are those of order separator: tests/sim/test_zones.py."""
 
 

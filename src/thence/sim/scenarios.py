@@ -171,8 +171,11 @@ def storm(settings: Settings, random: Random) -> Plan:
     return Plan(tuple(faults))
 
 
+ROUTERS = "routers"
+
+
 @scenario(
-    "routers",
+    ROUTERS,
     "gateways die, all but one of each separator (--order separator)",
     order=SEPARATOR,
     topology="2x3x4",

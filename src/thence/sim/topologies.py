@@ -8,12 +8,14 @@ figures are missing from the text, and what is assumed of them stands beside eac
 import re
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
+from pathlib import Path
 from random import Random
 from typing import Final, NamedTuple
 
 from thence.core.errors import UsageError
 from thence.order.topology import Topology
 from thence.sim.zoned import Draw
+from thence.sim.zones_file import read_zones
 
 RANDOM: Final = "random"
 LEVELS: Final = re.compile(r"\d+(x\d+)+")
@@ -34,12 +36,14 @@ def named(name: str | None, seed: int, gateways: int | None) -> Setting:
         raise UsageError(f"--gateways must be at least 1, not {gateways}")
     if name == RANDOM:
         return drawn(Random(f"{seed}/topology"))
+    if name.endswith(".toml"):
+        return to_any(read_zones(Path(name)))
     if LEVELS.fullmatch(name):
         return levels([int(part) for part in name.split("x")], gateways)
     if name in GROUPS:
         zones, groups = GROUPS[name]
         return grouped(zones, groups)
-    known = ", ".join([RANDOM, *GROUPS, "levels as 10x10x10"])
+    known = ", ".join([RANDOM, *GROUPS, "levels as 10x10x10", "files that end with .toml"])
     raise UsageError(f"unknown topology {name!r}; there is {known}")
 
 
@@ -54,7 +58,11 @@ def drawn(random: Random) -> Setting:
         gateways += len(shared)
         random.choice(zones).extend(shared)
         zones.append([*fresh, *shared])
-    topology = of_names({f"z{number}": zone for number, zone in enumerate(zones)})
+    return to_any(of_names({f"z{number}": zone for number, zone in enumerate(zones)}))
+
+
+def to_any(topology: Topology) -> Setting:
+    """Messages to any set of the others."""
     everyone = topology.applications
 
     def draw(me: int, random: Random) -> tuple[int, ...]:
