@@ -107,7 +107,7 @@ def points(experiment: str, quick: bool) -> list[Point]:
         ]
     if experiment in (SMALL, LANS):
         topology = experiment.removeprefix("sep-")
-        each = 15 if quick else 200
+        each = 15 if quick else 60
         return [
             Point(experiment, topology, rules, where, messages=each)
             for where in (NO_R9, "R9 everywhere")
@@ -120,14 +120,13 @@ def levels(quick: bool) -> list[Point]:
     if quick:
         return [Point(LEVELS, topology, "1-11", messages=4) for topology in ("2x5x4", "5x5x4", "4x4x8")]
     found = [
-        Point(LEVELS, topology, rules, messages=20)
+        Point(LEVELS, topology, rules, messages=10)
         for topology in ("2x5x10", "10x10", "10x10x10")
         for rules in ("1-10", "1-11")
     ]
-    found.append(Point(LEVELS, "10x10x10x10", "1-11", messages=20))
-    found += [Point(LEVELS, f"4x4x{size}", "1-11", messages=20) for size in (10, 20, 40, 80)]
-    found.append(Point(LEVELS, "100x10x10", "1-11", messages=10))
-    found.append(Point(LEVELS, "2x5x10", "1-11", NO_R9, messages=20))
+    found += [Point(LEVELS, topology, "1-11", messages=10) for topology in ("10x10x10x10", "100x10x10")]
+    found += [Point(LEVELS, f"4x4x{size}", "1-11", messages=10) for size in (10, 20, 40, 80)]
+    found.append(Point(LEVELS, "2x5x10", "1-11", NO_R9, messages=10))
     return found
 
 

@@ -206,6 +206,8 @@ class History:
 
     def _due(self, hop: int, residual: Processes) -> Processes:
         """Without those that are known to have delivered the hop, or are dead."""
+        if not self._heard and not self._lost:
+            return residual
         origin, counter = hop & ORIGIN_MASK, hop >> ORIGIN_BITS
         done = [
             process
