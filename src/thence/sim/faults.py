@@ -39,7 +39,8 @@ class Crash:
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """At `at_us` a node of an addressed run dies for good; at `until_us` its neighbours know."""
+    """At `at_us` a node of an addressed run dies for good; at `until_us` its neighbours know. What it
+    has sent is under way."""
 
     at_us: int
     until_us: int

@@ -167,7 +167,10 @@ def storm(settings: Settings, random: Random) -> Plan:
             faults.append(random.choice((Pause, Crash, Crash))(at, until, node))
     if settings.order == SEPARATOR:
         busy = {fault.node for fault in faults if isinstance(fault, Pause | Crash)}
-        faults += deaths(zones_of(settings), random, whole, busy)
+        topology = zones_of(settings)
+        faults += deaths(topology, random, whole, busy)
+        mortal = [process for process in topology.applications if process not in busy]
+        faults += [_death(process, random, whole) for process in mortal if random.random() < 0.15]
     return Plan(tuple(faults))
 
 
@@ -196,14 +199,16 @@ def deaths(
     topology: Topology, random: Random, whole: int, busy: set[int], chance: float = 0.6
 ) -> list[Fault]:
     """Of each separator all members but one may die, at any moment, and are missed after a while."""
-    found: list[Fault] = []
+    mortal = []
     for separator in topology.separators:
         spared = random.choice(separator.members)
-        for node in separator.members:
-            if node != spared and node not in busy and random.random() < chance:
-                at = random.randrange(whole)
-                found.append(Death(at, at + random.randrange(1, max(2, whole // 4)), node))
-    return found
+        mortal += [node for node in separator.members if node != spared and node not in busy]
+    return [_death(node, random, whole) for node in mortal if random.random() < chance]
+
+
+def _death(node: int, random: Random, whole: int) -> Death:
+    at = random.randrange(whole)
+    return Death(at, at + random.randrange(1, max(2, whole // 4)), node)
 
 
 def _span(random: Random, whole: int) -> tuple[int, int]:

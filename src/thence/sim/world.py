@@ -146,6 +146,8 @@ class World:
         return Progress.MORE
 
     def _send(self, node: int, now: int) -> list[Effect]:
+        if self._zones is not None and self._zones.nodes[node].dead:
+            return []
         replica = self._replicas[node]
         waiting = len(replica.inbox)
         effects = replica.broadcast(self._payload, now)

@@ -93,8 +93,8 @@ class Meter:
 
 class Zoned(Replica):
     __slots__ = (
-        "_dead", "_draw", "_history", "_links", "_me", "_meter", "_newest", "_random", "_rows", "_told_at",
-        "_topology", "_word_us", "due",
+        "_draw", "_history", "_links", "_me", "_meter", "_newest", "_random", "_rows", "_told_at",
+        "_topology", "_word_us", "asked", "dead", "taken",
     )  # fmt: skip
 
     def __init__(
@@ -125,9 +125,10 @@ class Zoned(Replica):
         self._told_at: int | None = None
         self._newest: dict[int, int] = {}
         """By origin, the last message that the client took or sent."""
-        self._dead = False
-        self.due = 0
-        """Deliveries that its messages ask for."""
+        self.dead = False
+        self.asked = Counter[int]()
+        """By process, deliveries that its messages ask for."""
+        self.taken = 0
         assert isinstance(self._tagger, SeparatorTagger)
         assert isinstance(self._orderer, SeparatorOrderer)
         gateway = isinstance(self._orderer, GatewayOrderer)
@@ -139,7 +140,7 @@ class Zoned(Replica):
 
     @property
     def drained(self) -> bool:
-        return self._links.drained if self._dead else super().drained and self._told_at is None
+        return self._links.drained if self.dead else super().drained and self._told_at is None
 
     # What it does
 
@@ -150,7 +151,7 @@ class Zoned(Replica):
         message = self._tagger.tag(payload, dest)
         self._rows.record_dest(message.dot, dest, now)
         self._newest[self._me] = message.dot
-        self.due += len(set(dest) - {self._me})
+        self.asked.update([process for process in dest if process != self._me])
         self.outbox.append(message)
         self._measure(message)
         return self.flush(now)
@@ -159,6 +160,7 @@ class Zoned(Replica):
         delivered = super().take(now)
         dot = delivered.message.dot
         self._newest[dot & ORIGIN_MASK] = dot
+        self.taken += 1
         if self._meter:
             self._meter.histories[self._me][len(self._history)] += 1
         return delivered
@@ -166,10 +168,10 @@ class Zoned(Replica):
     def receive(self, peer: int, packet: Packet, now: int) -> list[Effect]:
         effects: list[Effect] = []
         if isinstance(packet, Phantom):
-            if not self._dead:
+            if not self.dead:
                 self._history.heard(peer, packet.context)
             return effects
-        if self._dead and isinstance(packet, Message):
+        if self.dead and isinstance(packet, Message):
             return effects
         self._route(self._links.receive(peer, packet, now), peer, effects, now)
         return effects
@@ -177,7 +179,7 @@ class Zoned(Replica):
     def wake(self, now: int) -> list[Effect]:
         effects: list[Effect] = []
         self._route(self._links.wake(now), NOBODY, effects, now)
-        if self._told_at is not None and now >= self._told_at and not self._dead:
+        if self._told_at is not None and now >= self._told_at and not self.dead:
             self._told_at = None
             word = Phantom(self._word(), asks=False)
             effects.append(Transmit(tuple(self._topology.neighbours(self._me)), word))
@@ -197,7 +199,7 @@ class Zoned(Replica):
 
     def die(self, now: int) -> None:
         """For good. What it has sent is under way."""
-        self._dead = True
+        self.dead = True
         self._told_at = None
         self.inbox.clear()
         self._rows.record(CRASH, 0, now)
@@ -209,7 +211,7 @@ class Zoned(Replica):
         """`process` is dead; the last hop that it sent here has this counter."""
         self._links.lost(process)
         effects: list[Effect] = []
-        if not self._dead:
+        if not self.dead:
             self._history.lose(process)
             assert isinstance(self._orderer, SeparatorOrderer)
             self._release(self._orderer.lost(process, newest), effects, now)
@@ -286,7 +288,11 @@ class Zones:
 
     @property
     def due(self) -> int:
-        return sum(node.due for node in self.nodes)
+        """Deliveries that were asked for, and were made, or can be: not at the dead."""
+        asked = Counter[int]()
+        for node in self.nodes:
+            asked.update(node.asked)
+        return sum(node.taken if node.dead else asked[me] for me, node in enumerate(self.nodes))
 
     def die(self, node: int, now: int) -> None:
         self.nodes[node].die(now)
