@@ -68,7 +68,6 @@ class Meter:
     """Sizes of all stamps and histories of a run."""
 
     def __init__(self, topology: Topology) -> None:
-        self._topology: Final = topology
         self.stamps: dict[int, Counter[int]] = {zone: Counter() for zone in range(len(topology.zones))}
         """By zone of the hop, how many had how many entries."""
         self.sizes = Counter[int]()
@@ -212,8 +211,9 @@ class Zoned(Replica):
         self._links.lost(process)
         effects: list[Effect] = []
         if not self.dead:
-            self._history.lose(process)
+            assert isinstance(self._tagger, SeparatorTagger)
             assert isinstance(self._orderer, SeparatorOrderer)
+            self._tagger.history.lose(process)
             self._release(self._orderer.lost(process, newest), effects, now)
         return effects
 
