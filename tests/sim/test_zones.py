@@ -89,3 +89,10 @@ def test_what_cannot_be_is_refused(given: dict[str, Any], says: str) -> None:
     given = {"scenario": "steady", "order": "separator", **given}
     with pytest.raises(UsageError, match=says):
         Run(configure(given.pop("scenario"), **given))
+
+
+def test_histories_of_witnesses_are_measured() -> None:
+    run = Run(configure("steady", order="separator", topology="table-7-1", messages=10))
+    run()
+    witness = run.zones.topology.names.index("d2")
+    assert run.meter.histories[witness].total() > 0

@@ -160,8 +160,7 @@ class Zoned(Replica):
         dot = delivered.message.dot
         self._newest[dot & ORIGIN_MASK] = dot
         self.taken += 1
-        if self._meter:
-            self._meter.histories[self._me][len(self._history)] += 1
+        self._sample()
         return delivered
 
     def receive(self, peer: int, packet: Packet, now: int) -> list[Effect]:
@@ -236,6 +235,8 @@ class Zoned(Replica):
                 self._rows.record(DUPLICATE, effect.dot, now)
             else:
                 self._release(released, effects, now)
+                if self._topology.is_gateway(self._me):  # a witness has deliveries alone
+                    self._sample()
                 if self._word_us and self._told_at is None:
                     self._told_at = now + self._word_us
                     effects.append(Wake(self._told_at))
@@ -252,6 +253,10 @@ class Zoned(Replica):
     def _measure(self, message: Message) -> None:
         if self._meter:
             self._meter.hop(message)
+            self._sample()
+
+    def _sample(self) -> None:
+        if self._meter:
             self._meter.histories[self._me][len(self._history)] += 1
 
 
