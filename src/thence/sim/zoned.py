@@ -113,7 +113,8 @@ class Zoned(Replica):
             return tuple(sorted(read(topology, message).address))
 
         self._links = Addressed(me, lambda message: message.context[COUNTER], address)
-        super().__init__(me, len(topology), engine, self._links, columns, stability=False)
+        # It asks for the group's size to list all peers, of which a node in a zone has no use.
+        super().__init__(me, 1, engine, self._links, columns, stability=False)
         self._me: Final = me
         self._topology: Final = topology
         self._rows: Final = columns
