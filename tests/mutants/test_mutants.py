@@ -10,12 +10,14 @@ from support.conformance_durable import DURABLE_CHECKS
 from support.conformance_herald import HERALD_CHECKS
 from support.conformance_phantoms import ALL_REPLICA_CHECKS
 from support.conformance_probabilistic import KEYS_CHECKS, PROBABILISTIC_CHECKS
+from support.conformance_separators import DELIVERIES_CHECKS, HISTORY_CHECKS, SEPARATOR_CHECKS
 from support.conformance_spread import SPREAD_CHECKS
 from support.conformance_witness import MATRIX_CHECKS, WITNESS_CHECKS
 from support.mutants import GRAPH, VECTOR, Kit, Mutant, mutate, through, verdict_on
 from support.mutants_durable import DURABLE
 from support.mutants_nodes import MESH, REPLICA
 from support.mutants_probabilistic import KEYS, PROBABILISTIC
+from support.mutants_separators import DELIVERIES, HISTORY, SEPARATOR
 from support.mutants_stability import HERALD, MATRIX, REPLICA_STABILITY, TAGGERS, TAGS, WINDOW
 from support.mutants_wire import BATCHED, CODEC, VARINT
 
@@ -43,13 +45,16 @@ KITS: dict[str, Kit] = {
     "thence.spread.batched": (lambda module: module.Batched, BATCHED_CHECKS),
     "thence.order.probabilistic": (lambda module: module.probabilistic, PROBABILISTIC_CHECKS),
     "thence.order.keys": (lambda module: module, KEYS_CHECKS),
+    "thence.order.history": (lambda module: module, HISTORY_CHECKS),
+    "thence.order.deliveries": (lambda module: module, DELIVERIES_CHECKS),
+    "thence.order.separator": (lambda module: module, SEPARATOR_CHECKS),
     "thence.order.herald": (lambda module: module.Herald, HERALD_CHECKS),
 }
 """By module: what to take from it, and the checks to put it under."""
 
 MUTANTS = GRAPH + VECTOR + MESH + REPLICA + DURABLE
 MUTANTS += TAGGERS + WINDOW + through("thence.order.window", TAGS) + MATRIX + HERALD + REPLICA_STABILITY
-MUTANTS += CODEC + VARINT + BATCHED + PROBABILISTIC + KEYS
+MUTANTS += CODEC + VARINT + BATCHED + PROBABILISTIC + KEYS + HISTORY + DELIVERIES + SEPARATOR
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ def read(source: Path | BytesIO) -> list[Event]:
             seq=row["seq"],
             at_us=row["at_us"],
             deps=None if row["deps"] is None else [Dot(**dep) for dep in row["deps"]],
+            dest=row.get("dest"),
         )
         for row in rows
     ]

@@ -60,7 +60,8 @@ def thence(
 def sim(
     scenario: Annotated[str, typer.Option(help="What goes wrong: `--scenario list` tells.")] = "steady",
     order: Annotated[
-        str | None, typer.Option(help="Ordering engine: graph, vector, vector-e2e, probabilistic, none.")
+        str | None,
+        typer.Option(help="Ordering engine: graph, vector, vector-e2e, probabilistic, separator, none."),
     ] = None,
     entries: Annotated[
         int | None, typer.Option(help="probabilistic: counters that a message carries.")
@@ -70,6 +71,16 @@ def sim(
     ] = None,
     recent: Annotated[
         int | None, typer.Option(help="probabilistic: deliveries that a node remembers, to doubt them.")
+    ] = None,
+    topology: Annotated[
+        str | None, typer.Option(help="separator: random, levels as 10x10x10, a .toml file, table-7-1, …")
+    ] = None,
+    gateways: Annotated[
+        int | None, typer.Option(help="separator: members of each separator of levels; one forwards.")
+    ] = None,
+    rules: Annotated[str | None, typer.Option(help="separator: rules in force, as 1-8 or 1-11.")] = None,
+    word_ms: Annotated[
+        float | None, typer.Option(help="separator: how often a node tells what it has delivered (R11).")
     ] = None,
     spread: Annotated[
         str | None,
@@ -141,6 +152,7 @@ def sim(
 
     given = {
         "order": order, "entries": entries, "keys": keys, "recent": recent,
+        "topology": topology, "gateways": gateways, "rules": rules, "word_ms": word_ms,
         "spread": spread, "nodes": nodes, "messages": messages,
         "interval_ms": interval_ms, "interval": interval, "latency_ms": latency_ms, "latency": latency,
         "latency_matrix": latency_matrix, "weibull_scale": weibull_scale, "weibull_shape": weibull_shape,

@@ -99,8 +99,8 @@ def facts(settings: Settings, outcome: Outcome, trace: Path | None) -> dict[str,
 def tell(settings: Settings, outcome: Outcome, trace: Path | None) -> None:
     packets = ", ".join(f"{count:,} {what}" for what, count in outcome.packets.items())
     out.print(
-        f"{settings.scenario}: {outcome.nodes} nodes, order {settings.order}, spread {settings.spread}, "
-        f"seed {settings.seed}"
+        f"{settings.scenario}: {outcome.nodes} nodes, order {settings.order}, "
+        f"{f'spread {settings.spread}' if outcome.stamps is None else 'addressed'}, seed {settings.seed}"
     )
     out.print(
         f"  {outcome.sends:,} sends, {outcome.deliveries:,} deliveries, {outcome.stables:,} stable; "
@@ -110,6 +110,13 @@ def tell(settings: Settings, outcome: Outcome, trace: Path | None) -> None:
         out.print(
             f"  {outcome.errors:,} delivered before their causes, {outcome.undoubted:,} of them unnoticed; "
             f"{outcome.doubts:,} doubts"
+        )
+    if outcome.stamps is not None:
+        told = outcome.stamps
+        out.print(
+            f"  {told.hops:,} hops, stamps of {told.entries:.2f} entries on average (p50 {told.entries_p50}, "
+            f"p99 {told.entries_p99}), {told.bytes:.1f} bytes (p50 {told.bytes_p50}, p99 {told.bytes_p99}); "
+            f"histories of {told.history:.2f}"
         )
     out.print(f"  packets: {packets or 'none'}; {sum(outcome.bytes.values()):,} bytes")
     out.print(f"  {outcome.virtual_ms / 1000:,.3f} s of virtual time in {outcome.cpu_seconds:.2f} s of CPU")

@@ -21,9 +21,10 @@ from thence.cli import leash
 from thence.cli.console import counting, out
 from thence.core.errors import UsageError
 from thence.order.engines import ENGINES
+from thence.order.separator import SEPARATOR
 from thence.sim.groups_run import ORDERS, STORM, group_scenario, simulate_group
 from thence.sim.run import simulate
-from thence.sim.scenarios import configure
+from thence.sim.scenarios import ROUTERS, configure
 from thence.trace.schema import FORGIVEN, VERDICTS
 
 STORMS_PER_BATCH = 300
@@ -38,8 +39,10 @@ def run(
     """`seeds`: so many, however long they take."""
     if minutes <= 0 or (seeds is not None and seeds < 1) or (jobs is not None and jobs < 1):
         raise UsageError("--minutes, --seeds and --jobs must be positive")
-    engines = [name for name, engine in ENGINES.items() if engine.witness is not None]
-    if scenario in ORDERS:
+    engines = [*[name for name, engine in ENGINES.items() if engine.witness is not None], SEPARATOR]
+    if scenario == ROUTERS:
+        engines = [SEPARATOR]
+    elif scenario in ORDERS:
         engines = list(ORDERS[scenario])
     until = time.monotonic() + 60 * minutes if seeds is None else math.inf
     numbers = count(start) if seeds is None else range(start, start + seeds)

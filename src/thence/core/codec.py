@@ -2,7 +2,7 @@
 
     packet  = version (1 byte) kind (1 byte) body crc32 (4 bytes, little endian, of all before it)
     message = origin seq stamp dest payload      (payload: length, bytes)
-    stamp   = dots | counters                    (which one is the codec's, agreed on beforehand)
+    stamp   = dots | counters | hop              (which one is the codec's, agreed on beforehand)
     batch   = count, then each message with its length in front
 
 All integers are varints. A counter is written as the difference to the message's own counter: members
@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 from zlib import crc32
 
+from thence.core.codec_hops import put_hop, take_hop
 from thence.core.codec_overlay import FIRST, KIND_OF, put_body, take_body
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
 from thence.core.errors import PeerError
@@ -127,17 +128,21 @@ TakeStamp = Callable[[Reader, int, int], tuple[int, ...]]
 
 
 class Codec:
-    """Both directions, for a group of `size` and the stamps of one engine."""
+    """Both directions, for a group of `size` and the stamps of one engine. `hops`: messages are addressed,
+    their stamps are those of a hop, acknowledgements name hops, phantoms the newest hop of each sender."""
 
-    __slots__ = ("_dots", "_put_stamp", "_size", "_span", "_take_stamp")
+    __slots__ = ("_dots", "_hops", "_put_stamp", "_size", "_span", "_take_stamp")
 
-    def __init__(self, size: int, stamps_are_dots: bool, span: Span | None = None) -> None:
+    def __init__(
+        self, size: int, stamps_are_dots: bool, hops: bool = False, span: Span | None = None
+    ) -> None:
         """`span`: how many operations a payload holds; None: one. `PeerError`: it is no payload."""
         self._size = size
         self._span = span
         self._dots = stamps_are_dots
-        self._put_stamp: PutStamp = put_dots if stamps_are_dots else put_counters
-        self._take_stamp: TakeStamp = take_dots if stamps_are_dots else take_counters
+        self._hops = hops
+        self._put_stamp: PutStamp = put_hop if hops else put_dots if stamps_are_dots else put_counters
+        self._take_stamp: TakeStamp = take_hop if hops else take_dots if stamps_are_dots else take_counters
 
     def encode(self, packet: Packet) -> bytes:
         out = bytearray((VERSION, MESSAGE))
@@ -161,7 +166,7 @@ class Codec:
         else:
             out[1] = PHANTOM
             put(out, packet.asks)
-            self._put_stamp(out, packet.context, 0)
+            (put_dots if self._hops else self._put_stamp)(out, packet.context, 0)
         out += crc32(out).to_bytes(4, "little")
         return bytes(out)
 
@@ -258,14 +263,15 @@ class Codec:
             return Batch(self._take_messages(reader))
         if kind == ACK:
             received = take_counters(reader, 0, self._size)
-            if len(received) != self._size:
+            if len(received) != (0 if self._hops else self._size):
                 raise PeerError(f"an acknowledgement for {len(received)} members of {self._size}")
             return Ack(received, take_dots_list(reader, self._size))
         if kind == PHANTOM:
             asks = reader.take()
             if asks > 1:
                 raise PeerError("a phantom that neither asks nor tells")
-            return Phantom(self._take_stamp(reader, 0, self._size), asks == 1)
+            take = take_dots if self._hops else self._take_stamp
+            return Phantom(take(reader, 0, self._size), asks == 1)
         if kind >= FIRST:
             return take_body(kind, reader, self._size, self._take_messages)
         raise PeerError(f"a packet of kind {kind}")
@@ -295,7 +301,7 @@ class Codec:
             for p in context:
                 if p & ORIGIN_MASK == origin and p >= dot:
                     raise PeerError("a message that follows from itself")
-        elif origin >= len(context) or context[origin] != seq:
+        elif not self._hops and (origin >= len(context) or context[origin] != seq):
             raise PeerError("a message whose vector does not count it")
         count = reader.take()
         if count > self._size:

@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from thence.core.errors import UsageError
-from thence.experiments import prob, tcb, tree, tree_figures
+from thence.experiments import prob, sep, sep_figures, tcb, tree, tree_figures
 from thence.experiments.documented import TCB, beside
 from thence.experiments.figures import FIGURES, draw
 from thence.experiments.sweep import Failure, Sweep
@@ -90,6 +90,7 @@ _ALL = (
         "The optimal number of keys",
         "Section 5.4.2, figure 3: clocks of 100 entries, 200 messages a second in all, 100 ms under way.",
     ),
+    *[Experiment(name, title, sep.SAYS[name]) for name, title in sep.TITLES.items()],
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
 
@@ -179,6 +180,8 @@ def points_of(name: str, quick: bool) -> "list[Point]":
     find(name)
     if name in prob.EXPERIMENTS:
         return [*prob.points(name, quick)]
+    if name in sep.EXPERIMENTS:
+        return [*sep.points(name, quick)]
     return [*(tree.points(name, quick) if _of_trees(name) else tcb.points(name, quick))]
 
 
@@ -246,7 +249,7 @@ def _prepare(out: Path, name: str, quick: bool) -> None:
         raise UsageError(f"{mark} is damaged: remove {out} and start again") from error
 
 
-Point = tcb.Point | tree.Point | prob.Point
+Point = tcb.Point | tree.Point | prob.Point | sep.Point
 
 
 def _of_trees(name: str) -> bool:
@@ -256,6 +259,8 @@ def _of_trees(name: str) -> bool:
 def _measure(point: Point, trace: Path) -> dict[str, Any]:
     if isinstance(point, prob.Point):
         return prob.run_clocks(point, trace)
+    if isinstance(point, sep.Point):
+        return sep.measure(point, trace)
     return tree.measure(point, trace) if isinstance(point, tree.Point) else tcb.measure(point, trace)
 
 
@@ -276,6 +281,10 @@ def _write(
     elif experiment.name in prob.EXPERIMENTS:
         charts = [prob.draw(results)]
         table, rows = prob.beside(results)
+    elif experiment.name in sep.EXPERIMENTS:
+        charts = sep_figures.draw(experiment.name, results)
+        table, rows = sep_figures.beside(experiment.name, results)
+        results = [{key: value for key, value in result.items() if key != "histograms"} for result in results]
     else:
         charts = [draw(figure, results) for figure in FIGURES]
         table, rows = beside(TCB[experiment.name], results)

@@ -173,3 +173,5 @@ class Engine:
     """How stamps are encoded: as dots, or as counters by member."""
     exact: bool = True
     """No message is ever released before its causes."""
+    hops: bool = False
+    """Messages are addressed, travel hop by hop, and their stamps are those of the last hop."""

@@ -1,4 +1,5 @@
-"""Every engine by its name; the probabilistic one besides, which has parameters."""
+"""Every engine by its name; besides the probabilistic one, which has parameters, and the separator engine,
+which needs a topology and is made where there is one (`order/separator.py`)."""
 
 from typing import Final
 
@@ -6,6 +7,7 @@ from thence.core.errors import UsageError
 from thence.order.engine import Engine
 from thence.order.graph import GRAPH
 from thence.order.probabilistic import ENTRIES, KEYS, RECENT, probabilistic
+from thence.order.separator import SEPARATOR
 from thence.order.unordered import NONE
 from thence.order.vector import VECTOR
 from thence.order.vector_e2e import VECTOR_E2E
@@ -36,5 +38,7 @@ def chosen(
         if value is not None:
             raise UsageError(f"--{flag} is for --order {PROBABILISTIC}")
     if name not in ENGINES:
-        raise UsageError(f"unknown order {name!r}; there is {', '.join(ENGINES)}, {PROBABILISTIC}")
+        raise UsageError(
+            f"unknown order {name!r}; there is {', '.join(ENGINES)}, {PROBABILISTIC}, {SEPARATOR}"
+        )
     return ENGINES[name]

@@ -37,7 +37,17 @@ class Crash:
     node: int
 
 
-Fault = Cut | Pause | Crash
+@dataclass(frozen=True, slots=True)
+class Death:
+    """At `at_us` a node of an addressed run dies for good; at `until_us` its neighbours know. What it
+    has sent is under way."""
+
+    at_us: int
+    until_us: int
+    node: int
+
+
+Fault = Cut | Pause | Crash | Death
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,8 @@ def baselines(settings: Settings, slow: frozenset[tuple[int, int]]) -> list[list
 
 def latency(settings: Settings, slow: frozenset[tuple[int, int]], random: Random) -> Latency:
     """How long a packet takes. Slow links stay fixed, as in section 8.1.3."""
+    if not slow and settings.latency_matrix is None:  # no square of the group's size
+        return _alike(settings, random)
     base = baselines(settings, slow)
     if settings.latency == "fixed":
         return lambda sender, receiver: base[sender][receiver]
@@ -64,6 +66,21 @@ def latency(settings: Settings, slow: frozenset[tuple[int, int]], random: Random
         baseline = base[sender][receiver]
         if slow and (sender, receiver) in slow:
             return baseline
+        extra = scale * (-log(1.0 - draw())) ** power
+        return baseline + int(baseline * (extra if extra < longest else longest))
+
+    return sample
+
+
+def _alike(settings: Settings, random: Random) -> Latency:
+    """All links have one baseline."""
+    baseline = round(settings.latency_ms * 1000)
+    if settings.latency == "fixed":
+        return lambda sender, receiver: baseline  # noqa: ARG005
+    scale, power, longest = settings.weibull_scale, 1 / settings.weibull_shape, 3 * settings.weibull_scale
+    draw, log = random.random, math.log
+
+    def sample(sender: int, receiver: int) -> int:  # noqa: ARG001
         extra = scale * (-log(1.0 - draw())) ** power
         return baseline + int(baseline * (extra if extra < longest else longest))
 

@@ -9,11 +9,14 @@ from thence.trace.recorder import KINDS, Columns
 
 
 class Recording:
-    def __init__(self, names: Sequence[str], trace: BinaryIO | None, run: str) -> None:
-        """Without a trace rows are counted and forgotten."""
+    def __init__(
+        self, names: Sequence[str], trace: BinaryIO | None, run: str, addressed: bool = False
+    ) -> None:
+        """Without a trace rows are counted and forgotten. `addressed`: messages are not for everyone."""
+        self.names: Final = names
         self.columns: Final = [Columns() for _ in names]
         """One node's each."""
-        self._trace: Final = ParquetTrace(trace, list(names), run) if trace else None
+        self._trace: Final = ParquetTrace(trace, list(names), run, addressed=addressed) if trace else None
         self._tally: Final = Counter[int]()
 
     def look(self) -> None:

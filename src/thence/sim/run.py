@@ -2,9 +2,9 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import BinaryIO
@@ -13,6 +13,9 @@ from thence.core.codec import Codec
 from thence.core.errors import UsageError
 from thence.order.engine import Engine
 from thence.order.engines import chosen
+from thence.order.history import rules
+from thence.order.separator import SEPARATOR
+from thence.order.topology import Topology
 from thence.replica.replica import Replica
 from thence.sim.faults import Plan
 from thence.sim.judged import Judge, Judged
@@ -20,7 +23,9 @@ from thence.sim.recording import Recording
 from thence.sim.scenarios import find as find_scenario
 from thence.sim.scenarios import sending_us
 from thence.sim.settings import Settings
+from thence.sim.topologies import RANDOM, Setting, named
 from thence.sim.world import Progress, World
+from thence.sim.zoned import Meter, Sizes, Zones
 from thence.spread.spreads import build
 from thence.trace.recorder import Recorder
 
@@ -29,6 +34,10 @@ TRACE_FILE = "sim.parquet"
 PATIENCE_US = 600_000_000
 """Ten virtual minutes after the last fault and the last send: lost packets are repeated every few
 seconds, so that whatever is not delivered by then never will be."""
+
+RULES_DEFAULT = "1-11"
+WORD_MS = 200.0
+"""Order separator: a few round trips, so that words are few beside messages."""
 
 STEPS_PER_LOOK = 100_000
 """Events between two looks at the clock, the trace's memory and the progress display."""
@@ -58,6 +67,8 @@ class Outcome:
     """How often that engine doubted a delivery."""
     undoubted: int
     """Errors that it did not notice."""
+    stamps: Sizes | None
+    """Of hops, where messages are addressed."""
     packets: dict[str, int]
     bytes: dict[str, int]
     """On the wire, by kind of packet, headers and checksums included."""
@@ -75,17 +86,50 @@ class Run:
         run: str = "",
         engine: Engine | None = None,
     ) -> None:
-        self.settings = settings
+        self._zones: Zones | None = None
+        if settings.order == SEPARATOR and engine is None:
+            zoned = named(settings.topology, settings.seed, settings.gateways)
+            settings = replace(settings, topology=settings.topology or RANDOM, nodes=len(zoned.topology))
+            self._recording = Recording(zoned.topology.names, trace, run, addressed=True)
+            self._zones = self._in_zones(zoned, settings)
+            engine = self._zones.engine
         engine = engine or chosen(settings.order, settings.entries, settings.keys, settings.recent)
+        self.settings = settings
         size = settings.nodes
-        names = [f"n{me}" for me in range(size)]
-        self._recording = Recording(names, trace, run)
+        if self._zones is None:
+            self._recording = Recording([f"n{me}" for me in range(size)], trace, run)
         self._judge = None if engine.exact else Judge(size, named=settings.recent != 0)
-        self._replicas = [self._replica(me, engine) for me in range(size)]
+        self._replicas: Sequence[Replica] = (
+            self._zones.nodes if self._zones else [self._replica(me, engine) for me in range(size)]
+        )
         self._stability = settings.stability and engine.witness is not None
         self.plan: Plan = find_scenario(settings.scenario).plan(settings, Random(f"{settings.seed}/plan"))
-        codec = Codec(size, engine.stamps_are_dots)
-        self._world = World(settings, self.plan, self._replicas, codec, self._recording.columns)
+        codec = Codec(size, engine.stamps_are_dots, engine.hops)
+        columns = self._recording.columns
+        self._world = World(settings, self.plan, self._replicas, codec, columns, self._zones)
+
+    @property
+    def zones(self) -> Zones:
+        """Of a run with addressed messages."""
+        assert self._zones is not None
+        return self._zones
+
+    def _in_zones(self, zoned: Setting, settings: Settings) -> Zones:
+        topology = zoned.topology
+        self.meter = Meter(topology)
+        zones = Zones(
+            topology,
+            rules(settings.rules or RULES_DEFAULT),
+            zoned.draw,
+            self._recording.columns,
+            settings.seed,
+            round(1000 * (WORD_MS if settings.word_ms is None else settings.word_ms)),
+            self.meter,
+        )
+        if settings.filters is not None:
+            names = settings.filters.split(",") if settings.filters else []
+            zones.filter_at([_gateway(topology, name) for name in names])
+        return zones
 
     def _replica(self, me: int, engine: Engine) -> Replica:
         settings = self.settings
@@ -99,7 +143,7 @@ class Run:
         settings, world = self.settings, self._world
         # Poisson intervals are truncated at four means, so sending takes four times the mean at most.
         until = max(self.plan.over_us, 4 * sending_us(settings)) + PATIENCE_US
-        total = settings.nodes * (settings.nodes - 1) * settings.messages
+        total = self._zones.due if self._zones else settings.nodes * (settings.nodes - 1) * settings.messages
         started = time.process_time()
         progress = Progress.MORE
         try:
@@ -116,8 +160,9 @@ class Run:
     def _outcome(self, progress: Progress, cpu: float) -> Outcome:
         count = self._recording.count
         sends, deliveries = count("send"), count("deliver")
-        due = sends * (self.settings.nodes - 1)
-        undrained = [f"n{i}" for i, replica in enumerate(self._replicas) if not replica.drained]
+        due = self._zones.due if self._zones else sends * (self.settings.nodes - 1)
+        named = self._recording.names
+        undrained = [name for name, replica in zip(named, self._replicas, strict=True) if not replica.drained]
         problems = []
         if progress is Progress.LATE:
             problems.append(f"still busy at {self._world.now / 1e6:.0f} s of virtual time")
@@ -140,11 +185,18 @@ class Run:
             errors=self._judge.errors if self._judge else 0,
             doubts=count("doubt"),
             undoubted=self._judge.undoubted if self._judge else 0,
+            stamps=self.meter.total() if self._zones else None,
             packets=dict(sorted(self._world.packets.items())),
             bytes=dict(sorted(self._world.bytes.items())),
             virtual_ms=self._world.now / 1000,
             cpu_seconds=cpu,
         )
+
+
+def _gateway(topology: Topology, name: str) -> int:
+    if name not in topology.names or not topology.is_gateway(topology.names.index(name)):
+        raise UsageError(f"{name!r} is no gateway of this topology")
+    return topology.names.index(name)
 
 
 def simulate(

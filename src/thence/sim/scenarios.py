@@ -10,8 +10,11 @@ from random import Random
 from types import MappingProxyType
 
 from thence.core.errors import UsageError
-from thence.sim.faults import Crash, Cut, Fault, Pause, Plan, apart, between
+from thence.order.separator import SEPARATOR
+from thence.order.topology import Topology
+from thence.sim.faults import Crash, Cut, Death, Fault, Pause, Plan, apart, between
 from thence.sim.settings import Settings
+from thence.sim.topologies import named
 
 Planner = Callable[[Settings, Random], Plan]
 Defaults = Mapping[str, object] | Callable[[Random], Mapping[str, object]]
@@ -58,6 +61,8 @@ def configure(name: str, **given: object) -> Settings:
     if callable(defaults):
         defaults = defaults(Random(f"{given.get('seed', 1)}/settings"))
     chosen = {**defaults, **given}
+    if chosen.get("order") == SEPARATOR and "batch_ms" not in given:
+        chosen.pop("batch_ms", None)  # a storm's draw: addressed links do not batch
     return Settings(scenario=name, **chosen)  # type: ignore[arg-type]  # checked by Settings itself
 
 
@@ -160,7 +165,50 @@ def storm(settings: Settings, random: Random) -> Plan:
         if random.random() < 0.5:  # one fault of a node itself at a time, or none
             at, until = _span(random, whole)
             faults.append(random.choice((Pause, Crash, Crash))(at, until, node))
+    if settings.order == SEPARATOR:
+        busy = {fault.node for fault in faults if isinstance(fault, Pause | Crash)}
+        topology = zones_of(settings)
+        faults += deaths(topology, random, whole, busy)
+        mortal = [process for process in topology.applications if process not in busy]
+        faults += [_death(process, random, whole) for process in mortal if random.random() < 0.15]
     return Plan(tuple(faults))
+
+
+ROUTERS = "routers"
+
+
+@scenario(
+    ROUTERS,
+    "gateways die, all but one of each separator (--order separator)",
+    order=SEPARATOR,
+    topology="2x3x4",
+    gateways=3,
+)
+def routers(settings: Settings, random: Random) -> Plan:
+    whole = max(1, sending_us(settings))
+    return Plan(tuple(deaths(zones_of(settings), random, whole, set(), chance=1.0)))
+
+
+def zones_of(settings: Settings) -> Topology:
+    if settings.order != SEPARATOR:
+        raise UsageError(f"scenario {settings.scenario} is for --order {SEPARATOR}")
+    return named(settings.topology, settings.seed, settings.gateways).topology
+
+
+def deaths(
+    topology: Topology, random: Random, whole: int, busy: set[int], chance: float = 0.6
+) -> list[Fault]:
+    """Of each separator all members but one may die, at any moment, and are missed after a while."""
+    mortal = []
+    for separator in topology.separators:
+        spared = random.choice(separator.members)
+        mortal += [node for node in separator.members if node != spared and node not in busy]
+    return [_death(node, random, whole) for node in mortal if random.random() < chance]
+
+
+def _death(node: int, random: Random, whole: int) -> Death:
+    at = random.randrange(whole)
+    return Death(at, at + random.randrange(1, max(2, whole // 4)), node)
 
 
 def _span(random: Random, whole: int) -> tuple[int, int]:

@@ -9,6 +9,9 @@ from thence.core.errors import UsageError
 MAX_NODES = 10_000
 """Above that a full mesh has more links than a person waits for."""
 
+MAX_PROCESSES = 1_000_000
+"""Of a topology of zones."""
+
 
 def need(true: bool, what: str) -> None:
     if not true:
@@ -21,7 +24,8 @@ def check_run(nodes: int, messages: int, payload_bytes: int, settings: object) -
         value = getattr(settings, field.name)
         if isinstance(value, float):
             need(math.isfinite(value), f"--{field.name.replace('_', '-')} must be a finite number")
-    need(1 <= nodes <= MAX_NODES, f"--nodes must be between 1 and {MAX_NODES}, not {nodes}")
+    most = MAX_PROCESSES if getattr(settings, "topology", None) else MAX_NODES
+    need(1 <= nodes <= most, f"--nodes must be between 1 and {most}, not {nodes}")
     need(messages >= 0, f"--messages must not be negative: {messages}")
     need(payload_bytes >= 0, f"--payload-bytes must not be negative: {payload_bytes}")
 
@@ -36,6 +40,16 @@ class Settings:
     """Order probabilistic: how many of them a member increments."""
     recent: int | None = None
     """Order probabilistic: how many deliveries a node remembers, to doubt them."""
+    topology: str | None = None
+    """Order separator: zones and who writes to whom (`sim/topologies.py`); default: drawn from the seed."""
+    gateways: int | None = None
+    """Order separator: of each separator in a topology of levels; one forwards, the others are witnesses."""
+    rules: str | None = None
+    """Order separator: which rules are in force."""
+    filters: str | None = None
+    """Order separator: the gateways that filter (R9), by name, separated by commas; default: all."""
+    word_ms: float | None = None
+    """Order separator: how often a node tells its neighbours what it has delivered (R11)."""
     spread: str = "mesh"
     nodes: int = 8
     messages: int = 50
@@ -73,6 +87,13 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_run(self.nodes, self.messages, self.payload_bytes, self)
+        if self.order != "separator":
+            for name in ("topology", "gateways", "rules", "filters", "word_ms"):
+                need(getattr(self, name) is None, f"--{name.replace('_', '-')} is for --order separator")
+        else:
+            need(self.spread == "mesh", "--order separator has links of its own: leave --spread out")
+            need(self.batch_ms == 0, "--order separator does not batch: leave --batch-ms out")
+            need(self.word_ms is None or self.word_ms > 0, f"--word-ms must be above 0: {self.word_ms}")
         need(self.interval in ("fixed", "poisson"), f"--interval is fixed or poisson, not {self.interval!r}")
         need(self.latency in ("fixed", "weibull"), f"--latency is fixed or weibull, not {self.latency!r}")
         for name in ("loss", "duplicate", "reorder"):

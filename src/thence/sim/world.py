@@ -16,18 +16,20 @@ from thence.core.codec import Codec
 from thence.core.machine import Ack, Batch, Effect, Packet, Phantom, Transmit
 from thence.core.message import Message
 from thence.replica.replica import Replica
-from thence.sim.faults import Crash, Cut, Fault, Pause, Plan
+from thence.sim.faults import Crash, Cut, Death, Fault, Plan
 from thence.sim.network import latency
 from thence.sim.settings import Settings
 from thence.sim.workload import intervals
+from thence.sim.zoned import Zones
 from thence.trace.recorder import CUT, HEAL, Recorder
 
-PACKET, WAKE, SEND, TAKE, BEGIN, END = range(6)
+PACKET, WAKE, SEND, TAKE, NOTICE, BEGIN, END = range(7)
 
 What = Packet | Fault | None
 
 Event = tuple[int, int, int, int, int, What]
-"""When, tie-breaker, what, which node, which peer (of a wake-up: which life of the node), with what."""
+"""When, tie-breaker, what, which node, which peer (of a wake-up: which life of the node; of a notice: which
+dead one), with what."""
 
 NAMES: dict[type, str] = {
     Message: "messages",
@@ -52,10 +54,13 @@ class World:
         self,
         settings: Settings,
         plan: Plan,
-        replicas: list[Replica],
+        replicas: Sequence[Replica],
         codec: Codec,
         recorders: Sequence[Recorder],
+        zones: Zones | None = None,
     ) -> None:
+        """`zones`: of a run with addressed messages."""
+
         def stream(purpose: str) -> Random:
             return Random(f"{settings.seed}/{purpose}")
 
@@ -78,7 +83,12 @@ class World:
         self._away: dict[int, list[Event]] = {}
         self._down: set[int] = set()
         self._lives = [0] * settings.nodes
+        self._zones = zones
         self._to_send = [settings.messages] * settings.nodes
+        if zones is not None:
+            self._to_send = [
+                0 if zones.topology.is_gateway(node) else count for node, count in enumerate(self._to_send)
+            ]
         self._payload = bytes(settings.payload_bytes)
         self._prepare(plan)
 
@@ -125,14 +135,19 @@ class World:
             elif kind == TAKE:
                 self._take(node, now)
                 continue
+            elif kind == NOTICE:
+                assert self._zones is not None
+                effects = self._zones.noticed(node, peer, now)
             else:
-                assert isinstance(what, Cut | Pause | Crash)
+                assert isinstance(what, Fault)
                 effects = self._begin(what) if kind == BEGIN else self._end(what)
             if effects:
                 self._carry_out(node, effects, now)
         return Progress.MORE
 
     def _send(self, node: int, now: int) -> list[Effect]:
+        if self._zones is not None and self._zones.nodes[node].dead:
+            return []
         replica = self._replicas[node]
         waiting = len(replica.inbox)
         effects = replica.broadcast(self._payload, now)
@@ -160,13 +175,16 @@ class World:
         """Something happens to a node that is paused or down. A pause only puts it off; of one that is
         down, the client tries again later."""
         _, _, kind, node, _, _ = event
-        if node not in self._down or kind in (SEND, TAKE):
+        if node not in self._down or kind in (SEND, TAKE, NOTICE):
             self._away[node].append(event)
 
     def _begin(self, fault: Fault) -> list[Effect]:
         if isinstance(fault, Cut):
             self._cut.update(fault.links)
             self._tell(fault, CUT)
+        elif isinstance(fault, Death):
+            assert self._zones is not None
+            self._zones.die(fault.node, self.now)
         else:
             self._away.setdefault(fault.node, [])
             if isinstance(fault, Crash):
@@ -178,6 +196,11 @@ class World:
         if isinstance(fault, Cut):
             self._cut -= Counter(dict.fromkeys(fault.links, 1))
             self._tell(fault, HEAL)
+            return []
+        if isinstance(fault, Death):
+            assert self._zones is not None
+            for peer in self._zones.topology.neighbours(fault.node):
+                self._push(self.now, NOTICE, peer, fault.node)
             return []
         for _, _, kind, node, peer, what in self._away.pop(fault.node, ()):
             self._push(self.now, kind, node, peer, what)

@@ -40,19 +40,28 @@ CHANGING: Final = pa.schema(
 )
 """Of a group whose members return as new incarnations."""
 
+ADDRESSED: Final = pa.schema([*SCHEMA, pa.field("dest", pa.list_(pa.string()))])
+"""Of messages that not everyone gets."""
+
 ROWS_PER_FLUSH: Final = 1 << 20
 """Columns are written out when all nodes together hold so many rows: bounds the memory of a run."""
 
 
 class ParquetTrace:
     """Writes the events of one run, a row group per node and flush. `lives`: of a changing group, each name's
-    process and incarnation."""
+    process and incarnation. `addressed`: sends say to whom."""
 
     def __init__(
-        self, sink: BinaryIO, names: list[str], run: str = "", lives: list[tuple[str, int]] | None = None
+        self,
+        sink: BinaryIO,
+        names: list[str],
+        run: str = "",
+        lives: list[tuple[str, int]] | None = None,
+        addressed: bool = False,
     ) -> None:
         self._lives = lives
-        self._schema = SCHEMA if lives is None else CHANGING
+        self._addressed = addressed
+        self._schema = CHANGING if lives is not None else ADDRESSED if addressed else SCHEMA
         self._names = pa.array(names, pa.string())
         self._kinds = pa.array(KINDS, pa.string())
         self._run = pa.array([run], pa.string())
@@ -79,6 +88,7 @@ class ParquetTrace:
                 pa.array(np.frombuffer(columns.at, np.int64)),
                 self._lists(rows, columns.deps),
                 *self._changing(node, rows, columns),
+                *([self._members(rows, columns.dest)] if self._addressed else ()),
             ],
             schema=self._schema,
         )
@@ -93,19 +103,28 @@ class ParquetTrace:
 
     def _lists(self, rows: int, named: DotLists) -> pa.ListArray:
         """The named messages as one list column: an entry per row, null where none are named."""
-        naming: Ints = np.frombuffer(named.row, np.int64)
-        sizes = np.zeros(rows, np.int64)
-        sizes[naming] = np.diff(np.frombuffer(named.end, np.int64), prepend=0)
-        offsets = np.zeros(rows + 1, np.int32)
-        np.cumsum(sizes, out=offsets[1:])
-        absent = np.ones(rows, np.bool_)
-        absent[naming] = False
         dots: Ints = np.frombuffer(named.dots, np.int64)
         origins = pa.DictionaryArray.from_arrays((dots & ORIGIN_MASK).astype(np.int32), self._names)
         values = pa.StructArray.from_arrays(
             [origins.dictionary_decode(), pa.array(dots >> ORIGIN_BITS)], fields=list(DOT_TYPE)
         )
-        return pa.ListArray.from_arrays(pa.array(offsets), values, mask=pa.array(absent))
+        return _listed(rows, named, values)
+
+    def _members(self, rows: int, named: DotLists) -> pa.ListArray:
+        members: Ints = np.frombuffer(named.dots, np.int64)
+        names = pa.DictionaryArray.from_arrays(members.astype(np.int32), self._names)
+        return _listed(rows, named, names.dictionary_decode())
 
     def close(self) -> None:
         self._writer.close()
+
+
+def _listed(rows: int, named: DotLists, values: pa.Array) -> pa.ListArray:
+    naming: Ints = np.frombuffer(named.row, np.int64)
+    sizes = np.zeros(rows, np.int64)
+    sizes[naming] = np.diff(np.frombuffer(named.end, np.int64), prepend=0)
+    offsets = np.zeros(rows + 1, np.int32)
+    np.cumsum(sizes, out=offsets[1:])
+    absent = np.ones(rows, np.bool_)
+    absent[naming] = False
+    return pa.ListArray.from_arrays(pa.array(offsets), values, mask=pa.array(absent))

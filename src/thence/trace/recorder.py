@@ -51,7 +51,7 @@ class NoRecorder:
 
 
 class DotLists:
-    """Messages that some rows name, end to end: those of row `row[k]` end at `end[k]`."""
+    """Messages that some rows name, or members, end to end: those of row `row[k]` end at `end[k]`."""
 
     __slots__ = ("dots", "end", "row")
 
@@ -69,7 +69,7 @@ class DotLists:
 class Columns:
     """One node's events in typed columns; row i has position `first + i`."""
 
-    __slots__ = ("at", "carries", "deps", "dots", "first", "kinds")
+    __slots__ = ("at", "carries", "deps", "dest", "dots", "first", "kinds")
 
     def __init__(self) -> None:
         self.first = 0
@@ -81,6 +81,7 @@ class Columns:
         self.at = array("q")
         self.deps = DotLists()
         self.carries = DotLists()
+        self.dest = DotLists()
 
     def clear(self) -> None:
         """Forget the rows, which were written out; positions go on from here."""
@@ -98,6 +99,11 @@ class Columns:
     def record_deps(self, kind: int, dot: int, deps: tuple[int, ...], now: int) -> None:
         self.deps.add(len(self.kinds), deps)
         self.record(kind, dot, now)
+
+    def record_dest(self, dot: int, dest: tuple[int, ...], now: int) -> None:
+        """A message is sent to these alone."""
+        self.dest.add(len(self.kinds), dest)
+        self.record(SEND, dot, now)
 
     def carry(self, operations: tuple[int, ...]) -> None:
         """The message of the next row brings these, if there are any."""
