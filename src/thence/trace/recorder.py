@@ -12,18 +12,20 @@ KINDS: Final = (
     "hold", "duplicate", "doubt",
     "lazy", "sync", "eager", "unlink",
     "cut", "heal",
+    "subscribe", "unsubscribe",
 )  # fmt: skip
-"""The kinds that nodes of this project write, by code. The last ones are for metrics: `hold`, a
-message arrived before its causes; `duplicate`, it had arrived before; `doubt`, an engine that may err
-says that it was perhaps delivered too early. Of a tree, with the neighbour as origin: its link is no branch
-(`lazy`), a branch that is being caught up with (`sync`), a branch that this node streams to (`eager`; if the
-other end does not, it works one way), or gone (`unlink`). Of a network that is broken on purpose: links of
-this node are cut (`cut`), or work again (`heal`)."""
+"""The kinds that nodes of this project write, by code. Those after `evict` are for metrics, but for the last
+two, a node's membership of a channel. `hold`: a message arrived before its causes; `duplicate`: it had
+arrived before; `doubt`: an engine that may err says that it was perhaps delivered too early. Of a tree, with
+the neighbour as origin: its link is no branch (`lazy`), a branch that is being caught up with (`sync`), one
+that this node streams to (`eager`; if the other end does not, it works one way), or gone (`unlink`). Of a
+network that is broken on purpose: links of this node are cut (`cut`), or work again (`heal`)."""
 
 START, SEND, DELIVER, STABLE, INSTALL, RESTART, LEAVE, CRASH, EVICT = range(9)
 HOLD, DUPLICATE, DOUBT = range(9, 12)
 LAZY, SYNC, EAGER, UNLINK = range(12, 16)
-CUT, HEAL = range(16, len(KINDS))
+CUT, HEAL = range(16, 18)
+SUBSCRIBE, UNSUBSCRIBE = range(18, len(KINDS))
 
 
 class Recorder(Protocol):
