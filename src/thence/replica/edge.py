@@ -169,15 +169,15 @@ class EdgeMachine:
     def install(
         self, group: str, state: bytes, covers: Sequence[Count], again: Sequence[EdgeEntry], joins: bool
     ) -> None:
+        """What came while the node joined is part of the state that it begins with."""
         now = self.tree.now if not self._replaying else 0
-        deps = tuple([(origin, number) for origin, _, number in covers])
-        self._diary.row(SUBSCRIBE, None, deps, now, channel=group, key=self._position)
+        deps = [(origin, number) for origin, _, number in covers]
+        if joins:
+            deps += [(entry.origin, entry.number) for entry in again]
+        self._diary.row(SUBSCRIBE, None, tuple(deps), now, channel=group, key=self._position)
         self._program.install(group, state)
         for entry in again:
-            if joins and entry.origin != self.book.me:
-                self._tell(entry, self._position, now)
-            else:
-                self._program.apply(entry, self._position)
+            self._program.apply(entry, self._position)
 
     def joined(self, group: str) -> None:
         self._diary.row(SUBSCRIBE, None, (), 0 if self._replaying else self.tree.now, channel=group)

@@ -264,13 +264,15 @@ class EdgeWorld(StepWorld[EdgeMachine, EdgeProcess]):
 
     def _restless(self, process: EdgeProcess, node: EdgeMachine, root: EdgeMachine) -> str:
         tree, book = node.tree, node.book
+        if node.waiting:
+            return "has something to take"
         if book.root:
             return ""
         if tree.parent is None:
             return f"is not attached: chain {book.chain}, links {sorted(tree.linked)}"
         if missing := [group for group in process.groups if book.groups.get(group) != IN]:
             return f"has not joined {missing}"
-        if tree.full_request or tree.pending or node.waiting:
+        if tree.full_request or tree.pending:
             return "waits for a state"
         if tree.rooted_st < book.end:
             return f"has {book.end - tree.rooted_st} entries that the root may lack"

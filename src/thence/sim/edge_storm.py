@@ -72,13 +72,14 @@ def draw_edge(seed: int) -> EdgeWeather:
         wire=random.random() < 0.2,
         starve=random.choice((0.1, 0.3)) if few else 0.0,
     )
+    span_us, sends = random.randint(3, 8) * SECOND, random.choice((60, 150, 300))
     return EdgeWeather(
         kind=kind,
         nodes=nodes,
         degree=random.randint(2, 5),
         groups=random.randint(2, 8),
-        span_us=random.randint(3, 8) * SECOND,
-        interval_us=random.choice((20, 60, 200)) * MS,
+        span_us=span_us,
+        interval_us=span_us * nodes // sends,
         troubles=random.randint(nodes // 4, 2 * nodes),
         air=air,
         settings=settings,

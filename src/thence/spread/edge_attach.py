@@ -1,12 +1,12 @@
 """Finding a parent, and taking children: rules 7, 9 and 10 of docs/protocols/edge.md."""
 
-from thence.core.edge import EdgeAttach, EdgeOpened, EdgeRefused, EdgeWant
+from thence.core.edge import EdgeAttach, EdgeOpened, EdgeRefused
 from thence.core.errors import PeerError
 from thence.core.groups import process_of
 from thence.core.machine import NEVER
 from thence.spread.edge_book import MESSAGE, NOT
 from thence.spread.edge_gate import common, rooted, set_chain
-from thence.spread.edge_interest import drop_child, drop_unwanted, mention, new_request, send_wants
+from thence.spread.edge_interest import drop_child, drop_unwanted, mention, new_request
 from thence.spread.edge_tree import EdgeChild, EdgeParent, EdgeTree
 
 
@@ -164,6 +164,4 @@ def heard_opened(tree: EdgeTree, peer: str, opened: EdgeOpened) -> None:
     tree.full_request = 0
     if not opened.covered:
         tree.full_request, tree.full_at = new_request(tree), book.base
-        parent.bodies.append(EdgeWant(tree.full_request, tree.asked, True))
-    send_wants(tree)
     drop_unwanted(tree)

@@ -10,6 +10,7 @@ from thence.core.edge import EdgeBeat, EdgeInvite, EdgeItem, EdgeState, EdgeStat
 from thence.core.errors import PeerError
 from thence.core.machine import NEVER
 from thence.spread.edge_book import IN, INVITATION, MESSAGE, NOT, STATE, EdgeEntry
+from thence.spread.edge_interest import send_wants
 from thence.spread.edge_tree import EdgeChild, EdgeParent, EdgeTree
 
 
@@ -17,6 +18,8 @@ def settle(tree: EdgeTree) -> None:
     """The step is over: send what may go."""
     if tree.parent is not None:
         send_up(tree, tree.parent)
+        if tree.parent.cursor == tree.book.end:  # a request follows all that this node has
+            send_wants(tree, tree.parent)
         advance(tree, tree.parent)
     for child in tree.children.values():
         send_down(tree, child)

@@ -38,7 +38,6 @@ def join(tree: EdgeTree, group: str) -> None:
         return
     book.groups[group] = book.end
     book.host.changed()
-    send_wants(tree)
 
 
 def leave(tree: EdgeTree, group: str) -> None:
@@ -56,13 +55,16 @@ def leave(tree: EdgeTree, group: str) -> None:
     drop_unwanted(tree)
 
 
-def send_wants(tree: EdgeTree) -> None:
-    """Requests that the parent does not know of yet. While a full state is due, none: it would come first."""
-    parent, book = tree.parent, tree.book
-    if parent is None or tree.full_request:
+def send_wants(tree: EdgeTree, parent: EdgeParent) -> None:
+    """Requests that the parent does not know of yet. While a full state is due, none but for that: it would
+    overtake what answers the others."""
+    if tree.full_request:
+        if tree.full_request not in parent.told:
+            parent.told.add(tree.full_request)
+            parent.bodies.append(EdgeWant(tree.full_request, tree.asked, True))
         return
     asked = set(tree.joins.values())
-    for group, since in book.groups.items():
+    for group, since in tree.book.groups.items():
         if since != IN and group not in asked:
             tree.joins[new_request(tree)] = group
     requests: dict[int, tuple[str, ...]] = {request: (group,) for request, group in tree.joins.items()}
@@ -111,7 +113,6 @@ def heard_want(tree: EdgeTree, child: EdgeChild, want: EdgeWant) -> None:
         return
     request = new_request(tree)
     tree.pending[request] = (child.who, child.session, want.request, want.groups, want.full)
-    send_wants(tree)
 
 
 def serve(
@@ -158,7 +159,6 @@ def heard_state(tree: EdgeTree, parent: EdgeParent, state: EdgeState) -> None:
         for other in [child for child in tree.children.values() if child.wants & grown]:
             tree.reset(other.peer, other.session, False)
             drop_child(tree, other)
-        send_wants(tree)
 
 
 def restrict(state: EdgeState, groups: list[str]) -> EdgeState:
