@@ -174,6 +174,10 @@ class EdgeWorld(StepWorld[EdgeMachine, EdgeProcess]):
         return machine
 
     def _enter(self, name: str, process: EdgeProcess, joins: bool) -> None:  # noqa: ARG002
+        node = process.node
+        for group in [] if node is None else list(node.book.groups):
+            if group not in process.groups and name != self.root:
+                self.leave(name, group)
         for group in process.groups:
             self.join(name, group)
 

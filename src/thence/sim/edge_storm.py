@@ -108,7 +108,7 @@ class EdgeStorm:
         self.world = EdgeWorld(seed, self.parents, weather.air, weather.settings, take_us=weather.take_us)
         self.groups = [f"g{number}" for number in range(weather.groups)]
         self._fresh = weather.nodes
-        self.deaths = self.crashes = self.losses = self.moves = 0
+        self.deaths = self.crashes = self.losses = self.moves = self.revived = 0
 
     def __call__(self) -> str:
         """Why it did not end well; empty: it did."""
@@ -127,6 +127,8 @@ class EdgeStorm:
             world.at(at, self._draw_trouble())
         world.run(end)
         self._calm()
+        if not world.run(world.now + PATIENCE_US // 4, lambda: not world.unsettled()):
+            self._revive()
         settled = world.run(world.now + PATIENCE_US, lambda: not world.unsettled())
         world.close_diaries()
         return world.problem or ("" if settled else world.unsettled())
@@ -153,10 +155,21 @@ class EdgeStorm:
         world.air = Air(
             latency_us=world.air.latency_us, jitter_us=world.air.jitter_us, links=True, wire=world.air.wire
         )
-        for process in world.processes.values():
-            process.paused = 0
         for name in list(world.processes):
             world.boot(name)
+
+    def _revive(self) -> None:
+        """A death in the short while when a chain was being cut may leave a node with none that lives (limit
+        3 of docs/protocols/edge.md): such deaths were not for good."""
+        world = self.world
+        for name, node in world.nodes().items():
+            if node.tree.parent is None and name != world.root:
+                for who in node.book.chain:
+                    process = world.processes[process_of(who)]
+                    if process.dead and not process.left and who == self._identity(process_of(who)):
+                        process.dead = False
+                        self.revived += 1
+                        world.boot(process_of(who))
 
     # Trouble
 

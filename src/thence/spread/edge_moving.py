@@ -58,6 +58,8 @@ def leave_tree(tree: EdgeTree) -> bool:
     book = tree.book
     if book.root:
         raise UsageError("the root stays")
+    if book.gone:
+        return True
     for group in sorted(book.groups):
         leave(tree, group)
     ready = all(not child.sync and len(child.chain) > 1 for child in tree.children.values())
