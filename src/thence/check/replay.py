@@ -109,7 +109,9 @@ class Replay:
         elif row.kind == "deliver":
             self._deliver(node, row, circular)
         elif row.kind == "unsubscribe":
-            node.held -= {dot for dot in node.held if self._is_of(dot, row) and dot.origin != row.node}
+            kept = {dot for dot in node.held if not self._is_of(dot, row) or dot.origin == row.node}
+            node.held, node.operations, node.latest = set(), set(), {}
+            self._hold(node, kept)
         elif row.kind in FRONTIER_KINDS:
             for dot in self._facts.names(row):
                 state = {dot} | self.pasts.get(dot, NOTHING)

@@ -120,11 +120,15 @@ def _comes_with(facts: Facts, now: Knowledge, node: int, row: int, dot: int) -> 
 
 
 @inlined
-def _forget(facts: Facts, held: U8, node: int, channel: int) -> None:
+def _forget(facts: Facts, held: U8, program: Holdings, node: int, channel: int) -> None:
     """A node that is not subscribed any more holds nothing of the channel but its own."""
+    program.top[node] = 0
+    program.got[node] = 0
     for dot in range(facts.sent):
         if facts.dot_channel[dot] == channel and facts.dot_node[dot] != node:
             held[node, dot >> 3] &= np.uint8(255 - (1 << (dot & 7)))
+        elif holds(held, node, dot):
+            bring(program, node, dot)
 
 
 @inlined
@@ -232,5 +236,5 @@ def causality(
                 _take_state(facts, columns, block, found, program, now, node, row)
             elif what == UNSUBSCRIBE:
                 inside[node, dot] = 0
-                _forget(facts, held, node, dot)
+                _forget(facts, held, program, node, dot)
     return late_row[:late], late_dot[:late], seen[:used]

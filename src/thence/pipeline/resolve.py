@@ -154,7 +154,8 @@ def _channels(table: Table, def_row: I64, front_row: I64, dot: I32) -> tuple[int
         return 0, dot_channel, front_channel
     found, channel = np.unique(table.channel.origin, return_inverse=True)
     kinds = table.kind[rows]
-    sends = (kinds == SEND) & (def_row[np.where(kinds == SEND, table.dot[rows], 0)] == rows)
+    sends = np.flatnonzero(kinds == SEND)
+    sends = sends[def_row[table.dot[rows[sends]]] == rows[sends]]
     dot_channel[table.dot[rows[sends]]] = channel[sends]
     joins = kinds == SUBSCRIBE
     front_channel[np.searchsorted(front_row, rows[joins])] = channel[joins]

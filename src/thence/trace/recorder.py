@@ -71,7 +71,7 @@ class DotLists:
 class Columns:
     """One node's events in typed columns; row i has position `first + i`."""
 
-    __slots__ = ("at", "carries", "deps", "dots", "first", "kinds")
+    __slots__ = ("at", "carries", "channel_codes", "channel_rows", "deps", "dots", "first", "kinds")
 
     def __init__(self) -> None:
         self.first = 0
@@ -83,6 +83,8 @@ class Columns:
         self.at = array("q")
         self.deps = DotLists()
         self.carries = DotLists()
+        self.channel_rows = array("q")
+        self.channel_codes = array("i")
 
     def clear(self) -> None:
         """Forget the rows, which were written out; positions go on from here."""
@@ -100,6 +102,11 @@ class Columns:
     def record_deps(self, kind: int, dot: int, deps: tuple[int, ...], now: int) -> None:
         self.deps.add(len(self.kinds), deps)
         self.record(kind, dot, now)
+
+    def tell_channel(self, code: int) -> None:
+        """The next row names this channel."""
+        self.channel_rows.append(len(self.kinds))
+        self.channel_codes.append(code)
 
     def carry(self, operations: tuple[int, ...]) -> None:
         """The message of the next row brings these, if there are any."""
