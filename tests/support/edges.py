@@ -1,11 +1,12 @@
 """Edge trees by hand: a quiet world in which directions are held up, nodes crash, and the trace is judged."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from thence.check import judge
-from thence.core.edge import EdgePacket
+from thence.core.edge import EdgeDown, EdgePacket, EdgeUp
 from thence.sim.edge import EdgeWorld
+from thence.sim.edge_storm import EdgeStorm, draw_edge
 from thence.sim.step_world import Air
 from thence.spread.edge_book import EdgeSettings
 
@@ -28,6 +29,8 @@ class Grove:
         )
         self.world.filter = self._filter
         self._held: dict[tuple[str, str], list[EdgePacket]] = {}
+        self._sessions: set[tuple[str, str]] = set()
+        self.watch: Callable[[str, str, EdgePacket], None] = lambda sender, receiver, packet: None  # noqa: ARG005
         for name in parents:
             self.world.boot(name)
             self.run(100)
@@ -37,8 +40,11 @@ class Grove:
         self.settle()
 
     def _filter(self, sender: str, receiver: str, packet: EdgePacket) -> EdgePacket | None:
+        self.watch(sender, receiver, packet)
         held = self._held.get((sender, receiver))
-        if held is None:
+        if held is None or (
+            (sender, receiver) in self._sessions and not isinstance(packet, EdgeUp | EdgeDown)
+        ):
             return packet
         held.append(packet)
         return None
@@ -47,6 +53,11 @@ class Grove:
         """What goes in these directions waits."""
         for pair in pairs:
             self._held.setdefault(pair, [])
+
+    def hold_session(self, *pairs: tuple[str, str]) -> None:
+        """The same, but for what is said outside of sessions."""
+        self.hold(*pairs)
+        self._sessions.update(pairs)
 
     def release(self, *pairs: tuple[str, str]) -> None:
         for pair in pairs or tuple(self._held):
@@ -60,6 +71,14 @@ class Grove:
 
     def run(self, ms: int = 300) -> None:
         self.world.run(self.world.now + ms * MS)
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        """A millisecond after the other, up to ten seconds."""
+        for _ in range(10_000):
+            if condition():
+                return
+            self.run(1)
+        raise AssertionError("late: it never happens")
 
     def send(self, name: str, group: str) -> None:
         self.world.send(name, group)
@@ -80,6 +99,9 @@ class Grove:
         node = self.world.processes[name].node
         assert node is not None, f"down: {name}"
         return node
+
+    def has_left(self, name: str) -> bool:
+        return self.world.processes[name].left
 
     def got(self, name: str, group: str) -> list[tuple[str, int]]:
         return list(self.world.processes[name].application.groups.get(group, []))
@@ -103,3 +125,12 @@ class Grove:
         [verdict] = judge(self.world.events())
         wrong = {name: count for name, count in verdict.violations.items() if count}
         assert not wrong, f"{next(iter(wrong))}: {wrong}"
+
+
+def trouble_on_the_edge(seed: int) -> str:
+    """What went wrong in the storm of a seed, or is wrong with its trace."""
+    storm = EdgeStorm(seed, draw_edge(seed))
+    if why := storm():
+        return why
+    [verdict] = judge(storm.world.events())
+    return ", ".join(f"{name}: {count}" for name, count in verdict.violations.items() if count)

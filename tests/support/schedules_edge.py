@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from support.edges import Grove
+from thence.core.edge import EdgeAttach, EdgeDown, EdgeInvited, EdgeItem, EdgePacket, EdgeStatus
 
 LINE = {"r": "", "a": "r", "b": "a", "c": "b", "x": "r"}
 LONG = {"r": "", "a": "r", "b": "a", "c": "b", "d": "c", "x": "r"}
@@ -264,7 +265,7 @@ def vol() -> None:
 
 
 def fresh() -> None:
-    """A process that has lost its disk is another identity: its numbers begin anew, and none is used twice."""
+    """A process that has lost its disk is another identity: no number is used twice."""
     grove = Grove(LINE, 1, {"g": ["c", "x"]})
     grove.send("c", "g")
     grove.run(300)
@@ -348,15 +349,194 @@ def chain_moved() -> None:
 
 
 def chain_load() -> None:
-    """Chains become whole under load."""
+    """A chain that was cut becomes whole again under load."""
     grove = Grove(LONG, 2, {"g": ["x", "b"], "h": ["d", "x"]})
-    grove.crash("d")
-    grove.world.boot("d")
-    for _ in range(150):
+    grove.die("b")
+    for _ in range(300):
         grove.send("c", "g")
         grove.send("c", "h")
         grove.run(7)
-    assert len(grove.chain("d")) == 3, "chain: never whole under load"
+    assert grove.chain("d") == ("c", "a", "r"), "chain: never whole under load"
+    grove.finish()
+
+
+def snap_gate() -> None:
+    """A state does not go down before all that is in it is known above: a child could not send it up."""
+    grove = Grove(LINE, 1, {"g": ["b", "x"]})
+    grove.hold(("b", "a"))
+    grove.send("b", "g")
+    grove.run(50)
+    grove.world.join("c", "g")
+    grove.run(300)
+    assert grove.got("c", "g") == [], "order: through the gate"
+    grove.die("b")
+    grove.run(2000)
+    grove.finish()
+
+
+def snap_extend() -> None:
+    """A state that was sent to a child counts when its chain is to grow."""
+    grove = Grove(LINE, 1, {"g": ["b", "x"]}, alone_us=1_000_000)
+    grove.world.cut |= {("a", "b"), ("b", "a"), ("r", "b"), ("b", "r")}
+    grove.run(2500)
+    grove.send("b", "g")
+    grove.world.join("c", "g")
+    grove.run(200)
+    assert grove.got("c", "g") == [("b", 1)], "late: the subtree does not go on"
+    _not_past_b(grove)
+
+
+def _alone() -> Grove:
+    """b and c were cut off and went on: c has what follows from b's m, and not m."""
+    grove = Grove(LINE, 1, SPREAD, alone_us=1_000_000)
+    grove.world.cut |= {("a", "b"), ("b", "a"), ("r", "b"), ("b", "r")}
+    grove.run(2500)
+    grove.send("b", "g")
+    grove.send("b", "h")
+    grove.run(200)
+    assert grove.got("c", "h") == [("b", 2)], "late: the subtree does not go on"
+    return grove
+
+
+def _not_past_b(grove: Grove) -> None:
+    """b is back below a and has not got m up when it goes down: c may not go on without it."""
+    grove.hold_session(("b", "a"))
+    grove.world.cut.clear()
+    grove.until(lambda: grove.node("b").tree.parent is not None)
+    grove.run(300)
+    assert grove.chain("c") == ("b",), "chain: over what was passed over"
+    grove.crash("b")
+    grove.run(3000)
+    grove.finish()
+
+
+def chain_extend() -> None:
+    _not_past_b(_alone())
+
+
+def window() -> None:
+    """The same with another session of c: what counts is where the log ended at its attachment."""
+    grove = _alone()
+    grove.crash("c")
+    grove.world.boot("c")
+    grove.until(lambda: grove.node("c").tree.parent is not None)
+    _not_past_b(grove)
+
+
+def chain_inband() -> None:
+    """A child hears of its shorter chain before anything that was let go without the rest of it."""
+    grove = Grove(LINE, 1, SPREAD, alone_us=1_000_000)
+    heard: list[object] = []
+
+    def watch(sender: str, receiver: str, packet: EdgePacket) -> None:
+        if (sender, receiver) == ("b", "c") and isinstance(packet, EdgeDown):
+            heard.extend(packet.bodies)
+
+    grove.world.cut |= {("a", "b"), ("b", "a"), ("r", "b"), ("b", "r")}
+    grove.run(600)
+    grove.watch = watch
+    grove.send("b", "g")
+    grove.send("b", "h")
+    grove.run(2000)
+    chains = [body.chain if isinstance(body, EdgeStatus) else type(body) for body in heard]
+    assert chains.index(("b",)) < chains.index(EdgeItem), "chain: told after an item"
+    grove.world.cut.clear()
+    grove.finish()
+
+
+def _uncovered(members: dict[str, list[str]]) -> Grove:
+    """c was away for longer than logs are kept, and asks for a full state at this moment."""
+    grove = Grove({**LINE, "e": "b"}, 2, members)
+    grove.world.cut |= {(one, "c") for one in "rab"} | {("c", one) for one in "rab"}
+    grove.run(1000)
+    for _ in range(3):
+        grove.send("x", "g")
+        grove.run(400)
+    grove.run(1000)
+    grove.world.cut.clear()
+    return grove
+
+
+def full_trim() -> None:
+    """What a node publishes while its state is on the way is not in that state, and stays."""
+    grove = _uncovered({"g": ["c", "x"], "k": ["e", "x"]})
+    grove.until(lambda: grove.node("c").tree.full_request > 0)
+    for number in range(12):
+        if number < 8:
+            grove.send("c", "g")
+        for _ in range(10):
+            grove.send("e", "k")
+            grove.run(1)
+    grove.finish()
+    assert len(grove.got("x", "g")) == 11, "lost: something"
+
+
+def full_rejoin() -> None:
+    """A group that is left and joined again while a full state is due is not in that state."""
+    grove = _uncovered({"g": ["c", "x", "e"], "h": ["c", "x"]})
+    grove.hold_session(("b", "c"))
+    grove.until(lambda: grove.node("c").tree.full_request > 0)
+    grove.run(100)
+    grove.world.leave("c", "g")
+    grove.run(700)
+    grove.send("x", "g")
+    grove.run(100)
+    grove.world.join("c", "g")
+    grove.release(("b", "c"))
+    for _ in range(20):
+        grove.run(3)
+        grove.send("x", "g")
+    grove.finish()
+    assert len(grove.got("c", "g")) == 24, "lost: something"
+
+
+def join_below() -> None:
+    """A message from below that is behind the request comes to the joiner before the state, and counts."""
+    grove = Grove({**LINE, "e": "b"}, 1, {"g": ["e", "x"]})
+    grove.world.join("c", "g")
+    for _ in range(12):
+        grove.run(3)
+        grove.send("e", "g")
+    grove.finish()
+    assert len(grove.got("c", "g")) == 12, "lost: something"
+
+
+def unwanted_cause() -> None:
+    """m is on its way to c when c leaves m's group: c takes it along, since m' follows."""
+    grove = Grove(LINE, 1, {"g": ["c", "x"], "h": ["c", "x"]}, linger_us=0)
+    grove.hold(("b", "a"), ("b", "c"))
+    grove.send("b", "g")
+    grove.send("b", "h")
+    grove.run(30)
+    grove.world.leave("c", "g")
+    grove.release(("b", "c"))
+    grove.run(50)
+    assert grove.got("c", "h") == [("b", 2)], "late: not there"
+    grove.crash("b")
+    grove.run(3000)
+    grove.finish()
+
+
+def rehome_stale() -> None:
+    """An invitation from before is not followed: the host may lack what the guest has got since."""
+    grove = Grove({**LINE, "e": "a"}, 1, {"g": ["e", "x"], "h": ["c", "e", "x"]})
+    grove.die("b")
+    grove.run(2000)
+    grove.hold(("e", "c"))
+    grove.world.rehome("c", "e")
+    grove.until(lambda: grove.node("c").tree.parent is None)
+    grove.until(lambda: grove.node("c").tree.parent is not None)
+    grove.hold(("a", "e"), ("r", "e"))
+    grove.send("x", "g")
+    grove.send("x", "h")
+    grove.run(300)
+    assert grove.got("c", "h") == [("x", 2)], "late: not there"
+    grove.crash("a")
+    grove.until(lambda: grove.node("c").tree.parent is None)
+    grove.world.call("c", lambda node: node.receive("e", EdgeInvited("e", 3), grove.world.now))
+    grove.run(100)
+    parent = grove.node("c").tree.target or ("",)
+    assert parent[0] != "e", "order: follows an old invitation"
     grove.finish()
 
 
@@ -382,27 +562,21 @@ def leave_tree() -> None:
     grove.run(50)
     grove.world.leave_tree("b")
     grove.run(300)
-    assert not grove.world.processes["b"].left, "left: with a message that the root lacks"
+    assert not grove.has_left("b"), "left: with a message that the root lacks"
     grove.release(("a", "r"))
     grove.run(2000)
-    assert grove.world.processes["b"].left, "left: never"
+    assert grove.has_left("b"), "left: never"
     grove.send("c", "g")
     grove.finish()
     assert len(grove.got("x", "g")) == 2, "lost: something"
 
 
 def rank() -> None:
-    """No node attaches to one that is not above it."""
+    """No node takes in one that is not below it."""
     grove = Grove(LINE, 1, {"g": ["c", "x"]})
-    tree = grove.node("b").tree
-    grove.crash("a")
-    grove.run(20)
-    tree.candidates = ["c"]
-    tree.wanted = {"c"}
-    tree.linked.add("c")
-    tree.tried.clear()
-    grove.run(2500)
-    assert grove.node("b").tree.parent is None or grove.node("b").tree.parent.who != "c", "cycle: b below c"
+    attach = EdgeAttach("b", "c", 99, grove.node("b").book.rank, (), (), (), ())
+    grove.world.call("c", lambda node: node.receive("b", attach, grove.world.now))
+    assert "b" not in grove.node("c").tree.children, "cycle: b below c"
     grove.finish()
 
 
@@ -412,6 +586,7 @@ EDGES: dict[str, Callable[[], None]] = {
         bypass1, bypass2, bypass3, gate_born, gate_depth, gate_above, gate_opens, contrib_above, trim_root,
         zombie, session_loss, return_log, return_snap, snap_merge, snap_subtree, join_state, join_crash,
         leave_rejoin, unwanted, vol, fresh, newnode, beyond_wait, beyond_root, partition, chain_moved,
-        chain_load, rehome, leave_tree, rank,
+        snap_gate, snap_extend, chain_load, chain_extend, window, chain_inband, full_trim, full_rejoin,
+        join_below, unwanted_cause, rehome, rehome_stale, leave_tree, rank,
     )
 }  # fmt: skip
