@@ -1,6 +1,7 @@
 """Edge trees by hand: a quiet world in which directions are held up, nodes crash, and the trace is judged."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from thence.check import judge
@@ -25,7 +26,10 @@ class Grove:
             "probe_us": 50 * MS, "linger_us": 500 * MS, "keep_us": 0, "alone_us": 60 * SECOND, "status_us": 0,
         } | settings  # fmt: skip
         self.world = EdgeWorld(
-            1, parents, Air(jitter_us=0, links=True, wire=False), EdgeSettings(delta=delta, **chosen)
+            1,
+            parents,
+            Air(jitter_us=0, links=True, wire=False),
+            replace(EdgeSettings(delta=delta), **chosen),  # type: ignore[arg-type]  # numbers all
         )
         self.world.filter = self._filter
         self._held: dict[tuple[str, str], list[EdgePacket]] = {}
@@ -118,6 +122,7 @@ class Grove:
     def finish(self) -> None:
         """All that is not dead comes back, everything arrives, and the trace is faultless."""
         self.release()
+        self.world.cut.clear()
         for name in list(self.world.processes):
             self.world.boot(name)
         self.settle()

@@ -15,8 +15,8 @@ WORLD = "thence.sim.edge"
 
 MUTANTS: list[GroupMutant] = [
     of("no_gate: items go down at once", "gate born",
-       (f"{GATE}:may_pass", "    return tree.book.root or level == 0 or tree.stable(level) >= position\n",
-        "    return level >= 0\n")),
+       (f"{GATE}:may_pass", "    return is_open or tree.stable(level) >= position\n",
+        "    return is_open or position >= 0\n")),
     of("gate_one: the next ancestor alone counts", "gate depth",
        (f"{GATE}:may_pass", "tree.stable(level) >= position", "tree.stable(1) >= position")),
     of("skip_above: what came from above and is passed over does not count", "gate above",
@@ -79,7 +79,7 @@ MUTANTS: list[GroupMutant] = [
         "tree.book.base >= 0")),
     of("snap_replace: a state replaces what the node has", "full trim",
        (f"{INTEREST}:take_state", "covers, again, joins)", "covers, [] if full else again, joins)")),
-    of("full_skipold: what was held for a waiting child is left out", 2,
+    of("full_skipold: what was held for a waiting child is left out", 6,
        (f"{GATE}:send_transfer", "    child.sync, child.transfer = False, -1\n",
         "    child.sync, child.transfer = False, -1\n    child.cursor = max(child.cursor, at)\n")),
     of("sub_late: a group is wanted only once its state goes down", "join below",

@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from thence.core.errors import UsageError
-from thence.experiments import prob, tcb, tree, tree_figures
+from thence.experiments import edge, prob, tcb, tree, tree_figures
 from thence.experiments.documented import TCB, beside
 from thence.experiments.figures import FIGURES, draw
 from thence.experiments.sweep import Failure, Sweep
@@ -90,6 +90,19 @@ _ALL = (
         "The optimal number of keys",
         "Section 5.4.2, figure 3: clocks of 100 entries, 200 messages a second in all, 100 ms under way.",
     ),
+    Experiment(
+        edge.LATENCY, "Edge trees: delay", "Section 7: what the causal barrier costs, by δ. " + edge.SETTING
+    ),
+    Experiment(
+        edge.METADATA, "Edge trees: metadata", "Section 7: bytes by nodes, groups and δ. " + edge.SETTING
+    ),
+    Experiment(
+        edge.FAILURES, "Edge trees: failures", "Section 7: δ consecutive nodes die for good. " + edge.SETTING
+    ),
+    Experiment(
+        edge.MEMBERSHIP, "Edge trees: joins", "Section 7: nodes join groups under load. " + edge.SETTING
+    ),
+    Experiment(edge.GENUINE, "Edge trees: who sees what", "Section 7: partial replication. " + edge.SETTING),
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
 
@@ -126,7 +139,7 @@ def run(spark: SparkSession, name: str, quick: bool, out: Path, command: str, wa
     incomplete = [(result["name"], result["why"]) for result in results if not result["complete"]]
     if not results:
         return Ran(False, failures)
-    if name in prob.EXPERIMENTS:
+    if name in prob.EXPERIMENTS | edge.EXPERIMENTS:
         return _without_traces(experiment, points, results, failures, incomplete, out, command)
     watcher("judging the traces", 0, 0)
     report = verify(spark, out / "traces")
@@ -158,7 +171,7 @@ def _without_traces(
     fine = not incomplete and not failures and len(results) == len(points)
     verdict = (
         f"{len(results)} runs, {sum(result['deliveries'] for result in results):,} deliveries: "
-        f"{sum(result['errors'] for result in results):,} before a cause, "
+        f"{sum(result.get('errors', 0) for result in results):,} before a cause, "
         f"{len(incomplete)} incomplete, {len(failures)} failed."
     )
     page = Page(experiment.title, experiment.says, verdict, fine, command, seed=_seeds(points))
@@ -179,6 +192,8 @@ def points_of(name: str, quick: bool) -> "list[Point]":
     find(name)
     if name in prob.EXPERIMENTS:
         return [*prob.points(name, quick)]
+    if name in edge.EXPERIMENTS:
+        return [*edge.points(name, quick)]
     return [*(tree.points(name, quick) if _of_trees(name) else tcb.points(name, quick))]
 
 
@@ -246,7 +261,7 @@ def _prepare(out: Path, name: str, quick: bool) -> None:
         raise UsageError(f"{mark} is damaged: remove {out} and start again") from error
 
 
-Point = tcb.Point | tree.Point | prob.Point
+Point = tcb.Point | tree.Point | prob.Point | edge.Point
 
 
 def _of_trees(name: str) -> bool:
@@ -256,6 +271,8 @@ def _of_trees(name: str) -> bool:
 def _measure(point: Point, trace: Path) -> dict[str, Any]:
     if isinstance(point, prob.Point):
         return prob.run_clocks(point, trace)
+    if isinstance(point, edge.Point):
+        return edge.run_tree(point, trace)
     return tree.measure(point, trace) if isinstance(point, tree.Point) else tcb.measure(point, trace)
 
 
@@ -276,6 +293,9 @@ def _write(
     elif experiment.name in prob.EXPERIMENTS:
         charts = [prob.draw(results)]
         table, rows = prob.beside(results)
+    elif experiment.name in edge.EXPERIMENTS:
+        charts = edge.draw(experiment.name, results)
+        table, rows = edge.beside(experiment.name, results)
     else:
         charts = [draw(figure, results) for figure in FIGURES]
         table, rows = beside(TCB[experiment.name], results)

@@ -304,6 +304,12 @@ class EdgeMachine:
         self._journal.keep(self.book, states, now)
         self._checkpoints.made(self._log)
 
+    def accepted_ever(self) -> Iterator[tuple[str, str, int]]:
+        """Origin, group and number of each message that the log holds."""
+        for _, record in self._journal.records(self._log.head):
+            if isinstance(record, EdgeEntry):
+                yield record.origin, record.group, record.number
+
     # What a program asks
 
     @property

@@ -46,6 +46,8 @@ class EdgeSettings:
     """How long news for a child waits for data to travel with."""
     window: int = 1024
     """Items under way over a session, each way."""
+    gate: bool = True
+    """Off only to measure what the gate costs: then the order across groups may break."""
 
 
 class EdgeEntry:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from thence.core.edge import EdgeBeat, EdgeInvite, EdgeItem, EdgeState, EdgeStatus
 from thence.core.errors import PeerError
+from thence.core.groups import process_of
 from thence.core.machine import NEVER
 from thence.spread.edge_book import IN, INVITATION, MESSAGE, NOT, STATE, EdgeEntry
 from thence.spread.edge_interest import send_wants
@@ -17,6 +18,8 @@ from thence.spread.edge_tree import EdgeChild, EdgeParent, EdgeTree
 def settle(tree: EdgeTree) -> None:
     """The step is over: send what may go."""
     if tree.parent is not None:
+        # A link to the next of the chain is kept ready: a repair then costs no dialling.
+        tree.wanted = {process_of(who) for who in tree.book.chain[:2]}
         send_up(tree, tree.parent)
         if tree.parent.cursor == tree.book.end:  # a request follows all that this node has
             send_wants(tree, tree.parent)
@@ -203,7 +206,8 @@ def may_pass(tree: EdgeTree, child: EdgeChild, position: int) -> bool:
     level = len(child.chain) - 1
     if is_whole(tree):
         level = max(level, reach(tree))
-    return tree.book.root or level == 0 or tree.stable(level) >= position
+    is_open = tree.book.root or level == 0 or not tree.settings.gate
+    return is_open or tree.stable(level) >= position
 
 
 def send_down(tree: EdgeTree, child: EdgeChild) -> None:
