@@ -143,6 +143,6 @@ def test_two_in_the_same_place_of_a_program_do_not_overtake_each_other() -> None
     assert flags(one, two) == set()
 
 
-def test_channels_are_refused() -> None:
-    with pytest.raises(TraceError, match="channels are not judged yet"):
+def test_a_subscription_without_a_channel_is_refused() -> None:
+    with pytest.raises(TraceError, match="a subscribe row that names no channel"):
         judge(rows("a", "subscribe"))

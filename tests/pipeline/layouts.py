@@ -14,6 +14,7 @@ from thence.trace.schema import Event
 
 OPTIONAL = (
     "run", "group", "origin", "seq", "at_us", "deps", "dest", "process", "incarnation", "carries",
+    "channel",
 )  # fmt: skip
 COLUMNS = ("node", "pos", "kind", *OPTIONAL)
 
@@ -59,6 +60,7 @@ def table(events: Sequence[Event], rng: Random | None = None) -> pa.Table:
     types = dict.fromkeys(("run", "group", "node", "kind", "origin"), text)
     types |= {"pos": rng.choice([pa.int64(), pa.uint64()]), "seq": counter, "at_us": pa.int64()}
     types |= {"deps": dots, "dest": pa.list_(plain), "carries": dots, "process": text, "incarnation": counter}
+    types["channel"] = text
     columns = _used(events) if rng.random() < 0.5 else list(COLUMNS)
     rows = [msgspec.to_builtins(event) for event in events]
     return pa.table({name: pa.array([row.get(name) for row in rows], types[name]) for name in columns})

@@ -10,6 +10,7 @@ import pytest
 from pipeline.layouts import scatter, write_jsonl
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from support.run_channels import channel_run
 from support.runs import random_run, sabotage
 
 from thence.check.oracle import RunVerdict, judge
@@ -26,10 +27,14 @@ FEW = 300
 
 
 def runs(seed: int, count: int) -> Iterator[list[Event]]:
-    """Half of them broken; some share their run's name and differ in the group."""
+    """Half of them broken; some share their run's name and differ in the group; some have channels."""
     rng = Random(seed)
     for number in range(count):
-        events = random_run(rng, f"r{number // 2}", rng.choice(["", "g"]) + str(number % 2))
+        run, group = f"r{number // 2}", rng.choice(["", "g"]) + str(number % 2)
+        if number % 5 == 4:
+            yield channel_run(rng, run, group)
+            continue
+        events = random_run(rng, run, group)
         yield events if rng.random() < 0.5 else sabotage(rng, events)
 
 

@@ -33,9 +33,9 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"incarnation": -1}, "negative incarnation"),
     ({"carries": [{"origin": "b", "seq": -1}]}, "negative counter in carries"),
     ({"carries": [{"origin": "b c", "seq": 1}]}, "white space"),
-    ({"channel": "news"}, "channels are not judged yet"),
-    ({"kind": "subscribe"}, "channels are not judged yet"),
-    ({"kind": "unsubscribe"}, "channels are not judged yet"),
+    ({"channel": "the news"}, "white space"),
+    ({"kind": "subscribe"}, "subscribe without channel"),
+    ({"kind": "unsubscribe"}, "unsubscribe without channel"),
 ]
 
 
@@ -186,7 +186,7 @@ def test_csv(tmp_path: Path, row: str, word: str) -> None:
         ("a,1,link,,-1,,", "negative incarnation"),
         ("a,1,link,,,a,", "'a' as carries"),
         ("a,1,link,,,a:-1,", "negative counter in carries"),
-        ("a,1,link,,,,news", "channels are not judged yet"),
+        ("a,1,subscribe,,,,", "subscribe without channel"),
     ],
 )
 def test_csv_of_processes(tmp_path: Path, row: str, word: str) -> None:

@@ -10,7 +10,7 @@ from thence.replica.group_carrying import PART_COUNT
 from thence.replica.group_member import Member
 from thence.replica.group_retained import operations_in
 from thence.replica.group_state import encode_state
-from thence.sim.groups import Air
+from thence.sim.step_world import Air
 
 
 def member(play: Play, name: str) -> Member:

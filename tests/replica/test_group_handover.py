@@ -13,7 +13,7 @@ from thence.replica.group_backlog import Allowance
 from thence.replica.group_handover import check_state
 from thence.replica.group_making import Making
 from thence.replica.group_state import Encoded, GroupState, decode_state, encode_state, encoding
-from thence.sim.groups import Air
+from thence.sim.step_world import Air
 
 
 def good() -> GroupState:

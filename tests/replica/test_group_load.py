@@ -24,7 +24,7 @@ from thence.core.groups import (
 from thence.replica.group import GroupNode
 from thence.replica.group_backlog import Allowance
 from thence.replica.group_settings import GroupSettings
-from thence.sim.groups import Air
+from thence.sim.step_world import Air
 
 
 @pytest.mark.parametrize("schedule", LOAD.values(), ids=LOAD)

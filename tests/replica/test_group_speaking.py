@@ -25,7 +25,7 @@ from thence.core.message import Message
 from thence.replica.group import GroupNode
 from thence.replica.group_ledger import CODEC
 from thence.replica.group_speaking import check_speaker
-from thence.sim.groups import Air
+from thence.sim.step_world import Air
 
 RUNS_B = Running("b", "b", "", 1)
 

@@ -18,7 +18,7 @@ from thence.replica.group_member import Member
 from thence.replica.group_replay import TURN, since
 from thence.replica.group_state import Carried, carry_payload
 from thence.replica.positions import place_of
-from thence.sim.groups import Air
+from thence.sim.step_world import Air
 
 SENT = 3 * TURN
 

@@ -8,9 +8,9 @@ from support.schedules_groups import Play
 
 from thence.oplog.policy import Policy
 from thence.replica.group_settings import GroupSettings
-from thence.sim.groups import Air
 from thence.sim.groups_disks import draw_disks
 from thence.sim.groups_storm import Storm, draw, draw_all
+from thence.sim.step_world import Air
 
 
 def play(sync: Policy = "always") -> Play:

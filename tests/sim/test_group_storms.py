@@ -24,11 +24,11 @@ from thence.core.errors import UsageError
 from thence.core.groups import Place
 from thence.order.roster import Roster
 from thence.replica.group_settings import GroupSettings, Order
-from thence.sim.groups import Air
 from thence.sim.groups_parts import SimDiary
 from thence.sim.groups_run import CLOSED, MEMBERSHIP, group_scenario, simulate_group
 from thence.sim.groups_storm import Storm, draw_all, draw_closed, draw_tree
 from thence.sim.run import TRACE_FILE
+from thence.sim.step_world import Air
 from thence.trace.recorder import SEND
 from thence.trace.schema import FORGIVEN
 

@@ -6,7 +6,7 @@ from support.schedules_groups import Play
 from thence.core.groups import Flow, GroupPacket
 from thence.replica.group_member import Member
 from thence.replica.group_settings import GroupSettings
-from thence.sim.groups import Air
+from thence.sim.step_world import Air
 
 
 class Linked(Play):

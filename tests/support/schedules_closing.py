@@ -9,7 +9,7 @@ from random import Random
 from support.schedules_forgetful import ends_with_nobody_named, forgetful, forgets, member_of
 from support.schedules_groups import Play, without
 from thence.core.groups import Piece, Place
-from thence.sim.groups import Air
+from thence.sim.step_world import Air
 
 SESSIONS = Air(jitter_us=0, links=True)
 

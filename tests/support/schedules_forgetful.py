@@ -8,7 +8,7 @@ from collections.abc import Callable
 from support.schedules_groups import Play, without
 from thence.core.groups import Piece
 from thence.replica.group_member import Member
-from thence.sim.groups import Air
+from thence.sim.step_world import Air
 
 
 def forgetful(names: str, together: str) -> Play:

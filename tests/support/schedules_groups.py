@@ -24,8 +24,9 @@ from thence.core.groups import (
 )
 from thence.oplog.policy import Policy
 from thence.replica.group_settings import GroupSettings
-from thence.sim.groups import Air, GroupWorld
+from thence.sim.groups import GroupWorld
 from thence.sim.groups_storm import SECOND
+from thence.sim.step_world import Air
 
 
 class Play(GroupWorld):

@@ -10,7 +10,7 @@ from dataclasses import replace
 from support.schedules_groups import Play
 from thence.core.groups import GroupPacket, Offer
 from thence.replica.group_settings import GroupSettings
-from thence.sim.groups import Air
+from thence.sim.step_world import Air
 
 SETTINGS = GroupSettings()
 

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from support.schedules_groups import Play
 from thence.core.groups import GroupPacket, Receipt
-from thence.sim.groups import Air, Process
+from thence.sim.groups import Process
+from thence.sim.step_world import Air
 
 
 def _moved_on() -> Play:

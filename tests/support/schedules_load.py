@@ -25,8 +25,8 @@ from thence.replica.group_settings import GroupSettings
 from thence.replica.group_state import Carried
 from thence.replica.life_tag import LifeTag
 from thence.sim.attic import MemoryAttic
-from thence.sim.groups import Air
 from thence.sim.groups_storm import SECOND
+from thence.sim.step_world import Air
 
 Told = Callable[[Sequence[LifeTag]], None]
 

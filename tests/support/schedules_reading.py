@@ -9,8 +9,8 @@ from random import Random
 
 from support.schedules_groups import Play
 from thence.replica.group_settings import GroupSettings
-from thence.sim.groups import Air
 from thence.sim.groups_storm import SECOND
+from thence.sim.step_world import Air
 
 
 def _readers(play: Play) -> Play:

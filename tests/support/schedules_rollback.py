@@ -5,7 +5,7 @@ Each returns what is wrong, nothing if all is well.
 
 from support.schedules_groups import Play, without
 from thence.core.groups import Lineage, Notice, Offer, Receipt
-from thence.sim.groups import Air
+from thence.sim.step_world import Air
 
 
 def rolling(names: str, together: str = "") -> Play:

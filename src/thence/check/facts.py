@@ -12,6 +12,8 @@ from thence.core.errors import TraceError
 from thence.trace.schema import CHANNEL_KINDS, COUNTING_KINDS, Dot, Event
 
 STATE_KINDS = ("install", "restart")
+FRONTIER_KINDS = (*STATE_KINDS, "subscribe")
+"""Rows whose `deps` are the frontier of a state."""
 
 
 def dot_key(dot: Dot) -> tuple[str, int]:
@@ -55,11 +57,12 @@ class Facts:
             self._who_is(row)
             if row.kind in COUNTING_KINDS:
                 self.rows.setdefault(row.node, []).append(row)
-            elif row.kind in CHANNEL_KINDS:
-                raise TraceError(f"{_place(row)}: channels are not judged yet")
+            if row.kind in CHANNEL_KINDS and not row.channel:
+                raise TraceError(f"{_place(row)}: a {row.kind} row that names no channel")
         every_row = [row for rows_of_node in self.rows.values() for row in rows_of_node]
         self.first_send = self._first_sends(every_row)
         self._before_up_to = self._reach_before_the_trace()
+        self._changes = self._changes_of_channels(every_row)
         self.evictions = {(row.node, dot_of(row)) for row in every_row if row.kind == "evict"}
 
     def _who_is(self, row: Event) -> None:
@@ -78,6 +81,25 @@ class Facts:
                 first.setdefault(dot_of(row), row)
         return first
 
+    @staticmethod
+    def _changes_of_channels(every_row: list[Event]) -> dict[tuple[str, str], list[tuple[int, bool]]]:
+        """By node and channel: from which positions on the node is a member, and is not."""
+        changes: dict[tuple[str, str], list[tuple[int, bool]]] = {}
+        for row in every_row:
+            if row.kind in CHANNEL_KINDS and row.channel:
+                change = row.pos, row.kind == "subscribe"
+                changes.setdefault((row.node, row.channel), []).append(change)
+        return changes
+
+    def channel(self, dot: Dot) -> str:
+        """That a sent message is addressed to; empty: none."""
+        return self.first_send[dot].channel or ""
+
+    def subscribed(self, node: str, channel: str, pos: int | None) -> bool:
+        """Is it a member of a channel at one of its rows, or at the end?"""
+        changes = self._changes.get((node, channel), [])
+        return any([inside for at, inside in changes if pos is None or at <= pos][-1:])
+
     def _reach_before_the_trace(self) -> dict[str, int]:
         reach: dict[str, int] = {}
         for rows in self.rows.values():
@@ -93,7 +115,10 @@ class Facts:
     def before_trace(self, dot: Dot) -> bool:
         return not self.sent(dot) and dot.seq <= self._before_up_to.get(dot.origin, -1)
 
-    def addressed(self, dot: Dot, node: str) -> bool:
+    def addressed(self, dot: Dot, node: str, pos: int | None) -> bool:
+        """At one of the node's rows, or at the end (None)?"""
+        if channel := self.channel(dot):
+            return node == dot.origin or self.subscribed(node, channel, pos)
         dest = self.first_send[dot].dest
         return not dest or node in dest or node == dot.origin
 
@@ -109,17 +134,17 @@ class Facts:
     def unsent(self, row: Event) -> bool:
         """Is this deliver or stable row about something that the node could not have got?"""
         dot = dot_of(row)
-        return not self.sent(dot) or not self.addressed(dot, row.node) or self.void(dot, row.node)
+        return not self.sent(dot) or not self.addressed(dot, row.node, row.pos) or self.void(dot, row.node)
 
     def names(self, row: Event) -> set[Dot]:
-        """The sent messages that a deliver, install or restart row says the node has from here on.
+        """The sent messages that a deliver, install, restart or subscribe row says the node has from here on.
 
         A frontier entry that nobody sent stands for the sends of its origin up to its counter; one
         from before the trace stands for nothing that the trace knows.
         """
         if row.kind == "deliver":
             return {dot_of(row)} & self.first_send.keys()
-        if row.kind not in STATE_KINDS:
+        if row.kind not in FRONTIER_KINDS:
             return set()
         named: set[Dot] = set()
         for entry in entries_of(row):

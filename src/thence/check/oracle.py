@@ -26,6 +26,10 @@ Readings, where the definitions leave room:
   no send row; if its origin has no rows, its process is that name and its incarnation 1. An entry with the
   counter 0 is no operation, one from before the trace is neither got nor held, and a message that carries
   only such ones brings nothing. Of two operations in the same place of a program neither is the later.
+- A state that comes with a `subscribe` row orders like one of an `install`: the node knows its past, whatever
+  channels that is in, and holds of it what is in this channel. A second `subscribe` adds to what is held. Of
+  channels, an `install` or `restart` gives a node what it is subscribed to at that row. An `unsubscribe`
+  forgets nothing that the node sent itself. Being subscribed outlives a restart.
 - Any row of a node, also one for metrics, says which process and incarnation it is, and one is enough.
 - A delivery taken out of a circle has nothing in its past, also where `unstable` asks; other
   deliveries of the same message have the past that its send turns out to have.
@@ -39,7 +43,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from thence.check.facts import STATE_KINDS, Facts, dot_key, dot_of, entries_of, first_state_row
+from thence.check.facts import FRONTIER_KINDS, Facts, dot_key, dot_of, entries_of, first_state_row
 from thence.check.replay import Replay
 from thence.core.errors import TraceError
 from thence.trace.schema import VERDICTS, Dot, Event
@@ -125,7 +129,7 @@ def _deliveries(facts: Facts, replay: Replay) -> Iterator[Flag]:
         for step in replay.steps[node]:
             if step.row.kind != "deliver" or facts.unsent(step.row):
                 continue
-            missed = [p for p in step.lacking if facts.addressed(p, node) and p.origin != node]
+            missed = [p for p in step.lacking if facts.addressed(p, node, step.row.pos) and p.origin != node]
             if step.held:
                 yield _flag("duplicate", step.row)
             elif missed or step.circular:
@@ -151,7 +155,7 @@ def _stables(facts: Facts, replay: Replay) -> Iterator[Flag]:
 def _unsent_frontiers(facts: Facts) -> Iterator[Flag]:
     for rows in facts.rows.values():
         for row in rows:
-            for entry in entries_of(row) if row.kind in STATE_KINDS else []:
+            for entry in entries_of(row) if row.kind in FRONTIER_KINDS else []:
                 if not facts.sent(entry) and not facts.before_trace(entry):
                     yield _flag("unsent", row, entry)
 
@@ -183,7 +187,7 @@ def _lost(facts: Facts, replay: Replay) -> Iterator[Flag]:
         sources = [other for other in holders if not facts.parted(node, other)]
         within_reach = set().union(*(replay.held_at_end(other) for other in sources))
         for dot in within_reach - replay.held_at_end(node):
-            if facts.addressed(dot, node) and not facts.void(dot, node):
+            if facts.addressed(dot, node, None) and not facts.void(dot, node):
                 yield Flag("lost", node, None, str(dot))
 
 

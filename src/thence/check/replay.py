@@ -5,14 +5,14 @@ past when the node sends it. `held` is what the node has: it sent it, delivered 
 state. They differ, since knowing a message brings its whole past but holding it does not. Of the
 operations that came with what it holds it keeps the set, and the latest one of each process.
 
-A row that names messages (deliver, install, restart) waits for their sends. If no node can move,
+A row that names messages (deliver, install, restart, subscribe) waits for their sends. If no node can move,
 the waiting nodes form circles with trees of others hanging on them. Only the rows on a circle are
 then taken as they stand, with nothing in the past of what is not sent yet; the others still wait.
 """
 
 from typing import NamedTuple
 
-from thence.check.facts import Facts, dot_key, dot_of
+from thence.check.facts import FRONTIER_KINDS, Facts, dot_key, dot_of
 from thence.trace.schema import Dot, Event
 
 NOTHING: frozenset[Dot] = frozenset()
@@ -108,11 +108,24 @@ class Replay:
             self._note(node, row, NOTHING, circular=False)
         elif row.kind == "deliver":
             self._deliver(node, row, circular)
-        elif row.kind in ("install", "restart"):
+        elif row.kind == "unsubscribe":
+            kept = {dot for dot in node.held if not self._is_of(dot, row) or dot.origin == row.node}
+            node.held, node.operations, node.latest = set(), set(), {}
+            self._hold(node, kept)
+        elif row.kind in FRONTIER_KINDS:
             for dot in self._facts.names(row):
-                past = self.pasts.get(dot, NOTHING)
-                self._hold(node, {dot} | past)
-                node.known |= {dot} | past
+                state = {dot} | self.pasts.get(dot, NOTHING)
+                self._hold(node, {part for part in state if self._is_in(part, row)})
+                node.known |= state
+
+    def _is_of(self, dot: Dot, row: Event) -> bool:
+        return self._facts.channel(dot) == row.channel
+
+    def _is_in(self, dot: Dot, row: Event) -> bool:
+        """Has a node this message by a state that it gets? Of channels, if it is subscribed to them then."""
+        if row.kind == "subscribe":
+            return self._is_of(dot, row)
+        return not self._facts.channel(dot) or self._facts.addressed(dot, row.node, row.pos)
 
     def _send(self, node: _Node, row: Event) -> None:
         dot = dot_of(row)

@@ -84,7 +84,9 @@ def sim(
     ] = None,
     spread: Annotated[
         str | None,
-        typer.Option(help="How messages travel: mesh, sync-tree (or tree), eco-sync-tree, flood, pull, …"),
+        typer.Option(
+            help="How messages travel: mesh, sync-tree (or tree), eco-sync-tree, edge, flood, pull, …"
+        ),
     ] = None,
     nodes: Annotated[int | None, typer.Option(help="Members of the group.")] = None,
     messages: Annotated[int | None, typer.Option(help="Messages that each member sends.")] = None,
@@ -134,6 +136,10 @@ def sim(
     shows_links: Annotated[
         bool | None, typer.Option("--shows-links", help="Partial views: the trace tells of links as well.")
     ] = None,
+    delta: Annotated[
+        int | None, typer.Option(help="edge: consecutive ancestors whose failure is passed by.")
+    ] = None,
+    groups: Annotated[int | None, typer.Option(help="edge: groups, which overlap.")] = None,
     seed: Annotated[int | None, typer.Option(help="The one seed of everything random.")] = None,
     trace: Annotated[
         Path | None, typer.Option(help="Folder for the trace; without it none is kept.", metavar="DIR")
@@ -161,7 +167,7 @@ def sim(
         "durable": durable,
         "payload_bytes": payload_bytes, "probability": probability,
         "ttl_ms": ttl_ms, "bandwidth_mbit": bandwidth_mbit, "handling_us": handling_us,
-        "shows_links": shows_links, "seed": seed,
+        "shows_links": shows_links, "delta": delta, "groups": groups, "seed": seed,
     }  # fmt: skip
     raise typer.Exit(command.run(scenario, given, trace, as_json, name))
 

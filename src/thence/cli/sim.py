@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from thence.cli import sim_overlay
+from thence.cli import sim_edge, sim_overlay
 from thence.cli.console import counting, out
 from thence.order.engines import PROBABILISTIC
+from thence.sim import edge_run
+from thence.sim.edge_run import EDGE, edge_wanted, edge_weather
 from thence.sim.groups_run import SAYS, STORM, group_scenario, simulate_group, weather
 from thence.sim.overlay_scenarios import OVERLAY_SCENARIOS
 from thence.sim.run import Outcome, simulate
@@ -25,12 +27,16 @@ def run(
     if scenario == "list":
         for known in SCENARIOS.values():
             out.print(f"{known.name:<{WIDTH}} {known.says}")
-        for name, says in SAYS.items():
+        for name, says in {**SAYS, EDGE: edge_run.SAYS}.items():
             out.print(f"{name:<{WIDTH}} {says}")
         out.print("Over partial views (--spread sync-tree, flood, …):")
         for other in OVERLAY_SCENARIOS.values():
             out.print(f"{other.name:<{WIDTH}} {other.says}")
         return 0
+    if edge_wanted(scenario, given):
+        seed = edge_weather(given)[0]
+        return sim_edge.run(given, trace, as_json, sim_overlay.run_name(name, "edge", seed))
+    given = sim_edge.without_its_own(given)
     if sim_overlay.wanted(scenario, given):
         return sim_overlay.run(scenario, given, trace, as_json, name)
     given = sim_overlay.without_its_own(given)

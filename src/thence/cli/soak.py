@@ -22,6 +22,7 @@ from thence.cli.console import counting, out
 from thence.core.errors import UsageError
 from thence.order.engines import ENGINES
 from thence.order.separator import SEPARATOR
+from thence.sim.edge_run import EDGE, hours, simulate_edge
 from thence.sim.groups_run import ORDERS, STORM, group_scenario, simulate_group
 from thence.sim.run import simulate
 from thence.sim.scenarios import ROUTERS, configure
@@ -44,6 +45,8 @@ def run(
         engines = [SEPARATOR]
     elif scenario in ORDERS:
         engines = list(ORDERS[scenario])
+    elif scenario == EDGE:
+        engines = ["none"]
     until = time.monotonic() + 60 * minutes if seeds is None else math.inf
     numbers = count(start) if seeds is None else range(start, start + seeds)
     storms = ((scenario, seed, order) for seed in numbers for order in engines)
@@ -140,6 +143,9 @@ def _storm(storm: Storm, folder: Path) -> Told:
 def _simulate(storm: Storm, folder: Path) -> Told:
     scenario, seed, order = storm
     given = {"seed": seed, "order": order}
+    if scenario == EDGE:
+        edge = simulate_edge(given, folder, run=_run(storm))
+        return edge.why, hours(edge), False
     if (kind := group_scenario(scenario, given)) is not None:
         group = simulate_group(kind, given, folder, run=_run(storm), rough=scenario == STORM)
         return group.why, group.virtual_ms * group.nodes / 3_600_000, group.forgives

@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from thence.core.errors import UsageError
-from thence.experiments import prob, sep, sep_figures, tcb, tree, tree_figures
+from thence.experiments import edge, prob, sep, sep_figures, tcb, tree, tree_figures
 from thence.experiments.documented import TCB, beside
 from thence.experiments.figures import FIGURES, draw
 from thence.experiments.sweep import Failure, Sweep
@@ -91,6 +91,19 @@ _ALL = (
         "Section 5.4.2, figure 3: clocks of 100 entries, 200 messages a second in all, 100 ms under way.",
     ),
     *[Experiment(name, title, sep.SAYS[name]) for name, title in sep.TITLES.items()],
+    Experiment(
+        edge.LATENCY, "Edge trees: delay", "Section 7: what the causal barrier costs, by δ. " + edge.SETTING
+    ),
+    Experiment(
+        edge.METADATA, "Edge trees: metadata", "Section 7: bytes by nodes, groups and δ. " + edge.SETTING
+    ),
+    Experiment(
+        edge.FAILURES, "Edge trees: failures", "Section 7: δ consecutive nodes die for good. " + edge.SETTING
+    ),
+    Experiment(
+        edge.MEMBERSHIP, "Edge trees: joins", "Section 7: nodes join groups under load. " + edge.SETTING
+    ),
+    Experiment(edge.GENUINE, "Edge trees: who sees what", "Section 7: partial replication. " + edge.SETTING),
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
 
@@ -127,7 +140,7 @@ def run(spark: SparkSession, name: str, quick: bool, out: Path, command: str, wa
     incomplete = [(result["name"], result["why"]) for result in results if not result["complete"]]
     if not results:
         return Ran(False, failures)
-    if name in prob.EXPERIMENTS:
+    if name in prob.EXPERIMENTS | edge.EXPERIMENTS:
         return _without_traces(experiment, points, results, failures, incomplete, out, command)
     watcher("judging the traces", 0, 0)
     report = verify(spark, out / "traces")
@@ -159,7 +172,7 @@ def _without_traces(
     fine = not incomplete and not failures and len(results) == len(points)
     verdict = (
         f"{len(results)} runs, {sum(result['deliveries'] for result in results):,} deliveries: "
-        f"{sum(result['errors'] for result in results):,} before a cause, "
+        f"{sum(result.get('errors', 0) for result in results):,} before a cause, "
         f"{len(incomplete)} incomplete, {len(failures)} failed."
     )
     page = Page(experiment.title, experiment.says, verdict, fine, command, seed=_seeds(points))
@@ -182,6 +195,8 @@ def points_of(name: str, quick: bool) -> "list[Point]":
         return [*prob.points(name, quick)]
     if name in sep.EXPERIMENTS:
         return [*sep.points(name, quick)]
+    if name in edge.EXPERIMENTS:
+        return [*edge.points(name, quick)]
     return [*(tree.points(name, quick) if _of_trees(name) else tcb.points(name, quick))]
 
 
@@ -249,7 +264,7 @@ def _prepare(out: Path, name: str, quick: bool) -> None:
         raise UsageError(f"{mark} is damaged: remove {out} and start again") from error
 
 
-Point = tcb.Point | tree.Point | prob.Point | sep.Point
+Point = tcb.Point | tree.Point | prob.Point | sep.Point | edge.Point
 
 
 def _of_trees(name: str) -> bool:
@@ -261,6 +276,8 @@ def _measure(point: Point, trace: Path) -> dict[str, Any]:
         return prob.run_clocks(point, trace)
     if isinstance(point, sep.Point):
         return sep.measure(point, trace)
+    if isinstance(point, edge.Point):
+        return edge.run_tree(point, trace)
     return tree.measure(point, trace) if isinstance(point, tree.Point) else tcb.measure(point, trace)
 
 
@@ -285,6 +302,9 @@ def _write(
         charts = sep_figures.draw(experiment.name, results)
         table, rows = sep_figures.beside(experiment.name, results)
         results = [{key: value for key, value in result.items() if key != "histograms"} for result in results]
+    elif experiment.name in edge.EXPERIMENTS:
+        charts = edge.draw(experiment.name, results)
+        table, rows = edge.beside(experiment.name, results)
     else:
         charts = [draw(figure, results) for figure in FIGURES]
         table, rows = beside(TCB[experiment.name], results)

@@ -80,6 +80,7 @@ class Table(NamedTuple):
     dest: Said
     evict: Said  # one "list" of one entry per evict row
     carries: Said
+    channel: Said
     process: I64 | None  # each name's process, as a name; None: each is its own
     incarnation: I64 | None
 
@@ -111,12 +112,12 @@ def assemble(chunks: list[Chunk]) -> Table | Twice | TwoLives | None:
     lives = _lives(chunks, maps, len(names))
     size = int(layout.name_start[-1])
     pos, kind, dot = np.empty(size, np.int64), np.empty(size, np.uint8), np.empty(size, np.int32)
-    orphans, spoken = [], _Spoken([], [], [], [])
+    orphans, spoken = [], _Spoken([], [], [], [], [])
     while chunks:
         chunk, known, target = chunks.pop(), maps.pop(), layout.target.pop()
         orphans.append(_lay_out(chunk, known, target, sent, pos, kind, dot))
         _gather(chunk, known, target, spoken)
-    deps, dest, evict, carries = (_join(parts) for parts in spoken)
+    deps, dest, evict, carries, channel = (_join(parts) for parts in spoken)
     unsent = _number_unsent(sent, orphans, (deps, carries), dot, len(names))
     done = _in_order(layout, pos, kind, dot)
     if isinstance(done, Twice):
@@ -129,8 +130,11 @@ def assemble(chunks: list[Chunk]) -> Table | Twice | TwoLives | None:
         return None
     node_start = np.append(name_start[nodes], name_start[-1])
     if move is not None:
-        deps, dest, evict, carries = (_moved(said, move) for said in (deps, dest, evict, carries))
-    return Table(names, nodes, node_start, kind, pos, dot, sent, unsent, deps, dest, evict, carries, *lives)
+        lists = (deps, dest, evict, carries, channel)
+        deps, dest, evict, carries, channel = (_moved(said, move) for said in lists)
+    return Table(
+        names, nodes, node_start, kind, pos, dot, sent, unsent, deps, dest, evict, carries, channel, *lives
+    )
 
 
 Part = tuple[I64, I64, I64, I64]
@@ -142,6 +146,7 @@ class _Spoken(NamedTuple):
     dest: list[Part]
     evict: list[Part]
     carries: list[Part]
+    channel: list[Part]
 
 
 def _layout(chunks: Sequence[Chunk], maps: Sequence[I64], names: int) -> _Layout:
@@ -203,7 +208,8 @@ def _places(chunk: Chunk, target: I64, rows: I64) -> I64:
 
 def _gather(chunk: Chunk, known: I64, target: I64, spoken: _Spoken) -> None:
     """Add a chunk's lists to those of the run. They are copies: nothing holds on to the chunk."""
-    for column, parts in (("deps", spoken.deps), ("dest", spoken.dest), ("carries", spoken.carries)):
+    for column in ("deps", "dest", "carries", "channel"):
+        parts: list[Part] = getattr(spoken, column)
         lists: Lists = getattr(chunk, column)
         if len(lists.row):
             parts.append((_places(chunk, target, lists.row), lists.length, known[lists.name], lists.seq))

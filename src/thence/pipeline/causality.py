@@ -15,7 +15,7 @@ from thence.pipeline.columns import Block, Columns
 from thence.pipeline.jit import inlined, kernel
 from thence.pipeline.program import Holdings, bring, weigh
 from thence.pipeline.resolve import Facts
-from thence.pipeline.rows import DELIVER, I32, I64, INSTALL, RESTART, SEND, STABLE, U8
+from thence.pipeline.rows import DELIVER, I32, I64, INSTALL, RESTART, SEND, STABLE, SUBSCRIBE, U8, UNSUBSCRIBE
 from thence.pipeline.schedule import grown
 from thence.pipeline.single import UNSENT, holds, is_for
 
@@ -41,6 +41,7 @@ class Knowledge(NamedTuple):
     epoch: I64
     size: I32  # entries of the epoch's column so far
     reach: I32  # scratch: the past of a frontier
+    inside: U8  # nodes × channels: who is subscribed to what
 
 
 @inlined
@@ -70,8 +71,9 @@ def _learn(knows: I32, complete: I32, past: I32, node: int, dot: int) -> int:
 
 @inlined
 def _missing(
-    facts: Facts, columns: Columns, block: Block, found: Pasts, node: int, message: int, complete: I32
-) -> int:
+    facts: Facts, columns: Columns, block: Block, found: Pasts, inside: U8, node: int, message: int,
+    complete: I32,
+) -> int:  # fmt: skip
     """The smallest of a message's past that the node lacks, -1 if none; extends the complete prefixes."""
     past, held = found.past[message], found.held
     smallest = -1
@@ -81,7 +83,7 @@ def _missing(
         while size < past[c]:
             dot = columns.entry_dot[begin + size]
             concerns = dot != message and facts.dot_node[dot] != node  # no message is in its own past
-            if concerns and not holds(held, node, dot) and is_for(facts, dot, node):
+            if concerns and not holds(held, node, dot) and is_for(facts, inside, dot, node):
                 smallest = dot if smallest < 0 else min(smallest, dot)
                 break
             size += 1
@@ -110,6 +112,26 @@ def _frontier(
 
 
 @inlined
+def _comes_with(facts: Facts, now: Knowledge, node: int, row: int, dot: int) -> bool:
+    """Whether a node that gets a state holds this message by it: of channels, if it is subscribed to them."""
+    if facts.kind[row] == SUBSCRIBE:
+        return bool(facts.dot_channel[dot] == facts.front_channel[facts.dot[row]])
+    return bool(facts.dot_channel[dot] < 0 or is_for(facts, now.inside, dot, node))
+
+
+@inlined
+def _forget(facts: Facts, held: U8, program: Holdings, node: int, channel: int) -> None:
+    """A node that is not subscribed any more holds nothing of the channel but its own."""
+    program.top[node] = 0
+    program.got[node] = 0
+    for dot in range(facts.sent):
+        if facts.dot_channel[dot] == channel and facts.dot_node[dot] != node:
+            held[node, dot >> 3] &= np.uint8(255 - (1 << (dot & 7)))
+        elif holds(held, node, dot):
+            bring(program, node, dot)
+
+
+@inlined
 def _take_state(
     facts: Facts, columns: Columns, block: Block, found: Pasts, program: Holdings, now: Knowledge, node: int,
     row: int,
@@ -127,16 +149,21 @@ def _take_state(
         now.complete[node] = 0
         now.epoch[node] += 1
         now.size[node] = 0
+    if facts.kind[row] == SUBSCRIBE:
+        now.inside[node, facts.front_channel[facts.dot[row]]] = 1
+        now.complete[node] = 0  # what did not concern the node before, does now
     entry_dot, held = columns.entry_dot, found.held
     for c in range(len(now.reach)):
         now.knows[node, c] = max(now.knows[node, c], now.reach[c])
         begin = columns.entry_start[block.columns[c]]
         for k in range(begin, begin + now.reach[c]):
-            _hold(held, node, entry_dot[k])
-            bring(program, node, entry_dot[k])
+            if _comes_with(facts, now, node, row, entry_dot[k]):
+                _hold(held, node, entry_dot[k])
+                bring(program, node, entry_dot[k])
     for b in range(first, end):
-        _hold(held, node, found.broken_dot[b])
-        bring(program, node, found.broken_dot[b])
+        if _comes_with(facts, now, node, row, found.broken_dot[b]):
+            _hold(held, node, found.broken_dot[b])
+            bring(program, node, found.broken_dot[b])
         _add_entry(columns, block, now, node)
 
 
@@ -150,7 +177,8 @@ def causality(
     nodes, width = len(facts.node_start) - 1, len(block.columns)
     knows, complete = np.zeros((nodes, width), np.int32), np.zeros((nodes, width), np.int32)
     epoch, size = columns.epoch_start[:-1].copy(), np.zeros(nodes, np.int32)
-    now = Knowledge(knows, complete, epoch, size, np.zeros(width, np.int32))
+    inside = np.zeros((nodes, facts.channels), np.uint8)
+    now = Knowledge(knows, complete, epoch, size, np.zeros(width, np.int32), inside)
     late_row, late_dot, late = np.empty(16, np.int64), np.empty(16, np.int64), 0
     seen, used = np.empty(16, np.int64), 0
     # Taken out of the tuples once: each access to them counts references, which the usual row must not.
@@ -172,7 +200,7 @@ def causality(
                     out_of_order = counts and fresh and owned[dot] != 0
                 else:
                     if _learn(knows, complete, past, node, dot) > 0 and counts and fresh:
-                        missing = _missing(facts, columns, block, found, node, dot, complete[node])
+                        missing = _missing(facts, columns, block, found, inside, node, dot, complete[node])
                         out_of_order = missing >= 0
                     column = local[dot_column[dot]]
                     if column >= 0:
@@ -204,6 +232,9 @@ def causality(
                 counts = dot < sent and flags[row] & UNSENT == 0
                 if counts and owned[dot] and not holds(held, node, dot):
                     flags[row] |= NOT_HELD
-            elif what in (INSTALL, RESTART):
+            elif what in (INSTALL, RESTART, SUBSCRIBE):
                 _take_state(facts, columns, block, found, program, now, node, row)
+            elif what == UNSUBSCRIBE:
+                inside[node, dot] = 0
+                _forget(facts, held, program, node, dot)
     return late_row[:late], late_dot[:late], seen[:used]

@@ -182,7 +182,8 @@ def _why_unsent(judged: Judged, row: int) -> str:
     if dot >= facts.sent:
         return detail(reason="no send row")
     evicted = facts.evict_name[facts.evict_start[node] : facts.evict_start[node + 1]]
-    if (evicted == facts.dot_name[dot]).any() and single.is_for(facts, dot, node):
+    inside = single.subscribed(facts)
+    if (evicted == facts.dot_name[dot]).any() and single.is_for(facts, inside, dot, node):
         return detail(reason="void here: its sender was evicted")
     return detail(reason="not addressed to the node")
 
@@ -221,8 +222,10 @@ def _lost(judged: Judged) -> Iterator[Finding]:
     left[[run.node_of(row) for row in np.flatnonzero(facts.kind == LEAVE).tolist()]] = 1
     holders = single.count_holders(facts, held, down)
 
+    inside, owned, apart = single.subscribed(facts), judged.block.owned, _apart(run)
+
     def find(examples: I64) -> int:
-        return single.find_lost(facts, held, holders, judged.block.owned, down, left, _apart(run), examples)
+        return single.find_lost(facts, inside, held, holders, owned, down, left, apart, examples)
 
     examples = np.empty((EXAMPLES if judged.limit is None else judged.limit, 3), np.int64)
     count = find(examples)

@@ -21,7 +21,9 @@ from thence.pipeline.rows import (
     OTHER,
     RESTART,
     SEND,
+    SUBSCRIBE,
     U8,
+    UNSUBSCRIBE,
     Lists,
     Rows,
 )
@@ -44,6 +46,7 @@ class Packed(msgspec.Struct, array_like=True, frozen=True):
     dest: tuple[tuple[str, memoryview], ...]
     carries: tuple[tuple[str, memoryview], ...] = ()
     lives: tuple[tuple[str, memoryview], ...] = ()
+    channel: tuple[tuple[str, memoryview], ...] = ()
 
 
 class Piece(NamedTuple):
@@ -77,6 +80,7 @@ class Chunk(NamedTuple):
     deps: Lists
     dest: Lists
     carries: Lists
+    channel: Lists
     lives: tuple[I64, I64, I64]
 
     @property
@@ -151,6 +155,7 @@ def _take(rows: Rows, order: I64) -> Rows:
         _move(rows.deps, place),
         _move(rows.dest, place),
         _move(rows.carries, place),
+        _move(rows.channel, place),
         None if rows.process is None else rows.process[order],
         None if rows.incarnation is None else rows.incarnation[order],
         rows.others,
@@ -189,6 +194,7 @@ def _pack_one(rows: Rows, scope: int, start: int, end: int, *, keep_names: bool)
     deps = _within(rows.deps, start, end, np.isin(kind, NEEDS_DEPS))
     dest = _within(rows.dest, start, end, kind == SEND)
     carries = _within(rows.carries, start, end, kind == SEND)
+    channel = _within(rows.channel, start, end, np.isin(kind, (SEND, SUBSCRIBE, UNSUBSCRIBE)))
     lives = _lives(rows, start, end)
     names = rows.names
     if not keep_names:
@@ -198,13 +204,14 @@ def _pack_one(rows: Rows, scope: int, start: int, end: int, *, keep_names: bool)
             deps.name,
             dest.name,
             carries.name,
+            channel.name,
             *lives[:1],
             *[p[p >= 0] for p in lives[1:2]],
         ]
         used = np.unique(np.concatenate(spoken))
         names = [rows.names[code] for code in used.tolist()]
         node, origin = np.searchsorted(used, node), np.searchsorted(used, origin)
-        for lists in (deps, dest, carries):
+        for lists in (deps, dest, carries, channel):
             lists.name = np.searchsorted(used, lists.name).astype(np.int32)
         if lives:
             process = np.where(lives[1] < 0, -1, np.searchsorted(used, lives[1]))
@@ -230,6 +237,7 @@ def _pack_one(rows: Rows, scope: int, start: int, end: int, *, keep_names: bool)
         if len(carries.row)
         else (),
         tuple(narrow(part + 1) for part in lives),
+        tuple(narrow(part) for part in (channel.row, channel.name)) if len(channel.row) else (),
     )
     counted = np.bincount(kind, minlength=OTHER + 1)
     return Piece(
@@ -274,6 +282,7 @@ def unpack(payload: Any) -> Chunk:
     dest_row, dest_length, dest_name = (widen(view(part)) for part in packed.dest)
     none = np.zeros(0, np.int64)
     carries = [widen(view(part)) for part in packed.carries] or [none] * 4
+    channel_row, channel_name = [widen(view(part)) for part in packed.channel] or [none] * 2
     node, process, number = [widen(view(part)) - 1 for part in packed.lives] or [none] * 3
     return Chunk(
         packed.names,
@@ -287,5 +296,6 @@ def unpack(payload: Any) -> Chunk:
         Lists(deps_row, deps_length, deps_name, deps_seq),
         Lists(dest_row, dest_length, dest_name, none),
         Lists(*carries),
+        Lists(channel_row, np.ones(len(channel_row), np.int64), channel_name, none),
         (node, process, number),
     )

@@ -10,7 +10,7 @@ import numpy as np
 
 from thence.pipeline.assemble import Bools, Said, Table
 from thence.pipeline.pack import ranges
-from thence.pipeline.rows import I32, I64, INSTALL, RESTART, SEND, START, U8
+from thence.pipeline.rows import I32, I64, INSTALL, RESTART, SEND, START, SUBSCRIBE, U8, UNSUBSCRIBE
 
 # What stands for a sender's previous send where there is no such message.
 # KEEP: an install does not change it.
@@ -35,6 +35,9 @@ class Facts(NamedTuple):
     restricted: U8  # the message says whom it is for
     dest_start: I64
     dest_node: I32
+    channels: int
+    dot_channel: I32  # the channel that a sent message is addressed to, -1 for none
+    front_channel: I32  # the channel that a frontier is the state of
     front_start: I64
     front_dot: I32  # sent messages that a frontier stands for, sorted
     front_own: I32  # the node's previous send as the frontier tells it
@@ -81,15 +84,16 @@ def resolve(table: Table) -> Run:
     node_of_name[table.nodes] = np.arange(len(table.nodes), dtype=np.int32)
     def_row = _definitions(table)
     restricted, dest_start, dest_node = _destinations(table, def_row, node_of_name)
-    front = _pick(table.deps, np.isin(table.kind[table.deps.row], (INSTALL, RESTART)))
+    front = _pick(table.deps, np.isin(table.kind[table.deps.row], (INSTALL, RESTART, SUBSCRIBE)))
     tags = _pick(table.deps, table.kind[table.deps.row] == SEND)
-    # An install or restart without deps has an empty frontier.
-    front = _with_empty(front, np.flatnonzero((table.kind == INSTALL) | (table.kind == RESTART)))
-    first = _is_first(table, front.row)
+    # One without deps has an empty frontier.
+    front = _with_empty(front, np.flatnonzero(np.isin(table.kind, (INSTALL, RESTART, SUBSCRIBE))))
+    first = _is_first(table, front.row) & (table.kind[front.row] != SUBSCRIBE)
     front_all = table.number(front.origin, front.seq)
     before = _before(table, front, front_all, first, dot_seq)
-    dot = table.dot.copy() if len(front.row) else table.dot
+    dot = table.dot.copy() if len(front.row) or len(table.channel.row) else table.dot
     dot[front.row] = np.arange(len(front.row), dtype=np.int32)
+    channels, dot_channel, front_channel = _channels(table, def_row, front.row, dot)
     front_start, front_dot, front_unsent = _frontiers(table, front, front_all, before)
     own, seq_before = _own_entries(table, front, front_all, first, before)
     tag_start, tag_dot, tag_state = _tags(table, tags, before)
@@ -98,7 +102,8 @@ def resolve(table: Table) -> Run:
         node_start=table.node_start, kind=table.kind, dot=dot, sent=sent,
         dot_node=node_of_name[dot_name], dot_name=dot_name, dot_seq=dot_seq, before=before.view(np.uint8),
         def_row=def_row, def_node=_nodes_of(table, def_row).astype(np.int32),
-        restricted=restricted, dest_start=dest_start, dest_node=dest_node,
+        restricted=np.where(dot_channel >= 0, 1, restricted).astype(np.uint8), dest_start=dest_start,
+        dest_node=dest_node, channels=channels, dot_channel=dot_channel, front_channel=front_channel,
         front_start=front_start, front_dot=front_dot, front_own=own, seq_before=seq_before,
         tag_row=tags.row, tag_start=tag_start, tag_dot=tag_dot, tag_state=tag_state,
         evict_start=np.searchsorted(owner, np.arange(len(table.nodes) + 1)),
@@ -138,6 +143,25 @@ def _destinations(table: Table, def_row: I64, node_of_name: I32) -> tuple[U8, I6
     length[dots[order]] = table.dest.length[order]
     node = node_of_name[table.dest.origin[ranges(begin[order], table.dest.length[order])]]
     return restricted, starts(length), node
+
+
+def _channels(table: Table, def_row: I64, front_row: I64, dot: I32) -> tuple[int, I32, I32]:
+    """How many channels there are, and those of messages and of states. What an unsubscribe row is about is
+    its channel."""
+    dot_channel, front_channel = np.full(len(def_row), -1, np.int32), np.full(len(front_row), -1, np.int32)
+    rows = table.channel.row
+    if not len(rows):
+        return 0, dot_channel, front_channel
+    found, channel = np.unique(table.channel.origin, return_inverse=True)
+    kinds = table.kind[rows]
+    sends = np.flatnonzero(kinds == SEND)
+    sends = sends[def_row[table.dot[rows[sends]]] == rows[sends]]
+    dot_channel[table.dot[rows[sends]]] = channel[sends]
+    joins = kinds == SUBSCRIBE
+    front_channel[np.searchsorted(front_row, rows[joins])] = channel[joins]
+    leaves = kinds == UNSUBSCRIBE
+    dot[rows[leaves]] = channel[leaves]
+    return len(found), dot_channel, front_channel
 
 
 def _pick(said: Said, wanted: Bools) -> Said:
@@ -216,7 +240,7 @@ def _own_entries(table: Table, front: Said, dots: I64, first: Bools, before: Boo
             own[k] = dots[entry]
         elif before[dots[entry]]:
             own[k] = BEFORE
-    install = table.kind[front.row] == INSTALL
+    install = table.kind[front.row] != RESTART
     own[install & ~(first & (own == BEFORE))] = KEEP
     return own, seq_before
 

@@ -13,18 +13,19 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from thence.trace.schema import CHANNEL_KINDS, COUNTING_KINDS
+from thence.trace.schema import COUNTING_KINDS
 
 # Names for readers: what arithmetic makes of element types is beyond a type checker.
 I32 = npt.NDArray[Any]
 I64 = npt.NDArray[Any]
 U8 = npt.NDArray[Any]
 
-START, SEND, DELIVER, STABLE, INSTALL, RESTART, LEAVE, CRASH, EVICT = range(9)
-OTHER: Final = 9  # every kind for metrics: only its place counts
+START, SEND, DELIVER, STABLE, INSTALL, RESTART, LEAVE, CRASH, EVICT, SUBSCRIBE, UNSUBSCRIBE = range(11)
+OTHER: Final = 11  # every kind for metrics: only its place counts
 KIND_CODE: Final = {name: code for code, name in enumerate(COUNTING_KINDS)}
 NEEDS_DOT: Final = (SEND, DELIVER, STABLE, EVICT)
-NEEDS_DEPS: Final = (SEND, INSTALL, RESTART)
+NEEDS_DEPS: Final = (SEND, INSTALL, RESTART, SUBSCRIBE)
+NEEDS_CHANNEL: Final = (SUBSCRIBE, UNSUBSCRIBE)
 
 TEXT: Final = ("run", "group", "node", "kind", "origin", "process", "channel")
 NUMBERS: Final = ("pos", "seq", "at_us", "incarnation")
@@ -99,6 +100,7 @@ class Rows:
     deps: Lists
     dest: Lists
     carries: Lists
+    channel: Lists  # each a list of one
     process: I32 | None  # None: no row says anything; -1: this one does not
     incarnation: I64 | None
     others: list[str]  # the kinds that were passed over
@@ -272,12 +274,11 @@ def decode(table: pa.Table) -> Rows:
     process = text_codes(column("process"), names) if "process" in present else None
     incarnation = whole_numbers(column("incarnation"), "incarnation") if "incarnation" in present else None
     _check_needed(node, pos, kind, origin, seq)
-    if "channel" in present:
-        _refuse_channels(text_codes(column("channel"), Names()) >= 0)
+    channel = _channels(text_codes(column("channel"), names), kind)
     scopes, scope = scopes_of(column("run"), column("group"), size)
     rows = Rows(
-        scopes, scope, names.list, node, pos, kind, origin, seq, deps, dest, carries, process, incarnation,
-        others,
+        scopes, scope, names.list, node, pos, kind, origin, seq, deps, dest, carries, channel, process,
+        incarnation, others,
     )  # fmt: skip
     _check_names(rows, names)
     return rows
@@ -300,9 +301,14 @@ def check(table: pa.Table) -> None:
             _lists(column, names, name)
 
 
-def _refuse_channels(rows: npt.NDArray[np.bool_]) -> None:
-    if rows.any():
-        raise RowError(int(np.argmax(rows)), "channels are not judged yet")
+def _channels(code: I32, kind: U8) -> Lists:
+    """Which rows name a channel."""
+    lacking = np.isin(kind, NEEDS_CHANNEL) & (code < 0)
+    if lacking.any():
+        first = int(np.argmax(lacking))
+        raise RowError(first, f"{COUNTING_KINDS[kind[first]]} without channel")
+    row = np.flatnonzero(code >= 0)
+    return Lists(row, np.ones(len(row), np.int64), code[row], np.zeros(0, np.int64))
 
 
 def _kinds(column: Any) -> tuple[U8, list[str]]:
@@ -311,9 +317,6 @@ def _kinds(column: Any) -> tuple[U8, list[str]]:
     code = text_codes(column, kinds)
     if len(code) and code.min() < 0:
         raise RowError(int(np.argmax(code < 0)), "no kind")
-    channels = [number for number, name in enumerate(kinds.list) if name in CHANNEL_KINDS]
-    if channels:
-        _refuse_channels(np.isin(code, channels))
     table = np.array([KIND_CODE.get(name, OTHER) for name in kinds.list] or [OTHER], np.uint8)
     return table[code], [name for name in kinds.list if name not in KIND_CODE]
 
@@ -361,7 +364,7 @@ def _check_names(rows: Rows, names: Names) -> None:
     if rows.process is not None:
         wanted = (rows.process >= 0) & table[rows.process]
         hits += [(int(i), int(rows.process[i])) for i in np.flatnonzero(wanted)[:1]]
-    for lists in (rows.deps, rows.dest, rows.carries):
+    for lists in (rows.deps, rows.dest, rows.carries, rows.channel):
         for i in np.flatnonzero(table[lists.name])[:1]:
             owner = lists.row[np.searchsorted(np.cumsum(lists.length), i, side="right")]
             hits.append((int(owner), int(lists.name[i])))

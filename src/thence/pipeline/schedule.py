@@ -15,7 +15,7 @@ import numpy as np
 
 from thence.pipeline.jit import inlined, kernel
 from thence.pipeline.resolve import Facts
-from thence.pipeline.rows import DELIVER, I32, I64, INSTALL, RESTART, SEND
+from thence.pipeline.rows import DELIVER, I32, I64, INSTALL, RESTART, SEND, SUBSCRIBE
 
 FREE: Final = -1
 
@@ -85,7 +85,7 @@ def _advance(facts: Facts, state: Waiting, node: int) -> int:
         if what == DELIVER:
             awaited = dot if dot < sent and def_row[dot] >= done[def_node[dot]] else FREE
         else:
-            awaited = _awaited(facts, state, row) if what in (INSTALL, RESTART) else FREE
+            awaited = _awaited(facts, state, row) if what in (INSTALL, RESTART, SUBSCRIBE) else FREE
         if awaited != FREE:
             state.message[node] = awaited
             state.after[node] = state.first[awaited]

@@ -1,111 +1,44 @@
 """A world where processes found, join, leave, crash, come back from their disks, are evicted and return.
 
-Processes have names and nothing else in common; packets travel between names, over links that lose, repeat,
-reorder and get cut, or over sessions that keep their order and lose everything under way when they are cut.
-A process takes the steps that a live node takes (`replica.steps`); the world is its links, its disk and its
-clock. A crash comes between two steps, or in the middle of one: written, perhaps, and nothing sent.
-
-The world looks inside a machine only to see whether all is settled.
+It is a world of steps (`sim.step_world`) whose machines are processes of a group. It looks inside
+a machine only to see whether all is settled.
 """
 
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
-from heapq import heappop, heappush
 from itertools import count
 from random import Random
 
-from thence.core.errors import PeerError, StorageError, UsageError
 from thence.core.group_codec import decode, encode
-from thence.core.groups import START_BITS, GroupPacket, Place, number_of, process_of
-from thence.core.machine import NEVER
+from thence.core.groups import START_BITS, Place, number_of, process_of
 from thence.members.extents import Progress
-from thence.oplog.log import OpLog
-from thence.oplog.policy import Policy, Sync
+from thence.oplog.policy import Policy
 from thence.replica.group import GroupNode
 from thence.replica.group_member import Member
-from thence.replica.group_sending import SendQueue
 from thence.replica.group_settings import GroupSettings
-from thence.replica.steps import RUNS, BeginAnew, BeginSync, Refuse, Release, State, Steps
+from thence.replica.steps import Steps
 from thence.sim.attic import MemoryAttic
-from thence.sim.groups_disks import DOWN_US, PROBE_US, Troubles
 from thence.sim.groups_links import SimLinks
-from thence.sim.groups_parts import NUMBER_BYTES, SimApplication, SimDiary, SimShelf, SimTrace, close
-
-STEPS_MAX = 2_000_000
-INCARNATIONS_MAX = 40
-"""Per process. More than any storm needs: members go to and fro, and would for ever."""
-
-Action = Callable[[], None]
-Filter = Callable[[str, str, GroupPacket], GroupPacket | None]
-"""From sender, receiver and packet to what is left of it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Air:
-    """How packets travel."""
-
-    latency_us: int = 10_000
-    jitter_us: int = 2_000
-    loss: float = 0.0
-    duplicate: float = 0.0
-    reorder: float = 0.0
-    """Share of packets that are held up for up to eight latencies."""
-    sessions: bool = False
-    """Links keep their order and lose nothing while they are up."""
-    links: bool = False
-    """The same, and the ends are told when links come up and break. They break sometimes, the more often the
-    larger the loss."""
-    wire: bool = True
-    """Packets travel as bytes; else as they are, which is faster."""
-
+from thence.sim.groups_parts import NUMBER_BYTES, SimApplication, SimDiary, SimShelf, close
+from thence.sim.step_world import Air, StepProcess, StepWorld
 
 GUEST = "guest"
 
 
-class Process:
+class Process(StepProcess[GroupNode, SimApplication]):
     """What is there of a process, whether or not it runs."""
 
-    __slots__ = (
-        "application", "backlog", "backup", "dead", "dismissed", "joins", "life", "lost_disk", "paused",
-        "restored", "shelf", "start", "steps", "taking", "torn", "trace", "waking",
-    )  # fmt: skip
+    __slots__ = ("backup", "lost_disk", "restored", "start")
 
     def __init__(self, shelf: SimShelf, application: SimApplication, settings: GroupSettings) -> None:
-        self.application = application
-        self.backlog = SendQueue[None](settings)
-        """Broadcasts that wait."""
-        self.shelf = shelf
-        self.steps: Steps[GroupNode, None] | None = None
-        self.trace = SimTrace()
+        super().__init__(shelf, application, settings)
         self.start = 0
         """The number of the start that it runs under."""
-        self.life = 0
-        self.dismissed: set[str] = set()
-        """To whom it keeps no link."""
-        self.dead = False
-        """Down for good."""
-        self.joins = False
-        """It was on its way into the group when its last step was over."""
         self.lost_disk = False
         self.backup: SimShelf | None = None
         self.restored = False
         """Its disk was put back to an earlier state."""
-        self.paused = 0
-        """Until then it does nothing, and whatever happens to it waits."""
-        self.taking: GroupNode | None = None
-        """Whose application takes one message after the other, at this moment."""
-        self.torn = False
-        """The next step will be cut short."""
-        self.waking = NEVER
-
-    @property
-    def node(self) -> GroupNode | None:
-        """What runs, if anything does."""
-        return self.steps.machine if self.steps is not None and self.steps.state in RUNS else None
 
 
-class GroupWorld:
+class GroupWorld(StepWorld[GroupNode, Process]):
     def __init__(
         self,
         seed: int | str,
@@ -124,21 +57,12 @@ class GroupWorld:
         process has a number. `numbered`: so has each operation, so that disks may be put back. `closed`: all
         processes are members from the start, and none joins or leaves. `turn_us`: how long a process that
         has more to do than one step may waits before the next."""
-        self.now = 0
+        super().__init__(seed, names, air, (encode, decode), take_us, sync, turn_us)
         self._admits = frozenset(names if closed else ())
         self._numbered = numbered
         self._starts = Random(f"{seed}/starts") if numbered or starts else None
         self._numbers = count(1)
-        self._sync: Policy = sync
-        self.steps = 0
-        self.air = air
         self.settings = settings
-        self.names = names
-        self.incarnations_max = INCARNATIONS_MAX * len(names)
-        self.packets = Counter[str]()
-        self.bytes = Counter[str]()
-        self.cut: set[tuple[str, str]] = set()
-        self.diaries: dict[str, SimDiary] = {}
         everybody = [*names, GUEST] if guest else names
         self.operations: dict[Place, frozenset[Place]] = {}
         """Every operation that was ever sent, and what had taken effect where it was sent."""
@@ -150,20 +74,6 @@ class GroupWorld:
         """Who has left at some time."""
         self.disorderly: list[str] = []
         """Who has left at some time, and not in order."""
-        self.problem = ""
-        """What stopped the world."""
-        self.filter: Filter = lambda sender, receiver, packet: packet  # noqa: ARG005
-        """For schedules written by hand: what arrives of a packet."""
-        self.liars: set[str] = set()
-        """Processes whose packets may be garbage."""
-        self._random = Random(f"{seed}/air")
-        self._take = Random(f"{seed}/take")
-        self._take_us = take_us
-        self.turn_us = turn_us
-        self._disks = Random(f"{seed}/disks")
-        self._heap: list[tuple[int, int, Action]] = []
-        self._planned = 0
-        self._order: dict[tuple[str, str], int] = {}
         self.processes = {
             name: Process(self._shelf(), SimApplication(self.operations), settings) for name in everybody
         }
@@ -175,34 +85,7 @@ class GroupWorld:
         self.rollbacks = 0
         for process in self.processes.values():
             process.application.numbered = numbered
-        self.troubles = Troubles()
-        self._down = Random(f"{seed}/troubles")
         self._links = SimLinks(self, everybody, Random(f"{seed}/links")) if air.links else None
-
-    def _shelf(self) -> SimShelf:
-        return SimShelf(Random(self._disks.random()), 1 << 14, self._sync)
-
-    # Time
-
-    def at(self, when: int, action: Action) -> None:
-        self._planned += 1
-        heappush(self._heap, (max(when, self.now), self._planned, action))
-
-    def run(self, until: int, stop: Callable[[], bool] | None = None, look_us: int = 250_000) -> bool:
-        """Let things happen up to `until`, or until `stop` says so. Returns whether it did."""
-        look = self.now + look_us
-        while self._heap and self._heap[0][0] <= until and not self.problem:
-            when = self._heap[0][0]
-            if stop is not None and when > look:
-                if stop():
-                    return True  # the next thing still happens, if the world goes on
-                look = when + look_us
-            _, _, action = heappop(self._heap)
-            self.now = when
-            action()
-        if not self.problem:
-            self.now = max(self.now, until)
-        return stop is not None and not self.problem and stop()
 
     # Processes
 
@@ -212,30 +95,8 @@ class GroupWorld:
             self.processes[process_of(member)].trace.diaries.append(self.diaries[member])
         return self.diaries[member]
 
-    def boot(self, name: str, joins: bool = False) -> None:
-        """The process starts, from its disk if there is anything on it. `joins`: it was on its way into the
-        group, and goes on."""
-        process = self.processes[name]
-        if process.steps is not None or process.dead:
-            return
-        process.waking = NEVER
-        process.dismissed.clear()
-        try:
-            process.start = self._start(process)
-            machine = self._make(name, process)
-        except StorageError:
-            process.trace.crash()
-            process.application.take_back()
-            self.troubles.full += 1
-            self.at(self.now + PROBE_US, lambda: self.boot(name, joins))
-            return
-
-        def make(now: int) -> GroupNode:  # noqa: ARG001
-            return self._make(name, process)
-
-        process.steps = Steps(machine, make, process.trace, process.backlog, self.now)
-        self._step(name, lambda node: None)  # noqa: ARG005
-        self._enter(name, process, joins)
+    def _begins(self, process: Process) -> None:
+        process.start = self._start(process)
 
     def _enter(self, name: str, process: Process, joins: bool) -> None:
         """The machine was made, from the disk; whatever is no member goes in. A closed group begins."""
@@ -301,23 +162,6 @@ class GroupWorld:
             self.crash(name, power=False)
             process.shelf, process.restored = process.backup.copy(), True
 
-    def crash(self, name: str, torn: bool = False, power: bool = True) -> None:
-        """The process stops: now, or in the middle of its next step; `power`: so does its machine."""
-        process = self.processes[name]
-        if process.steps is None:
-            return
-        if torn:
-            process.torn = True
-            return
-        process.steps = None
-        process.trace.crash()
-        process.application.take_back()
-        process.backlog.take()
-        process.life += 1
-        process.torn = False
-        if power:
-            process.shelf.lose_power()
-
     def lose_disk(self, name: str) -> None:
         """Everything that the process had written down is gone; it starts again with nothing."""
         self.crash(name)
@@ -332,18 +176,6 @@ class GroupWorld:
         application = self.processes[name].application
         self.forgotten.update(place for place in application.ever - remembers if process_of(place[0]) == name)
         application.ever &= remembers
-
-    def call(self, name: str, action: Callable[[GroupNode], object]) -> None:
-        """Somebody asks something of a process; what makes no sense there is refused."""
-
-        def asked(node: GroupNode) -> None:
-            try:
-                action(node)
-            except UsageError:
-                self.packets["refused"] += 1
-
-        if self.processes[name].node is not None:
-            self._step(name, asked)
 
     def join(self, name: str) -> None:
         """The process is to become a member; whatever it was before, it begins with nothing, but for one who
@@ -384,102 +216,6 @@ class GroupWorld:
         if self.processes[name].node is not None:
             self._input(name, ask)
 
-    def _settle(self, name: str, life: int) -> None:
-        """Broadcasts that had to wait."""
-        process = self.processes[name]
-        if process.life == life and process.node is not None:
-            self._input(name, lambda steps: steps.settle(self.now))
-
-    def _step(self, name: str, action: Callable[[GroupNode], object]) -> None:
-        self._input(name, lambda steps: steps.run(lambda node, now: action(node), self.now))  # noqa: ARG005
-
-    def _input(self, name: str, act: Callable[[Steps[GroupNode, None]], object]) -> None:
-        """Something happens to a process that runs."""
-        process = self.processes[name]
-        if self.now < process.paused:
-            life = process.life
-            self.at(process.paused, lambda: self._after_pause(name, life, act))
-            return
-        self.steps += 1
-        if self.steps > STEPS_MAX or len(self.diaries) > self.incarnations_max:
-            self.problem = f"no end: {self.steps} steps, {len(self.diaries)} incarnations"
-            return
-        assert process.steps is not None
-        act(process.steps)
-        self._carry_out(name, process, process.steps)
-
-    def _after_pause(self, name: str, life: int, act: Callable[[Steps[GroupNode, None]], object]) -> None:
-        process = self.processes[name]
-        if process.life == life and process.node is not None:
-            self._input(name, act)
-
-    def _carry_out(self, name: str, process: Process, steps: Steps[GroupNode, None]) -> None:
-        """What a step has released, in order, and what the process waits for."""
-        if process.torn and steps.state in RUNS:
-            self.crash(name)
-            return
-        looked = False
-        while steps.effects and process.steps is steps:
-            effect = steps.effects.popleft()
-            if isinstance(effect, BeginSync):
-                self._do_sync(steps, *effect)
-            elif isinstance(effect, Release):
-                if not looked:
-                    looked = True
-                    self._look(name, process, steps.machine)
-                for other, where in (effect.links or {}).items():
-                    (process.dismissed.add if where is None else process.dismissed.discard)(other)
-                process.application.released(effect.events)
-                for to, packet in effect.posts:
-                    self._transmit(name, to, packet)
-            elif isinstance(effect, Refuse):
-                self.packets["refused"] += len(effect.calls)
-            elif isinstance(effect, BeginAnew):
-                self._stall(name, process, steps)
-            elif isinstance(effect.why, StorageError):
-                self.troubles.stopped += 1
-                self._goes_down(name, process.joins)
-            else:
-                self.problem = f"{name}: {effect.why}"
-        if process.steps is steps and steps.state in RUNS:
-            if not looked:
-                self._look(name, process, steps.machine)
-            self._plan(name, process, steps)
-
-    def _do_sync(self, steps: Steps[GroupNode, None], log: OpLog, sync: Sync) -> None:
-        try:
-            log.files.sync(sync.file)
-        except StorageError as error:
-            steps.sync_failed(log, sync, error, self.now)
-        else:
-            steps.synced(log, sync, self.now)
-
-    def _goes_down(self, name: str, joins: bool) -> None:
-        """Its disk has failed it for good; it is started again some time later."""
-        self.crash(name)
-        self.at(self.now + self._down.randint(*DOWN_US), lambda: self.boot(name, joins))
-
-    def _stall(self, name: str, process: Process, steps: Steps[GroupNode, None]) -> None:
-        """A write failed: links are gone, and the disk is tried again now and then."""
-        self.troubles.full += 1
-        process.application.take_back()
-        process.life += 1
-        joins = process.joins
-
-        def probe() -> None:
-            if process.steps is not steps or steps.state is not State.STALLED:
-                return
-            process.waking = NEVER
-            process.torn = False
-            steps.probe(self.now)
-            self._carry_out(name, process, steps)
-            self._enter(name, process, joins)
-            if process.node is None and process.steps is steps:
-                self.troubles.full += 1
-                self.at(self.now + PROBE_US, probe)
-
-        self.at(self.now + PROBE_US, probe)
-
     def _look(self, name: str, process: Process, node: GroupNode) -> None:
         """A step is over, and safe: what has become of the process?"""
         if node.member is not None:
@@ -496,20 +232,6 @@ class GroupWorld:
             if node.unclean and name not in self.disorderly:
                 self.disorderly.append(name)
         process.joins = node.status == "joining"
-
-    def _plan(self, name: str, process: Process, steps: Steps[GroupNode, None]) -> None:
-        """What the process waits for."""
-        node, life = steps.machine, process.life
-        if steps.due:
-            self.at(self.now, lambda: self._settle(name, life))
-        if process.taking is node:
-            return  # the step that it began with goes on from here
-        if node.waiting:
-            self._to_take(name, process)
-        wake_at = max(steps.wake_at, self.now + self.turn_us) if self.turn_us else steps.wake_at
-        if process.steps is steps and steps.state in RUNS and wake_at < process.waking:
-            process.waking = wake_at
-            self.at(process.waking, lambda: self._wake(name, life))
 
     def _refounds(self, member: Member) -> bool:
         """Has it begun in this step, alone, with what a former incarnation of it had? One that has lost
@@ -529,109 +251,14 @@ class GroupWorld:
             if process_of(origin) != name and any((origin, start) in self.stale for _, start in starts):
                 self.misled.add(name)
 
-    def _wake(self, name: str, life: int) -> None:
-        process = self.processes[name]
-        if process.life == life and process.node is not None and self.now >= process.waking:
-            process.waking = NEVER
-            self._input(name, lambda steps: steps.wake(self.now))
-
-    def _to_take(self, name: str, process: Process) -> None:
-        if not self._take_us:
-            before, process.taking = process.taking, process.node
-            while (node := process.node) is not None and not self.problem and node.waiting:
-                self._step(name, lambda node: node.take(1, self.now))
-            process.taking = before
-            return
-        life = process.life
-
-        def take() -> None:
-            node = process.node
-            if process.life == life and node is not None and node.waiting:
-                self._step(name, lambda node: node.take(1, self.now))
-
-        self.at(self.now + int(self._take.random() * self._take_us), take)
-
     # Links
-
-    def _transmit(self, sender: str, receiver: str, packet: GroupPacket) -> None:
-        kept = self.filter(sender, receiver, packet)
-        if receiver in self.processes and kept is not None:
-            self.forge(sender, receiver, kept)
-
-    def forge(self, sender: str, receiver: str, packet: GroupPacket) -> None:
-        """A packet is on its way, whatever the machine of its sender thinks of it."""
-        kind = type(packet).__name__.lower()
-        self.packets[kind] += 1
-        air, chance = self.air, self._random.random
-        data = encode(packet) if air.wire else None
-        if data is not None:
-            self.bytes[kind] += len(data)
-        if (sender, receiver) in self.cut:
-            self.packets["cut off"] += 1
-            return
-        if self._links is not None:
-            self._links.breaks = air.loss / 20
-            delay = air.latency_us + int(chance() * air.jitter_us)
-            if not self._links.transmit(sender, receiver, packet, data, delay):
-                self.packets["unlinked"] += 1
-            return
-        for _ in range(2 if chance() < air.duplicate and not air.sessions else 1):
-            if chance() < air.loss and not air.sessions:
-                self.packets["lost"] += 1
-                continue
-            delay = air.latency_us + int(chance() * air.jitter_us)
-            if chance() < air.reorder and not air.sessions:
-                delay += int(8 * chance() * air.latency_us)
-            when = self.now + delay
-            if air.sessions:
-                when = self._order[sender, receiver] = max(when, self._order.get((sender, receiver), 0))
-            self.at(when, lambda: self._bring(sender, receiver, packet, data))
-
-    def _bring(self, sender: str, receiver: str, packet: GroupPacket, data: bytes | None) -> None:
-        if self.processes[receiver].node is None or (self.air.sessions and (sender, receiver) in self.cut):
-            return
-        self.arrive(sender, receiver, packet, data)
-
-    def arrive(self, sender: str, receiver: str, packet: GroupPacket, data: bytes | None) -> bool:
-        good, lies = True, sender in self.liars
-        if lies and data is None:
-            data = encode(packet)
-
-        def receive(steps: Steps[GroupNode, None]) -> None:
-            nonlocal good
-            try:
-                steps.receive(sender, [packet] if data is None else map(decode, [data]), self.now)
-            except PeerError:
-                self.packets["lies" if lies else "garbage"] += 1
-                good = False
-
-        self._input(receiver, receive)
-        return good
-
-    def life(self, name: str) -> int:
-        process = self.processes[name]
-        return process.life if process.node is not None else -1
-
-    def paused(self, name: str) -> int:
-        return self.processes[name].paused
-
-    def is_cut(self, one: str, other: str) -> bool:
-        return (one, other) in self.cut
 
     def is_wanted(self, one: str, other: str) -> bool:
         if not self.settings.rings:
             return True
         return other not in self.processes[one].dismissed or one not in self.processes[other].dismissed
 
-    def told(self, name: str, other: str, up: bool) -> None:
-        self._step(
-            name, lambda node: node.link_up(other, self.now) if up else node.link_down(other, self.now)
-        )
-
     # Is all well?
-
-    def up(self) -> list[str]:
-        return [name for name, process in self.processes.items() if process.node is not None]
 
     def unsettled(self) -> str:
         """Why the group is not at rest; empty: it is."""

@@ -151,7 +151,8 @@ class Guest(Liar):
 
     def _overhear(self, sender: str, receiver: str, packet: GroupPacket) -> GroupPacket | None:
         self.overheard.append(packet)
-        return self._honest(sender, receiver, packet)
+        kept: GroupPacket | None = self._honest(sender, receiver, packet)
+        return kept
 
     def _speak(self) -> None:
         world, random = self._world, self._random
@@ -179,4 +180,5 @@ class Traitor(Liar):
     def _betray(self, sender: str, receiver: str, packet: GroupPacket) -> GroupPacket | None:
         if sender == self._name and self._random.random() < self._share:
             packet = self.lie(packet)
-        return self._honest(sender, receiver, packet)
+        kept: GroupPacket | None = self._honest(sender, receiver, packet)
+        return kept

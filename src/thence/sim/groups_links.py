@@ -5,12 +5,10 @@ and now and then for no reason. Then whatever is under way is lost; each end hea
 may go on sending into nothing until then. The next link comes up only when both have heard.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import combinations
 from random import Random
-from typing import Protocol
-
-from thence.core.groups import GroupPacket
+from typing import Any, Protocol
 
 LOOK_US = 40_000
 """How often links are looked after."""
@@ -44,7 +42,7 @@ class Surroundings(Protocol):
         """An end hears that a link came up, or broke."""
         ...
 
-    def arrive(self, sender: str, receiver: str, packet: GroupPacket, data: bytes | None) -> bool:
+    def arrive(self, sender: str, receiver: str, packet: Any, data: bytes | None) -> bool:
         """Returns whether the receiver could make sense of it."""
         ...
 
@@ -61,9 +59,17 @@ class SimLink:
 
 
 class SimLinks:
-    def __init__(self, world: Surroundings, names: list[str], random: Random) -> None:
+    def __init__(
+        self,
+        world: Surroundings,
+        names: list[str],
+        random: Random,
+        wanted: Callable[[], Iterable[tuple[str, str]]] | None = None,
+    ) -> None:
+        """`wanted`: pairs that there may be links between, each in order; else all."""
         self._world = world
-        self._pairs = list(combinations(sorted(names), 2))
+        everybody = list(combinations(sorted(names), 2)) if wanted is None else []
+        self._wanted = wanted or (lambda: everybody)
         self._random = random
         self._links: dict[tuple[str, str], SimLink] = {}
         self.breaks = 0.0
@@ -72,20 +78,31 @@ class SimLinks:
         self._look()
 
     def _look(self) -> None:
+        for pair in self._wanted():
+            self.look_after(pair)
+        self._world.at(self._world.now + LOOK_US, self._look)
+
+    def look_after(self, pair: tuple[str, str]) -> None:
+        """Make a link, or break it."""
         world = self._world
-        for pair in self._pairs:
-            lives = {name: world.life(name) for name in pair}
-            able = min(lives.values()) >= 0 and not (world.is_cut(*pair) or world.is_cut(*pair[::-1]))
-            able = able and world.is_wanted(*pair)
-            link = self._links.get(pair)
-            if link is None:
-                if able:
-                    self._connect(pair, lives)
-            elif link.whole and (
-                not able or link.lives != lives or (self.breaks and self._random.random() < self.breaks)
-            ):
-                self._break(pair, link)
-        world.at(world.now + LOOK_US, self._look)
+        lives = {name: world.life(name) for name in pair}
+        able = min(lives.values()) >= 0 and not (world.is_cut(*pair) or world.is_cut(*pair[::-1]))
+        able = able and world.is_wanted(*pair)
+        link = self._links.get(pair)
+        if link is None:
+            if able:
+                self._connect(pair, lives)
+        elif link.whole and (
+            not able or link.lives != lives or (self.breaks and self._random.random() < self.breaks)
+        ):
+            self._break(pair, link)
+
+    def has(self, pair: tuple[str, str]) -> bool:
+        return pair in self._links
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """That there are links between, or were until a moment ago."""
+        return list(self._links)
 
     def _connect(self, pair: tuple[str, str], lives: dict[str, int]) -> None:
         link = self._links[pair] = SimLink(lives)
@@ -127,9 +144,7 @@ class SimLinks:
         if self._world.life(name) == link.lives[name]:
             self._world.told(name, pair[pair[0] == name], False)
 
-    def transmit(
-        self, sender: str, receiver: str, packet: GroupPacket, data: bytes | None, delay: int
-    ) -> bool:
+    def transmit(self, sender: str, receiver: str, packet: Any, data: bytes | None, delay: int) -> bool:
         """Returns whether there is a link, as far as the sender knows."""
         pair = (sender, receiver) if sender < receiver else (receiver, sender)
         link = self._links.get(pair)
@@ -145,7 +160,7 @@ class SimLinks:
         link: SimLink,
         sender: str,
         receiver: str,
-        packet: GroupPacket,
+        packet: Any,
         data: bytes | None,
     ) -> None:
         if self._waits(receiver, lambda: self._arrive(pair, link, sender, receiver, packet, data)):

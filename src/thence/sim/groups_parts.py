@@ -18,7 +18,7 @@ from thence.replica.steps import Rows
 from thence.sim.disk import Disk
 from thence.sim.disk import Operation as DiskOperation
 from thence.sim.groups_readers import SimReader
-from thence.trace.recorder import CRASH, DELIVER, LEAVE, RESTART, SEND
+from thence.trace.recorder import CRASH, DELIVER, LEAVE, RESTART, SEND, SUBSCRIBE, UNSUBSCRIBE
 
 MACHINE = b"simulated"
 
@@ -256,6 +256,8 @@ class SimDiary:
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
+        self.channels: dict[Place, str] = {}
+        """By message: the channel that it was sent to."""
         self._fresh: list[Row] = []
         self._known: set[tuple[int, Place | None]] = set()
 
@@ -270,7 +272,16 @@ class SimDiary:
         deps: tuple[Place, ...] | None,
         now: int,
         carries: tuple[Place, ...] = (),
+        *,
+        channel: str = "",
+        key: int = 0,
     ) -> None:
+        """`channel`: that a message is sent to, or that the node is a member of from here on or not any more;
+        then `key` tells rows apart that say the same, and both stand where a message would."""
+        if kind in (SUBSCRIBE, UNSUBSCRIBE):
+            about = channel, key
+        elif channel and about is not None:
+            self.channels[about] = channel
         if kind != RESTART:
             if (kind, about) in self._known:
                 return

@@ -13,11 +13,12 @@ from thence.core.groups import number_of, process_of
 from thence.oplog.policy import Policy
 from thence.replica.group import GroupNode
 from thence.replica.group_settings import GroupSettings, Order
-from thence.sim.groups import Air, GroupWorld
+from thence.sim.groups import GroupWorld
 from thence.sim.groups_disks import BadDisk, draw_disks, worsen
 from thence.sim.groups_lies import Guest
 from thence.sim.groups_partings import Parting, draw_partings
 from thence.sim.groups_restores import Restore, draw_restores
+from thence.sim.step_world import Air
 from thence.trace.recorder import KINDS
 from thence.trace.schema import Dot, Event
 

@@ -43,13 +43,16 @@ CHANGING: Final = pa.schema(
 ADDRESSED: Final = pa.schema([*SCHEMA, pa.field("dest", pa.list_(pa.string()))])
 """Of messages that not everyone gets."""
 
+CHANNELS: Final = pa.schema([*CHANGING, pa.field("channel", pa.dictionary(pa.int32(), pa.string()))])
+"""The same, where messages are addressed to channels."""
+
 ROWS_PER_FLUSH: Final = 1 << 20
 """Columns are written out when all nodes together hold so many rows: bounds the memory of a run."""
 
 
 class ParquetTrace:
     """Writes the events of one run, a row group per node and flush. `lives`: of a changing group, each name's
-    process and incarnation. `addressed`: sends say to whom."""
+    process and incarnation. `addressed`: sends say to whom. `channels`: their names, if there are any."""
 
     def __init__(
         self,
@@ -58,10 +61,15 @@ class ParquetTrace:
         run: str = "",
         lives: list[tuple[str, int]] | None = None,
         addressed: bool = False,
+        channels: list[str] | None = None,
     ) -> None:
         self._lives = lives
         self._addressed = addressed
-        self._schema = CHANGING if lives is not None else ADDRESSED if addressed else SCHEMA
+        self._channels = None if channels is None else pa.array(channels, pa.string())
+        if lives is None:
+            self._schema = ADDRESSED if addressed else SCHEMA
+        else:
+            self._schema = CHANGING if channels is None else CHANNELS
         self._names = pa.array(names, pa.string())
         self._kinds = pa.array(KINDS, pa.string())
         self._run = pa.array([run], pa.string())
@@ -99,7 +107,13 @@ class ParquetTrace:
             return []
         process, number = self._lives[node]
         said = pa.DictionaryArray.from_arrays(np.zeros(rows, np.int32), pa.array([process], pa.string()))
-        return [said, pa.array(np.full(rows, number, np.int64)), self._lists(rows, columns.carries)]
+        changing = [said, pa.array(np.full(rows, number, np.int64)), self._lists(rows, columns.carries)]
+        if self._channels is None:
+            return changing
+        code = np.full(rows, -1, np.int32)
+        code[np.frombuffer(columns.channel_rows, np.int64)] = np.frombuffer(columns.channel_codes, np.int32)
+        codes = pa.array(code, mask=code < 0)
+        return [*changing, pa.DictionaryArray.from_arrays(codes, self._channels)]
 
     def _lists(self, rows: int, named: DotLists) -> pa.ListArray:
         """The named messages as one list column: an entry per row, null where none are named."""

@@ -12,18 +12,20 @@ KINDS: Final = (
     "hold", "duplicate", "doubt",
     "lazy", "sync", "eager", "unlink",
     "cut", "heal",
+    "subscribe", "unsubscribe",
 )  # fmt: skip
-"""The kinds that nodes of this project write, by code. The last ones are for metrics: `hold`, a
-message arrived before its causes; `duplicate`, it had arrived before; `doubt`, an engine that may err
-says that it was perhaps delivered too early. Of a tree, with the neighbour as origin: its link is no branch
-(`lazy`), a branch that is being caught up with (`sync`), a branch that this node streams to (`eager`; if the
-other end does not, it works one way), or gone (`unlink`). Of a network that is broken on purpose: links of
-this node are cut (`cut`), or work again (`heal`)."""
+"""The kinds that nodes of this project write, by code. Those after `evict` are for metrics, but for the last
+two, a node's membership of a channel. `hold`: a message arrived before its causes; `duplicate`: it had
+arrived before; `doubt`: an engine that may err says that it was perhaps delivered too early. Of a tree, with
+the neighbour as origin: its link is no branch (`lazy`), a branch that is being caught up with (`sync`), one
+that this node streams to (`eager`; if the other end does not, it works one way), or gone (`unlink`). Of a
+network that is broken on purpose: links of this node are cut (`cut`), or work again (`heal`)."""
 
 START, SEND, DELIVER, STABLE, INSTALL, RESTART, LEAVE, CRASH, EVICT = range(9)
 HOLD, DUPLICATE, DOUBT = range(9, 12)
 LAZY, SYNC, EAGER, UNLINK = range(12, 16)
-CUT, HEAL = range(16, len(KINDS))
+CUT, HEAL = range(16, 18)
+SUBSCRIBE, UNSUBSCRIBE = range(18, len(KINDS))
 
 
 class Recorder(Protocol):
@@ -69,7 +71,7 @@ class DotLists:
 class Columns:
     """One node's events in typed columns; row i has position `first + i`."""
 
-    __slots__ = ("at", "carries", "deps", "dest", "dots", "first", "kinds")
+    __slots__ = ("at", "carries", "channel_codes", "channel_rows", "deps", "dest", "dots", "first", "kinds")
 
     def __init__(self) -> None:
         self.first = 0
@@ -82,6 +84,8 @@ class Columns:
         self.deps = DotLists()
         self.carries = DotLists()
         self.dest = DotLists()
+        self.channel_rows = array("q")
+        self.channel_codes = array("i")
 
     def clear(self) -> None:
         """Forget the rows, which were written out; positions go on from here."""
@@ -104,6 +108,11 @@ class Columns:
         """A message is sent to these alone."""
         self.dest.add(len(self.kinds), dest)
         self.record(SEND, dot, now)
+
+    def tell_channel(self, code: int) -> None:
+        """The next row names this channel."""
+        self.channel_rows.append(len(self.kinds))
+        self.channel_codes.append(code)
 
     def carry(self, operations: tuple[int, ...]) -> None:
         """The message of the next row brings these, if there are any."""

@@ -8,12 +8,11 @@ from typing import Final
 
 import msgspec
 
-COUNTING_KINDS: Final = (
-    "start", "send", "deliver", "stable", "install", "restart", "leave", "crash", "evict",
-)  # fmt: skip
-
 CHANNEL_KINDS: Final = ("subscribe", "unsubscribe")
-"""Kinds that nothing judges yet: a trace with one of them is refused, not half judged."""
+
+COUNTING_KINDS: Final = (
+    "start", "send", "deliver", "stable", "install", "restart", "leave", "crash", "evict", *CHANNEL_KINDS,
+)  # fmt: skip
 
 VERDICTS: Final = ("order", "duplicate", "unsent", "gap", "lost", "program", "unstable", "tag")
 
@@ -51,3 +50,4 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     process: str | None = None
     incarnation: int | None = None
     carries: list[Dot] | None = None
+    channel: str | None = None

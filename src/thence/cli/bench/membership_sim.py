@@ -22,7 +22,8 @@ from typing import Final
 from thence.cli.bench.record import Record
 from thence.core.errors import ThenceError
 from thence.replica.group_settings import GroupSettings
-from thence.sim.groups import Air, GroupWorld
+from thence.sim.groups import GroupWorld
+from thence.sim.step_world import Air
 from thence.trace.recorder import SEND, STABLE
 
 LATENCY_US: Final = 25_000

@@ -1,0 +1,176 @@
+"""The evaluation of the edge multicast document (its section 7), in virtual time.
+
+Each experiment is a sweep of steady trees (`sim.edge_steady`). They count for themselves and leave no traces:
+storms are what traces of edge trees are judged of (`thence soak --scenario edge`). *No gate* is the same tree
+without its causal barrier: messages are forwarded by group as they come, in order per link alone.
+"""
+
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+
+from thence.pages.charts import Chart, finished
+from thence.pages.page import table
+from thence.pages.text import significant
+from thence.sim.edge_steady import EdgeLoad, SteadyTree
+
+LATENCY, METADATA, FAILURES = "edge-latency", "edge-metadata", "edge-failures"
+MEMBERSHIP, GENUINE = "edge-membership", "edge-genuine"
+EXPERIMENTS = frozenset({LATENCY, METADATA, FAILURES, MEMBERSHIP, GENUINE})
+
+SIZES = (15, 60, 250, 1000, 2000)
+QUICK_SIZES = (15, 40)
+DELTAS = (1, 2, 3)
+
+SETTING = (
+    "Links of 10 to 20 ms, a third as many groups as nodes, of 3 to 5 members that publish every 400 ms."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One run of a sweep."""
+
+    experiment: str
+    load: EdgeLoad
+    seed: int = 1
+
+    @property
+    def name(self) -> str:
+        load = self.load
+        where = "local" if load.local else "spread"
+        groups = f"-{load.groups}g" if load.groups else ""
+        return f"{load.nodes}-{load.delta}-{where}{groups}{'' if load.gate else '-no-gate'}"
+
+    @property
+    def cost(self) -> int:
+        return self.load.nodes * self.load.span_us
+
+
+def points(experiment: str, quick: bool) -> list[Point]:
+    return [Point(experiment, _shorter(load)) for load in _loads(experiment, QUICK_SIZES if quick else SIZES)]
+
+
+def _shorter(load: EdgeLoad) -> EdgeLoad:
+    """A large tree has messages enough in less time."""
+    return replace(load, span_us=load.span_us // 4) if load.nodes >= 1000 else load
+
+
+def _loads(experiment: str, sizes: tuple[int, ...]) -> list[EdgeLoad]:
+    if experiment == LATENCY:
+        return [
+            EdgeLoad(nodes=nodes, delta=delta, local=local, gate=gate)
+            for nodes in sizes
+            for local in (True, False)
+            for delta, gate in [(1, False), *[(delta, True) for delta in DELTAS]]
+        ]
+    if experiment == METADATA:
+        return [
+            EdgeLoad(nodes=nodes, delta=delta, groups=groups)
+            for nodes in sizes
+            for delta in (1, 3)
+            for groups in (2, max(3, nodes // 3))
+        ]
+    if experiment == FAILURES:
+        return [EdgeLoad(nodes=nodes, delta=delta, kills=4) for nodes in sizes[1:] for delta in DELTAS]
+    if experiment == MEMBERSHIP:
+        return [EdgeLoad(nodes=nodes, delta=delta, joins=20) for nodes in sizes for delta in DELTAS]
+    return [EdgeLoad(nodes=nodes, delta=1, local=local) for nodes in sizes for local in (True, False)]
+
+
+def run_tree(point: Point, trace: Path) -> dict[str, Any]:  # noqa: ARG001
+    """Run one point. It leaves no trace."""
+    measured = SteadyTree(replace(point.load, seed=point.seed))()
+    chosen = {key: value for key, value in asdict(point.load).items() if key != "seed"}
+    return {"name": point.name, "experiment": point.experiment, "seed": point.seed, **chosen, **measured}
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A figure: a measurement over the nodes, a line per δ, dashed by something else."""
+
+    title: str
+    measure: str
+    label: str
+    dash: str = "local"
+
+
+CURVES = {
+    LATENCY: (
+        Curve("Delivery delay", "delay_ms", "ms, mean"),
+        Curve("Delivery delay, p99", "delay_p99_ms", "ms"),
+    ),
+    METADATA: (
+        Curve("Header of a message, with its share of the packet's", "head_bytes", "bytes", "groups"),
+        Curve("Statuses that travel alone, per copy of a message", "statuses_alone", "per copy", "groups"),
+        Curve("Entries of a node's log", "log_mean", "entries, mean", "groups"),
+    ),
+    FAILURES: (
+        Curve("From the loss of the parent to the next", "repair_rtt", "round trips, mean"),
+        Curve("The longest of these", "repair_max_rtt", "round trips"),
+        Curve("Packets outside sessions, per orphan", "control", "packets"),
+    ),
+    MEMBERSHIP: (Curve("From asking to being a member", "join_rtt", "round trips of one link, mean"),),
+    GENUINE: (Curve("Share of nodes that see a message", "seen", "share"),),
+}
+
+
+def _dash(curve: Curve, result: dict[str, Any]) -> str:
+    if curve.dash == "groups":
+        return "two groups" if result["groups"] == 2 else "a third of the nodes"
+    return "local groups" if result["local"] else "groups all over"
+
+
+def draw(name: str, results: list[dict[str, Any]]) -> list[Chart]:
+    return [_curve(curve, results) for curve in CURVES[name]]
+
+
+def _curve(curve: Curve, results: list[dict[str, Any]]) -> Chart:
+    rows = [
+        {
+            "nodes": result["nodes"],
+            "value": result[curve.measure],
+            "tree": f"δ = {result['delta']}" if result["gate"] else "no gate",
+            "which": _dash(curve, result),
+        }
+        for result in results
+    ]
+    base = alt.Chart(alt.InlineData(values=rows)).encode(
+        x=alt.X("nodes:Q", scale=alt.Scale(type="log", base=10), title="nodes"),
+        y=alt.Y("value:Q", title=curve.label),
+        color=alt.Color("tree:N"),
+        tooltip=["tree:N", "which:N", "nodes:Q", alt.Tooltip("value:Q", format=",.4~r")],
+    )
+    lines = base.mark_line(strokeWidth=2).encode(strokeDash=alt.StrokeDash("which:N"))
+    dots = base.mark_point(filled=True, size=30, opacity=1).encode(detail="which:N")
+    return finished(curve.title, lines, dots)
+
+
+SAID = {
+    LATENCY: "A barrier per message delays little where failures are rare.",
+    METADATA: "Metadata do not grow with the number of nodes.",
+    FAILURES: "Up to δ consecutive failures are passed by.",
+    MEMBERSHIP: "Nodes join and leave while messages flow.",
+    GENUINE: "Only nodes between publisher and members take part.",
+}
+
+
+def beside(name: str, results: list[dict[str, Any]]) -> tuple[str, list[dict[str, str]]]:
+    """What the document claims, and a row per point with what was measured."""
+    free = {
+        (result["nodes"], result["local"]): result["delay_ms"] for result in results if not result["gate"]
+    }
+    rows = []
+    for result in results:
+        row = {"point": result["name"], "the document": SAID[name]}
+        for curve in CURVES[name]:
+            row[curve.title] = significant(result[curve.measure])
+        without = free.get((result["nodes"], result["local"]))
+        if name == LATENCY:
+            row["against no gate"] = significant(result["delay_ms"] / without) if without else ""
+        if name == GENUINE:
+            row["nodes that had no part in it"] = str(result["extra"])
+        rows.append(row)
+    return table(rows, {"point": "name"}), rows

@@ -1,0 +1,255 @@
+"""Causal multicast on an edge tree: a node's inputs, and who deals with them. docs/protocols/edge.md.
+
+No clock, no log, no link of its own: inputs come with `now`, what must survive goes to the host, packets
+stand in `outbox` and links that are needed in `wanted` when a step is over (`settle`).
+"""
+
+from thence.core.edge import (
+    EdgeAttach,
+    EdgeBeat,
+    EdgeBody,
+    EdgeBye,
+    EdgeDown,
+    EdgeDrop,
+    EdgeInvite,
+    EdgeInvited,
+    EdgeItem,
+    EdgeNames,
+    EdgeOpened,
+    EdgePacket,
+    EdgeRefused,
+    EdgeRehome,
+    EdgeReset,
+    EdgeState,
+    EdgeStatus,
+    EdgeUp,
+    EdgeWant,
+)
+from thence.core.errors import PeerError
+from thence.core.groups import process_of
+from thence.spread.edge_attach import begin, heard_attach, heard_opened, lose, refused, seek, tick_seeking
+from thence.spread.edge_book import MESSAGE, EdgeEntry
+from thence.spread.edge_gate import announce, beat, heard_status, settle
+from thence.spread.edge_interest import (
+    accept,
+    drop_child,
+    drop_unwanted,
+    heard_drop,
+    heard_state,
+    heard_want,
+    join,
+    leave,
+)
+from thence.spread.edge_moving import (
+    heard_bye,
+    heard_invite,
+    heard_invited,
+    heard_rehome,
+    leave_tree,
+    rehome,
+    welcome,
+)
+from thence.spread.edge_tree import EdgeChild, EdgeParent, EdgeStream, EdgeTree
+
+__all__ = ["EdgeTree", "join", "leave", "leave_tree", "link_down", "link_up", "publish", "receive", "rehome",
+           "settle", "start", "wake", "wake_at"]  # fmt: skip
+
+
+def start(tree: EdgeTree, now: int) -> None:
+    """The process was started: sessions are over, and groups of the subtree stay wanted for a while."""
+    tree.now = now
+    for group in sorted(tree.book.covered):
+        tree.linger[group] = now + tree.settings.linger_us
+    tree.next_beat = now + tree.settings.heartbeat_us
+    tree.lost_at, tree.patience_at = now, now + tree.settings.alone_us
+    tree.desperate_at = now + tree.settings.attach_us
+    begin(tree)
+
+
+def publish(tree: EdgeTree, group: str, payload: bytes, now: int) -> EdgeEntry:
+    tree.now = now
+    book = tree.book
+    number = book.number + 1
+    back = number - book.have.get((book.me, group), 0)
+    entry = EdgeEntry(MESSAGE, book.me, group, number, back, payload)
+    accept(tree, entry)
+    return entry
+
+
+# Links
+
+
+def link_up(tree: EdgeTree, peer: str, now: int) -> None:
+    tree.now = now
+    tree.linked.add(peer)
+    welcome(tree, peer)
+    seek(tree)
+
+
+def link_down(tree: EdgeTree, peer: str, now: int) -> None:
+    tree.now = now
+    tree.linked.discard(peer)
+    for child in [child for child in tree.children.values() if child.peer == peer]:
+        drop_child(tree, child)
+    if tree.parent is not None and tree.parent.peer == peer:
+        lose(tree, silent=False)
+    elif tree.target is not None and process_of(tree.target[0]) == peer:
+        tree.target = None
+        seek(tree)
+
+
+# Packets
+
+
+def receive(tree: EdgeTree, peer: str, packet: EdgePacket, now: int) -> None:
+    tree.now = now
+    if isinstance(packet, EdgeUp):
+        _from_child(tree, peer, packet)
+    elif isinstance(packet, EdgeDown):
+        _from_parent(tree, peer, packet)
+    elif isinstance(packet, EdgeAttach):
+        heard_attach(tree, peer, packet)
+    elif isinstance(packet, EdgeOpened):
+        heard_opened(tree, peer, packet)
+    elif isinstance(packet, EdgeRefused):
+        refused(tree, packet.session)
+    elif isinstance(packet, EdgeReset):
+        _heard_reset(tree, peer, packet)
+    elif isinstance(packet, EdgeInvited):
+        heard_invited(tree, packet)
+    else:
+        assert isinstance(packet, EdgeBye)
+        heard_bye(tree, peer, packet.session)
+
+
+def _heard_reset(tree: EdgeTree, peer: str, reset: EdgeReset) -> None:
+    if reset.up:
+        for child in [child for child in tree.children.values() if child.peer == peer]:
+            if child.session == reset.session:
+                drop_child(tree, child)
+    elif tree.parent is not None and (tree.parent.peer, tree.parent.session) == (peer, reset.session):
+        lose(tree, silent=False)
+
+
+def _follows(stream: EdgeStream, number: int, now: int) -> bool:
+    stream.got += 1
+    stream.heard = now
+    return number == stream.got
+
+
+def _from_child(tree: EdgeTree, peer: str, packet: EdgeUp) -> None:
+    children = [child for child in tree.children.values() if child.peer == peer]
+    if not children or children[0].session != packet.session:
+        tree.reset(peer, packet.session, False)
+        return
+    child = children[0]
+    if not _follows(child, packet.number, tree.now):
+        tree.reset(peer, packet.session, False)
+        drop_child(tree, child)
+        return
+    for body in packet.bodies:
+        if tree.children.get(child.who) is not child:
+            return  # it went away by something that it said
+        _heard_from_child(tree, child, body)
+
+
+def _heard_from_child(tree: EdgeTree, child: EdgeChild, body: EdgeBody) -> None:
+    if isinstance(body, EdgeItem):
+        _item(tree, child, body, None)
+        child.ups.append(tree.book.end)
+    elif isinstance(body, EdgeNames):
+        child.learn(body.names)
+    elif isinstance(body, EdgeBeat):
+        child.acked = max(child.acked, min(body.items, child.items))
+    elif isinstance(body, EdgeWant):
+        heard_want(tree, child, body)
+    elif isinstance(body, EdgeDrop):
+        heard_drop(tree, child, body.groups)
+    elif isinstance(body, EdgeRehome):
+        heard_rehome(tree, child, body)
+    else:
+        raise PeerError(f"{type(body).__name__} from a child")
+
+
+def _from_parent(tree: EdgeTree, peer: str, packet: EdgeDown) -> None:
+    parent = tree.parent
+    if parent is None or parent.peer != peer or parent.session != packet.session:
+        tree.reset(peer, packet.session, True)
+        return
+    if not _follows(parent, packet.number, tree.now):
+        tree.reset(peer, packet.session, True)
+        lose(tree, silent=False)
+        return
+    for body in packet.bodies:
+        if tree.parent is not parent:
+            return
+        _heard_from_parent(tree, parent, body)
+
+
+def _heard_from_parent(tree: EdgeTree, parent: EdgeParent, body: EdgeBody) -> None:
+    if isinstance(body, EdgeItem):
+        parent.down += 1
+        _item(tree, parent, body, parent)
+    elif isinstance(body, EdgeStatus):
+        heard_status(tree, parent, body)
+    elif isinstance(body, EdgeNames):
+        parent.learn(body.names)
+    elif isinstance(body, EdgeState):
+        parent.down += 1
+        if len(body.groups) != len(body.states):
+            raise PeerError("a state for each group is due")
+        heard_state(tree, parent, body)
+    elif isinstance(body, EdgeInvite):
+        parent.down += 1
+        heard_invite(tree, parent, body)
+    else:
+        raise PeerError(f"{type(body).__name__} from a parent")
+
+
+def _item(tree: EdgeTree, stream: EdgeStream, item: EdgeItem, parent: EdgeParent | None) -> None:
+    origin, group = stream.name(item.origin), stream.name(item.group)
+    entry = EdgeEntry(MESSAGE, origin, group, item.number, item.back, item.payload)
+    entry.source = stream.who
+    if parent is not None:
+        entry.above, entry.down = True, parent.down
+    accept(tree, entry)
+
+
+# Time
+
+
+def wake_at(tree: EdgeTree) -> int:
+    times = [tree.next_beat, *[child.status_due for child in tree.children.values()]]
+    if tree.parent is None and not (tree.book.root or tree.book.gone):
+        times += [tree.retry_at, tree.patience_at, tree.waits_until]
+        if tree.probe_at > tree.now:
+            times.append(tree.probe_at)
+        if tree.target is not None:
+            times.append(tree.target[2])
+    return min(times)
+
+
+def wake(tree: EdgeTree, now: int) -> None:
+    tree.now = now
+    if tree.next_beat <= now:
+        tree.next_beat = now + tree.settings.heartbeat_us
+        _beat(tree)
+    tick_seeking(tree)
+
+
+def _beat(tree: EdgeTree) -> None:
+    """Say that this node lives, and look who does not."""
+    now, settings = tree.now, tree.settings
+    if tree.parent is not None and now - tree.parent.heard > settings.suspect_us:
+        lose(tree, silent=True)
+    for child in [child for child in tree.children.values() if now - child.heard > settings.drop_us]:
+        tree.reset(child.peer, child.session, False)
+        drop_child(tree, child)
+    if tree.parent is not None:
+        beat(tree.parent)
+    for child in tree.children.values():
+        announce(tree, child)
+    if over := [group for group, until in tree.linger.items() if until <= now]:
+        for group in over:
+            del tree.linger[group]
+        drop_unwanted(tree)

@@ -1,0 +1,167 @@
+"""Finding a parent, and taking children: rules 7, 9 and 10 of docs/protocols/edge.md."""
+
+from thence.core.edge import EdgeAttach, EdgeOpened, EdgeRefused
+from thence.core.errors import PeerError
+from thence.core.groups import process_of
+from thence.core.machine import NEVER
+from thence.spread.edge_book import MESSAGE, NOT
+from thence.spread.edge_gate import common, rooted, set_chain
+from thence.spread.edge_interest import drop_child, drop_unwanted, mention, new_request
+from thence.spread.edge_tree import EdgeChild, EdgeParent, EdgeTree
+
+
+def lose(tree: EdgeTree, silent: bool) -> None:
+    """There is no parent any more: it went `silent`, or the session ended."""
+    parent, book = tree.parent, tree.book
+    if parent is not None:
+        for entry in book.entries:
+            entry.rooted = entry.rooted or rooted(parent, entry)
+    tree.parent, tree.target = None, None
+    tree.lost_at = tree.now
+    tree.patience_at = tree.now + tree.settings.alone_us
+    tree.desperate_at = tree.now + tree.settings.attach_us
+    begin(tree, last=parent.who if parent is not None and silent else "")
+
+
+def begin(tree: EdgeTree, last: str = "") -> None:
+    """Look for a parent: all that may be one are dialled at once, nearest first, `last` after the others."""
+    book = tree.book
+    if book.root or book.gone:
+        return
+    chain = [who for who in book.chain if who != last] + [who for who in book.chain if who == last]
+    tree.candidates = list(tree.contacts[:1]) if book.free else chain
+    tree.tried.clear()
+    tree.wanted = {process_of(who) for who in tree.candidates}
+    tree.probe_at = NEVER
+    tree.retry_at = tree.now + tree.settings.attach_us
+    seek(tree)
+
+
+def may_use_root(tree: EdgeTree) -> bool:
+    """Rule 9: does the root have all that came from above?"""
+    return all(entry.rooted for entry in tree.book.entries if entry.above)
+
+
+def seek(tree: EdgeTree) -> None:
+    """Attach to the nearest that there is a link to; but wait a moment for a nearer one."""
+    if tree.parent is not None or tree.target is not None or tree.invited or tree.book.gone:
+        return
+    open_ones = [who for who in tree.candidates if who not in tree.tried and process_of(who) in tree.linked]
+    if not open_ones:
+        return
+    nearest = next(who for who in tree.candidates if who not in tree.tried)
+    if open_ones[0] != nearest and tree.now < tree.probe_at:
+        if tree.probe_at == NEVER:
+            tree.probe_at = tree.now + tree.settings.probe_us
+        return
+    ask(tree, open_ones[0])
+
+
+def ask(tree: EdgeTree, who: str) -> None:
+    book = tree.book
+    book.session += 1
+    book.host.changed()
+    tree.target = (who, book.session, tree.now + tree.settings.attach_us)
+    groups = tree.asked = tuple(sorted(book.covered & tree.want()))
+    logged = tuple([(*pair, number) for pair, number in book.logged().items()])
+    have, named = book.restricted(groups), "" if book.free else who
+    attach = EdgeAttach(book.me, named, book.session, book.rank, groups, have, logged, book.chain)
+    tree.post(process_of(who), attach)
+
+
+def refused(tree: EdgeTree, session: int) -> None:
+    target = tree.target
+    if target is not None and target[1] == session:
+        tree.tried.add(target[0])
+        tree.target = None
+        seek(tree)
+
+
+def tick_seeking(tree: EdgeTree) -> None:
+    """Time passes without a parent."""
+    if tree.parent is not None or tree.book.root or tree.book.gone:
+        return
+    if tree.waits_until <= tree.now:  # not invited
+        tree.invited, tree.waits_until = "", NEVER
+        begin(tree)
+    if tree.target is not None and tree.target[2] <= tree.now:
+        refused(tree, tree.target[1])
+    if tree.retry_at <= tree.now:
+        tree.retry_at = tree.now + tree.settings.attach_us
+        tree.tried.clear()
+        if tree.desperate_at <= tree.now:
+            more = tree.contacts if tree.book.free else (tree.root,) if may_use_root(tree) else ()
+            tree.candidates += [who for who in more if who not in tree.candidates]
+            tree.wanted.update([process_of(who) for who in more])
+    if tree.patience_at <= tree.now:
+        shrink(tree)
+    seek(tree)
+
+
+def shrink(tree: EdgeTree) -> None:
+    """Rule 10: the subtree goes on by itself."""
+    tree.shrunk, tree.patience_at = True, NEVER
+    for child in tree.children.values():
+        child.chain = (tree.book.me,)
+
+
+# As a parent
+
+
+def heard_attach(tree: EdgeTree, peer: str, attach: EdgeAttach) -> None:
+    book = tree.book
+    old = tree.children.get(attach.child)
+    if old is not None and old.session >= attach.session:
+        return
+    unfit = book.free or book.gone or (0 < attach.rank <= book.rank) or process_of(attach.child) != peer
+    if unfit or attach.parent not in ("", book.me):
+        tree.post(peer, EdgeRefused(attach.session))
+        return
+    for other in [child for child in tree.children.values() if child.peer == peer]:
+        drop_child(tree, other)
+    for group in attach.groups:
+        mention(tree, group)
+    have = {(origin, group): number for origin, group, number in attach.have}
+    covered = all(book.covers(group) for group in attach.groups) and all(
+        have.get(pair, 0) >= number for pair, number in book.trimmed.items() if pair[1] in attach.groups
+    )
+    rank = attach.rank or book.rank + 1
+    child = EdgeChild(attach.child, attach.session, tree.now, rank, attach.groups, book.end)
+    child.filter, child.sync = have, not covered
+    child.chain = (book.me, *common(book.chain[: tree.settings.delta], attach.chain))
+    child.cursor = book.base if covered else book.end
+    child.skip = child.passed = 0 if covered else book.end
+    tree.children[child.who] = child
+    mine = tuple([(o, g, book.have[o, g]) for o, g, _ in attach.logged if (o, g) in book.have])
+    tree.post(peer, EdgeOpened(book.me, child.session, book.rank, mine, covered, child.chain))
+
+
+# As a child
+
+
+def heard_opened(tree: EdgeTree, peer: str, opened: EdgeOpened) -> None:
+    book = tree.book
+    if tree.target is None or tree.target[1] != opened.session or tree.parent is not None:
+        tree.reset(peer, opened.session, True)
+        return
+    if opened.chain[:1] != (opened.parent,) or process_of(opened.parent) != peer:
+        raise PeerError("an answer of another than was asked")
+    parent = EdgeParent(opened.parent, opened.session, tree.now, book.base, len(opened.chain))
+    tree.parent, tree.target, tree.shrunk = parent, None, False
+    tree.patience_at = tree.probe_at = tree.retry_at = tree.waits_until = NEVER
+    tree.invited = ""
+    tree.wanted = {peer}
+    if book.free:
+        book.free, book.rank = False, opened.rank + 1
+        book.host.changed()
+    set_chain(tree, opened.chain)
+    have = {(origin, group): number for origin, group, number in opened.have}
+    for entry in book.entries:
+        entry.down = NOT
+        has = entry.kind != MESSAGE or entry.number <= have.get((entry.origin, entry.group), 0)
+        entry.up = 0 if has else NOT
+    parent.sub = set(tree.asked)
+    tree.full_request = 0
+    if not opened.covered:
+        tree.full_request, tree.full_at = new_request(tree), book.base
+    drop_unwanted(tree)

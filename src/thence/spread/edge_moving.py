@@ -1,0 +1,85 @@
+"""Moving below another node, and leaving the tree: rules 11 and 12 of docs/protocols/edge.md."""
+
+from thence.core.edge import EdgeBye, EdgeInvite, EdgeInvited, EdgeRehome
+from thence.core.errors import UsageError
+from thence.core.groups import process_of
+from thence.spread.edge_attach import ask, lose
+from thence.spread.edge_book import INVITATION, EdgeEntry
+from thence.spread.edge_interest import drop_child, leave
+from thence.spread.edge_tree import EdgeChild, EdgeParent, EdgeTree
+
+
+def rehome(tree: EdgeTree, under: str) -> None:
+    """Ask the parent to be moved below another of its children."""
+    parent = tree.parent
+    if parent is None:
+        raise UsageError("it has no parent to ask")
+    parent.bodies.append(EdgeRehome(under))
+    tree.flush()
+    tree.invited = under
+    lose(tree, silent=False)
+    tree.waits_until = tree.now + 2 * tree.settings.attach_us
+    tree.wanted = {process_of(under)}
+
+
+def heard_rehome(tree: EdgeTree, child: EdgeChild, body: EdgeRehome) -> None:
+    """The child is gone; the other one may invite it, once it has all that this log holds by now."""
+    host = tree.children.get(body.under)
+    drop_child(tree, child)
+    if host is None or host.sync or host.rank >= child.rank:
+        return
+    entry = EdgeEntry(INVITATION, child.who, "", child.session)
+    entry.target = host.who, host.session
+    tree.book.append(entry, tree.now)
+
+
+def heard_invite(tree: EdgeTree, parent: EdgeParent, invite: EdgeInvite) -> None:
+    entry = EdgeEntry(INVITATION, invite.guest, "", invite.session)
+    entry.down, entry.above = parent.down, True
+    tree.book.append(entry, tree.now)
+    peer = process_of(invite.guest)
+    tree.guests[peer] = invite.session
+    welcome(tree, peer)
+
+
+def welcome(tree: EdgeTree, peer: str) -> None:
+    """Invite a process as soon as it has made a link."""
+    if peer in tree.guests and peer in tree.linked:
+        tree.post(peer, EdgeInvited(tree.book.me, tree.guests.pop(peer)))
+
+
+def heard_invited(tree: EdgeTree, invited: EdgeInvited) -> None:
+    if tree.parent is None and tree.target is None and invited.session == tree.book.session and tree.invited:
+        ask(tree, invited.host)
+
+
+def leave_tree(tree: EdgeTree) -> bool:
+    """Leave for good, if nothing is lost by that; whether it has."""
+    book = tree.book
+    if book.root:
+        raise UsageError("the root stays")
+    if book.gone:
+        return True
+    for group in sorted(book.groups):
+        leave(tree, group)
+    ready = all(not child.sync and len(child.chain) > 1 for child in tree.children.values())
+    if not ready or tree.rooted_st < book.end or tree.parent is None:
+        return False
+    tree.flush()
+    for child in tree.children.values():
+        tree.post(child.peer, EdgeBye(child.session))
+    tree.post(tree.parent.peer, EdgeBye(tree.parent.session))
+    tree.children.clear()
+    tree.parent = None
+    book.gone = True
+    book.host.changed()
+    return True
+
+
+def heard_bye(tree: EdgeTree, peer: str, session: int) -> None:
+    parent = tree.parent
+    if parent is not None and parent.peer == peer and parent.session == session:
+        lose(tree, silent=True)
+    for child in [child for child in tree.children.values() if child.peer == peer]:
+        if child.session == session:
+            drop_child(tree, child, lingers=False)

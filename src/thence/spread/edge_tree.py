@@ -1,0 +1,209 @@
+"""A node of an edge tree and its sessions: what all rules of docs/protocols/edge.md look at and change."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from thence.core.edge import EdgeBody, EdgeDown, EdgeNames, EdgePacket, EdgeReset, EdgeStatus, EdgeUp
+from thence.core.errors import PeerError
+from thence.core.groups import process_of
+from thence.core.machine import NEVER
+from thence.spread.edge_book import EdgeBook, EdgeHost, EdgeSettings, Pair
+
+NAMES_MAX: Final = 1 << 20
+"""That a peer may give out indices for in a session."""
+
+
+class EdgeStream:
+    """One end of a session."""
+
+    __slots__ = ("bodies", "got", "heard", "heard_names", "names", "sent", "session", "who")
+
+    def __init__(self, who: str, session: int, now: int) -> None:
+        self.who: Final = who
+        self.session: Final = session
+        self.heard = now
+        """When the other end last said something."""
+        self.sent = self.got = 0
+        """Packets."""
+        self.bodies: list[EdgeBody] = []
+        """What this step has for it."""
+        self.names: dict[str, int] = {}
+        self.heard_names: list[str] = []
+
+    @property
+    def peer(self) -> str:
+        return process_of(self.who)
+
+    def index(self, name: str, fresh: list[str]) -> int:
+        """What stands for a name; if it is new, the name joins `fresh`."""
+        if name not in self.names:
+            self.names[name] = len(self.names)
+            fresh.append(name)
+        return self.names[name]
+
+    def learn(self, names: Iterable[str]) -> None:
+        self.heard_names += names
+        if len(self.heard_names) > NAMES_MAX:
+            raise PeerError(f"more than {NAMES_MAX} names in a session")
+
+    def name(self, index: int) -> str:
+        if index >= len(self.heard_names):
+            raise PeerError(f"index {index} of {len(self.heard_names)} names")
+        return self.heard_names[index]
+
+    def spell(self, origin: str, group: str) -> tuple[int, int]:
+        """Indices for an item that is the next body."""
+        fresh: list[str] = []
+        indices = self.index(origin, fresh), self.index(group, fresh)
+        if fresh:
+            self.bodies.append(EdgeNames(tuple(fresh)))
+        return indices
+
+
+class EdgeParent(EdgeStream):
+    __slots__ = (
+        "beaten", "cursor", "down", "downs", "downs_root", "since", "sub", "told", "up", "ups", "ups_root",
+    )  # fmt: skip
+
+    def __init__(self, who: str, session: int, now: int, base: int, chain: int) -> None:
+        super().__init__(who, session, now)
+        self.since: Final = now
+        self.cursor = base
+        """What is before it has gone up, or came down."""
+        self.up = self.down = 0
+        """Items so far."""
+        self.beaten = 0
+        """How many of those that came the parent was told of."""
+        self.ups = (0, *[-1] * (chain - 1))
+        self.downs = (0,) * chain
+        self.ups_root = self.downs_root = -1
+        self.sub: set[str] = set()
+        """Groups that the parent sends."""
+        self.told: set[int] = set()
+        """Requests made."""
+
+
+class EdgeChild(EdgeStream):
+    __slots__ = (
+        "acked", "attached", "chain", "cursor", "downs", "downs_cut", "filter", "items", "passed", "rank",
+        "skip", "status", "status_due", "sync", "transfer", "ups", "ups_cut", "wants",
+    )  # fmt: skip
+
+    def __init__(self, who: str, session: int, now: int, rank: int, wants: Iterable[str], end: int) -> None:
+        super().__init__(who, session, now)
+        self.rank: Final = rank
+        self.wants: set[str] = set(wants)
+        self.filter: dict[Pair, int] = {}
+        """What it had when it attached, or has from a state."""
+        self.cursor = self.skip = self.passed = 0
+        """What is before the cursor was dealt with; before `skip` lies what it did not get; `passed` is what
+        that was when something was last sent."""
+        self.attached: Final = end
+        self.chain: tuple[str, ...] = ()
+        """Announced, this node first."""
+        self.sync = False
+        """It waits for a full state, before anything else."""
+        self.transfer = -1
+        """The position of that state."""
+        self.ups: list[int] = [end]
+        """By item that came up: where the log ended after it."""
+        self.downs: list[int] = []
+        """By item that went down: behind which position."""
+        self.ups_cut = self.downs_cut = 0
+        """Items that are not in these lists any more."""
+        self.items = self.acked = 0
+        """Down, and how many of those it says it has."""
+        self.status: EdgeStatus | None = None
+        self.status_due = NEVER
+
+
+class EdgeTree:
+    __slots__ = (
+        "asked", "book", "candidates", "children", "contacts", "desperate_at", "full_at", "full_request",
+        "guests", "invited", "joins", "linger", "linked", "lost_at", "next_beat", "now", "outbox", "parent",
+        "patience_at", "pending", "probe_at", "retry_at", "root", "rooted_st", "settings", "shrunk", "st",
+        "target", "tried", "waits_until", "wanted",
+    )  # fmt: skip
+
+    def __init__(
+        self, book: EdgeBook, settings: EdgeSettings, root: str, contacts: tuple[str, ...], now: int
+    ) -> None:
+        """`contacts`: processes that a node which was never attached may attach to, best first."""
+        self.root: Final = root
+        self.book: Final = book
+        self.settings: Final = settings
+        self.contacts = contacts
+        self.now = now
+        self.outbox: list[tuple[str, EdgePacket]] = []
+        self.linked: set[str] = set()
+        """Processes with a link to this one."""
+        self.wanted: set[str] = set()
+        """Processes that it needs a link to."""
+        self.parent: EdgeParent | None = None
+        self.children: dict[str, EdgeChild] = {}
+        self.st: list[int] = [book.base] * len(book.chain)
+        """`st[k]`: entries before this position are known at the first k + 1 nodes of the chain."""
+        self.rooted_st = book.base
+        self.pending: dict[int, tuple[str, int, int, tuple[str, ...], bool]] = {}
+        """By own request: the child, its session, its request, groups, whether it is for everything."""
+        self.joins: dict[int, str] = {}
+        self.full_request = 0
+        self.full_at = 0
+        self.linger: dict[str, int] = {}
+        self.shrunk = False
+        # Seeking a parent
+        self.lost_at = now
+        self.candidates: list[str] = []
+        self.target: tuple[str, int, int] | None = None
+        """An identity (or a contact), the session asked for, and until when its answer is waited for."""
+        self.asked: tuple[str, ...] = ()
+        """Groups in the last attachment."""
+        self.tried: set[str] = set()
+        self.probe_at = self.retry_at = self.patience_at = self.desperate_at = NEVER
+        # Moving
+        self.guests: dict[str, int] = {}
+        """Processes that this node invites, with the session's number."""
+        self.invited = ""
+        """The node that it waits to be invited by."""
+        self.waits_until = NEVER
+        self.next_beat = now
+
+    @property
+    def host(self) -> EdgeHost:
+        return self.book.host
+
+    def stable(self, level: int) -> int:
+        """Before this position everything is known at the first `level` nodes of the chain."""
+        return self.book.end if level == 0 or self.book.root else self.st[level - 1]
+
+    @property
+    def at_root(self) -> int:
+        return self.book.end if self.book.root else self.rooted_st
+
+    def post(self, peer: str, packet: EdgePacket) -> None:
+        self.outbox.append((peer, packet))
+
+    def reset(self, peer: str, session: int, up: bool) -> None:
+        self.post(peer, EdgeReset(session, up))
+
+    def flush(self) -> None:
+        """Each session's bodies as a packet."""
+        if self.parent is not None and self.parent.bodies:
+            self._packet(self.parent, EdgeUp)
+        for child in self.children.values():
+            if child.bodies:
+                self._packet(child, EdgeDown)
+
+    def _packet(self, stream: EdgeStream, kind: type[EdgeUp] | type[EdgeDown]) -> None:
+        stream.sent += 1
+        self.post(stream.peer, kind(stream.session, stream.sent, tuple(stream.bodies)))
+        stream.bodies = []
+
+    def want(self) -> set[str]:
+        """Groups that must come here."""
+        wanted = {*self.book.groups, *self.linger}
+        for child in self.children.values():
+            wanted |= child.wants
+        for _, _, _, groups, _ in self.pending.values():
+            wanted.update(groups)
+        return wanted
