@@ -20,9 +20,10 @@ from support.schedules_installing import INSTALLING
 from support.schedules_leaving import LEAVING
 from support.schedules_load import LOAD
 from support.schedules_reading import READING
+from support.schedules_runs import RUNS
 from support.schedules_trees import TREES
 
-BY_HAND = SCHEDULES | FORGETFUL | CLOSING | LOAD | READING | INSTALLING | LEAVING | TREES
+BY_HAND = SCHEDULES | FORGETFUL | CLOSING | LOAD | READING | INSTALLING | LEAVING | TREES | RUNS
 
 STORMS = {
     "disks": trouble_with_disks,

@@ -8,8 +8,9 @@ from support.schedules_installing import INSTALLING
 from support.schedules_leaving import LEAVING
 from support.schedules_reading import READING
 from support.schedules_rollback import ROLLBACK
+from support.schedules_runs import RUNS
 
-ALL = SCHEDULES | FORGETFUL | CLOSING | ROLLBACK | READING | INSTALLING | LEAVING
+ALL = SCHEDULES | FORGETFUL | CLOSING | ROLLBACK | READING | INSTALLING | LEAVING | RUNS
 
 
 @pytest.mark.parametrize("schedule", ALL)

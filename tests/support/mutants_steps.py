@@ -96,12 +96,12 @@ ORDER = of(
       "        must_fit(payloads, self._payload_max)\n",
       "        must_fit(payloads[:1], most := self._payload_max)\n"),
      (f"{CHANGING}:GroupNode.broadcast",
-      "        return self.member.operations_of(payloads, now)\n",
+      "        return self.member.operations_of(payloads, self._payload_max, now)\n",
       "        sent = []\n"
       "        for payload in payloads:\n"
       "            if len(payload) > most:\n"
       "                raise UsageError(\"too long\")\n"
-      "            sent += self.member.operations_of([payload], now)\n"
+      "            sent += self.member.operations_of([payload], most, now)\n"
       "        return sent\n")),
     ("what came before garbage is dropped with it",
      "what came before garbage counts and the garbage is told", "lost",
@@ -145,9 +145,8 @@ FULL = of(
       "why = self.machine.refuses")),
     ("what was gathered when the disk was full is never answered",
      "what was gathered when the disk fills up is refused", "silent",
-     (f"{STEPS}:Steps._failed", "        self._refuse_asked(refused(error))\n"
-      "        self.effects.append(BeginAnew(str(error)))\n",
-      "        self._asked.clear()\n        self.effects.append(BeginAnew(str(error)))\n")),
+     (f"{STEPS}:Steps._end", "            self._failed(error, [call for call, _ in answers])\n",
+      "            self._failed(error)\n")),
     ("calls that are refused are never told",
      "what was gathered when the disk fills up is refused", "silent",
      (f"{DRIVER}:_refuse",

@@ -15,7 +15,9 @@ from thence.core.groups import OPERATION, RUN, STARTED, plain
 RUN_MAX: Final = 4095
 """Operations in a run: positions count them in twelve bits."""
 RUN_BYTES: Final = 256 * 1024
-"""A run is closed with the operation that makes it larger than this."""
+"""That a run has at most, unless its one operation has more."""
+HEAD_BYTES: Final = 5
+"""Before each operation at most."""
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(list[bytes])
@@ -58,13 +60,15 @@ def span_of_payload(payload: bytes) -> int:
     raise PeerError("a run that does not say how many operations it holds")
 
 
-def in_runs(operations: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    """As they are to be sent: as few messages as the limits of a run allow."""
+def in_runs(operations: Sequence[bytes], most: int = RUN_BYTES) -> Iterator[Sequence[bytes]]:
+    """As they are to be sent: as few messages as the limits of a run allow, and of a payload (`most`)."""
+    most = min(most, RUN_BYTES)
     first = size = 0
     for at, operation in enumerate(operations):
-        if at > first and (size + len(operation) > RUN_BYTES or at - first == RUN_MAX):
+        taken = len(operation) + HEAD_BYTES
+        if at > first and (size + taken > most or at - first == RUN_MAX):
             yield operations[first:at]
             first, size = at, 0
-        size += len(operation)
+        size += taken
     if first < len(operations):
         yield operations[first:]

@@ -288,7 +288,7 @@ class GroupNode:
         must_fit(payloads, self._payload_max)
         if self.in_debt:
             raise UsageError(why_not(self.waits_for))
-        return self.member.operations_of(payloads, now)
+        return self.member.operations_of(payloads, self._payload_max, now)
 
     @property
     def in_debt(self) -> bool:

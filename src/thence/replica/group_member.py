@@ -178,10 +178,10 @@ class Member:
 
     # Sending and delivering
 
-    def operations_of(self, payloads: Sequence[bytes], now: int) -> list[Sent]:
-        """Operations of the program, in as few messages as hold them."""
+    def operations_of(self, payloads: Sequence[bytes], most: int, now: int) -> list[Sent]:
+        """Operations of the program, in as few messages as hold them. `most`: bytes of a payload."""
         sent: list[Sent] = []
-        for run in in_runs(payloads):
+        for run in in_runs(payloads, most):
             tag = self._send(run_payload(run), len(run), now)
             seq = self.ledger.sent - len(run)
             places = [(self.me, seq + at) for at in range(1, len(run) + 1)]
