@@ -51,6 +51,9 @@ def node(
         str | None,
         typer.Option(help="Health, metrics, control; default: a free port here; none.", metavar="HOST:PORT"),
     ] = None,
+    resp: Annotated[
+        str | None, typer.Option(help="A store: Redis clients connect to this.", metavar="HOST:PORT")
+    ] = None,
     profile: Annotated[str | None, typer.Option(help="local, lan (default) or wan.")] = None,
     stability: Annotated[
         bool | None, typer.Option("--stability/--no-stability", help="Find out what is causally stable.")
@@ -74,7 +77,7 @@ def node(
     flags = {
         "name": name, "listen": listen, "members": members, "join": join or None, "data": data,
         "cluster": cluster, "secret_file": secret_file, "trace": trace, "order": order, "spread": spread,
-        "log.sync": sync, "http": http, "profile": profile, "stability.enabled": stability,
+        "log.sync": sync, "http": http, "resp": resp, "profile": profile, "stability.enabled": stability,
         "allow_faults": allow_faults, "insecure": insecure, "log_level": log_level,
         "log_format": log_format,
     }  # fmt: skip

@@ -34,9 +34,11 @@ COUNT_BITS: Final = 16
 class SeenTag:
     """`crdt.mark.Cause`: a dot, and for each origin the newest operation that was seen."""
 
-    __slots__ = ("origin", "past", "seq")
+    __slots__ = ("handle", "origin", "past", "seq")
 
     def __init__(self, origin: str, seq: int, past: dict[str, int]) -> None:
+        self.handle: object = None
+        """As whom the middleware knows an own operation."""
         self.origin = origin
         self.seq = seq
         self.past = past
@@ -66,6 +68,8 @@ class StoreState:
         self.pending: deque[tuple[bytes, Mark]] = deque()
         """Own operations that have taken effect here and whose dot is not known."""
         self._drafted = 0
+        self.foreign = 0
+        """Payloads that are no operations of a store."""
         self.on_delivered: Callable[[Sequence[Part]], None] = lambda _: None
 
     # Own operations
@@ -94,14 +98,21 @@ class StoreState:
             mark = self.pending.popleft()[1]
             _tag(mark).seq = seq
         else:
-            time, seen, parts = decode(payload)
+            try:
+                time, seen, parts = decode(payload)
+            except PeerError:  # of another program: nothing here
+                self.foreign += 1
+                return
             past = self.contexts.get(origin, {})
             if seen:
                 past = {**past, **seen}
             self.contexts[origin] = past
             mark = Mark(time, process_of(origin), SeenTag(origin, seq, past))
             self.time = max(self.time, time)
-            self.space.apply(mark, parts)
+            try:
+                self.space.apply(mark, parts)
+            except (TypeError, ValueError, LookupError):  # no replica makes such a thing
+                self.foreign += 1
             if origin != self.me:
                 self._news[origin] = None
             self.on_delivered(parts)
@@ -128,6 +139,12 @@ class StoreState:
     @property
     def unstable(self) -> int:
         return len(self.pending) + sum(map(len, self.order.values()))
+
+    def become(self, me: str) -> None:
+        """Own operations are made as this incarnation from now on."""
+        if me != self.me:
+            self.me = me
+            self.installed()
 
     def installed(self) -> None:
         """Another replica's state, or an earlier one, is in: the next own operation tells of all of it."""
