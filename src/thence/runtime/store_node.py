@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from thence.core.errors import ThenceError, UsageError
 from thence.core.groups import Sent, process_of
-from thence.crdt.mark import Mark
 from thence.replica.events import Event, Orphaned, Stable
 from thence.replica.life_tag import LifeTag
 from thence.runtime.logs import StructuredLog
@@ -177,23 +176,22 @@ class StoreNode:
             return
         self.engine.outbox = []
         driver = self.node.running
-        marks = [mark for _, mark in made]
+        tags = [tag for _, tag in made]
         sent = self.sent = driver.publish([payload for payload, _ in made])
-        sent.add_done_callback(lambda done: self._numbered(done, marks))
+        sent.add_done_callback(lambda done: self._numbered(done, tags))
         driver.settle()
         if self._blocked:
             self._look()
 
-    def _numbered(self, done: "asyncio.Future[list[Sent]]", marks: list[Mark]) -> None:
+    def _numbered(self, done: "asyncio.Future[list[Sent]]", tags: list[SeenTag]) -> None:
         if done.cancelled() or (error := done.exception()) is not None:
             driver = self.node.driver
             if driver is not None and driver.trouble is None:  # else machine and state are built anew
                 self._log.error("operations took effect here and could not be sent", why=str(error))
                 self.node.stop()
             return
-        for mark, (_, tag) in zip(marks, done.result(), strict=True):
-            assert isinstance(mark.tag, SeenTag)
-            mark.tag.handle = tag
+        for tag, (_, handle) in zip(tags, done.result(), strict=True):
+            tag.handle = handle
 
     # What has to be waited for
 
@@ -286,14 +284,13 @@ class StoreNode:
         link = links.get(process)
         return str(getattr(link, "state", "up" if link is not None else "unlinked"))
 
-    def reached(self, mark: Mark) -> int:
-        assert isinstance(mark.tag, SeenTag)
-        tag, driver = mark.tag.handle, self.node.driver
-        if not isinstance(tag, LifeTag) or driver is None:
+    def reached(self, tag: SeenTag) -> int:
+        handle, driver = tag.handle, self.node.driver
+        if not isinstance(handle, LifeTag) or driver is None:
             return 0
         others = len(driver.machine.members) - 1
         try:
-            while others > 0 and not driver.machine.has_reached(tag, others + 1):
+            while others > 0 and not driver.machine.has_reached(handle, others + 1):
                 others -= 1
         except (UsageError, ThenceError):
             return 0

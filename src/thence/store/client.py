@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from thence.crdt.mark import Mark
+from thence.store.state import SeenTag
 
 
 class Client:
@@ -38,7 +38,7 @@ class Client:
         """CLIENT REPLY SKIP: so many replies are not written."""
         self.quits = False
         self.monitors = False
-        self.wrote: Mark | None = None
+        self.wrote: SeenTag | None = None
         """Its last write."""
         self.commands = 0
         self.push: Callable[[object], None] = lambda _: None

@@ -22,7 +22,7 @@ from thence.store.ops import Part
 from thence.store.reply import Fail, Reply
 from thence.store.sessions import cluster_id
 from thence.store.space import Database, State
-from thence.store.state import StoreState
+from thence.store.state import SeenTag, StoreState, tag_of
 from thence.store.table import TABLE, Command
 
 WRONG_TYPE: Final = "WRONGTYPE Operation against a key holding the wrong kind of value"
@@ -52,7 +52,7 @@ class Host(Protocol):
 
     def members(self) -> list[Member]: ...
 
-    def reached(self, mark: Mark) -> int:
+    def reached(self, tag: SeenTag) -> int:
         """At how many other members this operation is known to have been delivered."""
         ...
 
@@ -70,7 +70,7 @@ class Alone:
     def members(self) -> list[Member]:
         return []
 
-    def reached(self, mark: Mark) -> int:  # noqa: ARG002
+    def reached(self, tag: SeenTag) -> int:  # noqa: ARG002
         return 0
 
     def is_past(self, origin: str) -> bool:  # noqa: ARG002
@@ -117,7 +117,7 @@ class Engine:
         self.config: Final = config or Config()
         self.now = clock_us() // 1000
         self.started = self.now
-        self.outbox: list[tuple[bytes, Mark]] = []
+        self.outbox: list[tuple[bytes, SeenTag]] = []
         self.clients: dict[int, Client] = {}
         self.monitors: list[Client] = []
         self.numbers = 0
@@ -227,9 +227,10 @@ class Engine:
         mark, parts = self._mark, self._parts
         if mark is not None:
             self._mark, self._parts, self._size = None, [], 0
-            self.outbox.append((self.state.finish(mark, parts), mark))
+            tag = tag_of(mark)
+            self.outbox.append((self.state.finish(mark, parts), tag))
             if client is not None:
-                client.wrote = mark
+                client.wrote = tag
 
     # Parts of an operation
 

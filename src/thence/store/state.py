@@ -86,7 +86,7 @@ class StoreState:
         """The bytes of an operation whose parts have been applied."""
         seen = {origin: self.vector[origin] for origin in self._news}
         self._news.clear()
-        self.contexts[self.me] = _tag(mark).past
+        self.contexts[self.me] = tag_of(mark).past
         payload = msgpack.encode((FORM, mark.time, seen, parts))
         self.pending.append((payload, mark))
         return payload
@@ -96,7 +96,7 @@ class StoreState:
     def deliver(self, origin: str, seq: int, payload: bytes) -> None:
         if self.pending and origin == self.me and self.pending[0][0] == payload:
             mark = self.pending.popleft()[1]
-            _tag(mark).seq = seq
+            tag_of(mark).seq = seq
         else:
             try:
                 time, seen, parts = decode(payload)
@@ -123,7 +123,7 @@ class StoreState:
         """Everything that is delivered from now on follows from this, and so from what it saw."""
         last = self._strip(origin, seq)
         if last is not None:
-            for each, upto in _tag(last).past.items():
+            for each, upto in tag_of(last).past.items():
                 if each in self.order:
                     self._strip(each, upto)
 
@@ -169,6 +169,6 @@ def decode(payload: bytes) -> tuple[int, dict[str, int], list[Part]]:
 _DECODER: Final = msgpack.Decoder(tuple[int, int, dict[str, int], list[list[Any]]])
 
 
-def _tag(mark: Mark) -> SeenTag:
+def tag_of(mark: Mark) -> SeenTag:
     assert isinstance(mark.tag, SeenTag)
     return mark.tag

@@ -10,7 +10,7 @@ from thence.store.engine import Engine, Later
 from thence.store.reply import OK, Fail, Reply
 from thence.store.scanning import chosen, count_of, words_of
 from thence.store.space import Slot
-from thence.store.state import UNKNOWN, SeenTag
+from thence.store.state import UNKNOWN, tag_of
 from thence.store.table import command
 from thence.store.words import SYNTAX, number
 
@@ -30,12 +30,12 @@ def wait(e: Engine, c: Client, a: list[bytes]) -> Reply:
     wanted, timeout = number(a[0]), number(a[1], "ERR timeout is not an integer or out of range")
     if timeout < 0:
         raise Fail("ERR timeout is negative")
-    mark = c.wrote
-    if mark is None:
+    tag = c.wrote
+    if tag is None:
         return len(e.host.members()) - 1 if e.host.members() else 0
 
     def count() -> int:
-        return e.host.reached(mark)
+        return e.host.reached(tag)
 
     return Later(lambda: found if (found := count()) >= wanted else None, timeout, count)
 
@@ -83,11 +83,6 @@ def attach(e: Engine, c: Client, a: list[bytes]) -> Reply:
     return Later(lambda: None if missing() else OK, timeout, too_late)
 
 
-def _tag(mark: Mark) -> SeenTag:
-    assert isinstance(mark.tag, SeenTag)
-    return mark.tag
-
-
 def _last(e: Engine, db: int, key: bytes) -> Mark | None:
     """The last write of a key that is not stable."""
     found = [
@@ -97,12 +92,12 @@ def _last(e: Engine, db: int, key: bytes) -> Mark | None:
 
 
 @command("THENCE.TAG", 2, "readonly", group="own")
-def tag(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def tag_(e: Engine, c: Client, a: list[bytes]) -> Reply:
     """Dot, dots that it saw last, and whether it is stable, of the key's last write."""
     mark = _last(e, c.db, a[0])
     if mark is None:
         return [None, [], 1]
-    found = _tag(mark)
+    found = tag_of(mark)
     dot = None if found.seq > UNKNOWN else f"{found.origin}:{found.seq}".encode()
     return [dot, [f"{name}:{seq}".encode() for name, seq in sorted(found.past.items())], 0]
 
