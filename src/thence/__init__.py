@@ -19,13 +19,16 @@ from thence.core.errors import (
 if TYPE_CHECKING:
     from thence.replica.events import Delivered, Gap, Orphaned, Stable, ViewChanged
     from thence.runtime.application import OpenNode
+    from thence.runtime.open_store import LocalStores, StoreError
+    from thence.runtime.open_store import OpenStore as Store
     from thence.runtime.program import Replicated
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Delivered", "Gap", "InvariantError", "Orphaned", "PeerError", "ProgramError", "Replicated", "Stable",
-    "StorageError", "ThenceError", "UsageError", "ViewChanged", "open",
+    "Delivered", "Gap", "InvariantError", "LocalStores", "Orphaned", "PeerError", "ProgramError",
+    "Replicated", "Stable", "StorageError", "Store", "StoreError", "ThenceError", "UsageError", "ViewChanged",
+    "open",
 ]  # fmt: skip
 
 
@@ -35,6 +38,10 @@ def __getattr__(name: str) -> object:
         from thence.replica import events
 
         return getattr(events, name)
+    if name in ("LocalStores", "Store", "StoreError"):
+        from thence.runtime import open_store
+
+        return getattr(open_store, "OpenStore" if name == "Store" else name)
     if name == "Replicated":
         from thence.runtime import program
 

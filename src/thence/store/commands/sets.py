@@ -67,8 +67,10 @@ def scard(e: Engine, c: Client, a: list[bytes]) -> Reply:
 @command("SMOVE", 4, "write fast", (1, 2, 1), group="set", differs=LOCAL)
 def smove(e: Engine, c: Client, a: list[bytes]) -> Reply:
     found = e.set(c, a[0])
+    if found is None:
+        return 0
     e.set(c, a[1])
-    if found is None or a[2] not in found:
+    if a[2] not in found:
         return 0
     if a[0] != a[1]:
         _remove(e, c, a[0], [a[2]])
