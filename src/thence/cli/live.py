@@ -128,6 +128,12 @@ def up(
     http_base: Annotated[
         int | None, typer.Option(help="HTTP of node k on this + k; default: free ones.")
     ] = None,
+    resp_base: Annotated[
+        int | None, typer.Option(help="Redis clients of node k on this + k; default: from 7379 on.")
+    ] = None,
+    store: Annotated[
+        bool, typer.Option("--store/--no-store", help="A store that answers Redis clients.")
+    ] = True,
     order: Annotated[str | None, typer.Option(help="graph (default), vector; over a tree also none.")] = None,
     spread: Annotated[
         str | None, typer.Option(help="How messages travel: mesh (default), tree, eco-sync-tree.")
@@ -166,6 +172,7 @@ def up(
     }  # fmt: skip
     wish = command.Wish(
         data=data, nodes=nodes, base_port=base_port, http_base=http_base, load=load, load_bytes=load_bytes,
-        restart=restart, changing=changing, flags=flags, words=tuple(words or ()),
+        restart=restart, changing=changing, store=store, resp_base=resp_base, flags=flags,
+        words=tuple(words or ()),
     )  # fmt: skip
     raise typer.Exit(command.run(wish))

@@ -118,7 +118,6 @@ class OpenStore(Calls):
         ).settings
         self._log: Final = StructuredLog(self.settings.log_level, self.settings.log_format, sys.stderr)
         self._store: StoreNode | None = None
-        self._client: Client | None = None
 
     async def __aenter__(self) -> "OpenStore":
         store = self._store = StoreNode(self.settings, self._log, wall_clock())
@@ -132,7 +131,6 @@ class OpenStore(Calls):
         except BaseException:
             self._log.close()
             raise
-        self._client = store.engine.client("program")
         return self
 
     async def __aexit__(

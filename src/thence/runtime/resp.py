@@ -72,6 +72,8 @@ class RespConnection(asyncio.Protocol):
         self._scheduled = False
         self._blocked = False
         self._full = False
+        self._over = False
+        """The client sends no more."""
         self._error: str | None = None
 
     # Protocol
@@ -121,9 +123,8 @@ class RespConnection(asyncio.Protocol):
 
     def eof_received(self) -> bool:
         """What came before the end is still answered."""
+        self._over = True
         self._schedule()
-        if self._transport is not None:
-            self._store.soon(self.cut)
         return True
 
     # Turns
@@ -156,6 +157,7 @@ class RespConnection(asyncio.Protocol):
                 client.quits = True
                 break
             if request is None:
+                client.quits = client.quits or self._over
                 break
             if not request:
                 continue

@@ -2,6 +2,7 @@
 
 from thence.store import ops
 from thence.store.client import Client
+from thence.store.commands.connection import REDIS_VERSION
 from thence.store.engine import Engine
 from thence.store.reply import OK, Fail, Members, Reply, Verbatim
 from thence.store.table import TABLE, Command, command
@@ -201,7 +202,7 @@ def debug(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 @command("LOLWUT", -1, "readonly fast", NONE, group="server")
 def lolwut(e: Engine, c: Client, a: list[bytes]) -> Reply:
-    return Verbatim(b"thence: from that cause, in consequence\n")
+    return Verbatim(f"thence: from that cause, in consequence\nRedis ver. {REDIS_VERSION}\n".encode())
 
 
 @command("SHUTDOWN", -1, "admin noscript loading stale", NONE, group="server",
