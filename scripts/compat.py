@@ -37,9 +37,7 @@ def redis_py(folder: Path, port: int) -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser()
     parser.add_argument("--suites", type=Path, default=Path("suites"))
     suites = parser.parse_args().suites
     found = sorted(suites.glob("redis-*/tests/test_commands.py"))
