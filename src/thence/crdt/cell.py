@@ -5,14 +5,14 @@ everything that was overwritten or deleted, then the winning assignment, then ev
 overwritten, in the order of stamps. A step that Redis would refuse has no effect.
 
 State: `base`, of operations that are stable; `candidates`, live assignments; `updates`, live updates in the
-order of stamps. `value` is what a query gives, kept at hand.
+order of stamps. `value` is what a query gives.
 
 Invariants: an assignment or a reset leaves nothing that it saw. Updates fold into the base from the front
 only, once all before them are stable and no candidate is left: what comes later follows from what is stable,
 so its stamp is greater. An empty cell has no value, and a cell with entries has one.
 """
 
-from bisect import insort
+from bisect import bisect
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
@@ -27,14 +27,33 @@ Step = Callable[[Any, Update], Any]
 
 
 class Cell(Generic[V]):
-    __slots__ = ("_step", "base", "candidates", "updates", "value")
+    __slots__ = ("_at", "_behind", "_step", "_upto", "_value", "base", "candidates", "updates")
 
     def __init__(self, step: Step, base: V | None = None) -> None:
         self._step = step
         self.base = base
         self.candidates: list[tuple[Stamp, Mark, V]] = []
         self.updates: list[tuple[Stamp, Mark, Update]] = []
-        self.value = base
+        self._value = base
+        self._behind = False
+        """`_value` is not up to date: nobody has asked since an update came between others."""
+        self._at = 0
+        self._upto = base
+        """The value before the update at this place: what comes late mostly follows what came late before."""
+
+    @property
+    def value(self) -> V | None:
+        if self._behind:
+            value = self._upto
+            for _, _, update in self.updates[self._at :]:
+                value = self._step(value, update)
+            self._value = value
+            self._behind = False
+        return self._value
+
+    @property
+    def empty(self) -> bool:
+        return self.base is None and not self.candidates and not self.updates
 
     def reset(self, mark: Mark) -> None:
         """What this operation saw is gone."""
@@ -43,27 +62,33 @@ class Cell(Generic[V]):
             self.candidates = [one for one in self.candidates if not one[1].precedes(mark)]
         if self.updates:
             self.updates = [one for one in self.updates if not one[1].precedes(mark)]
-        self.evaluate()
+        self.restart()
 
     def assign(self, mark: Mark, index: int, value: V) -> None:
         self.reset(mark)
         self.candidates.append((mark.at(index), mark, value))
-        self.evaluate()
+        self.restart()
 
     def update(self, mark: Mark, index: int, update: Update) -> None:
         stamp, updates = mark.at(index), self.updates
         if not updates or updates[-1][0] < stamp:
             updates.append((stamp, mark, update))
-            self.value = self._step(self.value, update)
-        else:
-            insort(updates, (stamp, mark, update), key=_stamp)
-            self.evaluate()
+            if not self._behind:
+                self._value = self._step(self._value, update)
+            return
+        place = bisect(updates, stamp, key=_stamp)
+        if place < self._at:
+            self.restart()
+        for _, _, each in updates[self._at : place]:
+            self._upto = self._step(self._upto, each)
+        self._at, self._behind = place, True
+        updates.insert(place, (stamp, mark, update))
 
     def forget(self, stamp: Stamp) -> None:
         """What was delivered with this stamp has no effect any more; what it replaced stays replaced."""
         self.candidates = [one for one in self.candidates if one[0] != stamp]
         self.updates = [one for one in self.updates if one[0] != stamp]
-        self.evaluate()
+        self.restart()
 
     def strip(self) -> bool:
         """Something in here is stable. Whether all of it is: then the base is all that is left."""
@@ -82,19 +107,23 @@ class Cell(Generic[V]):
             done += 1
         if done:
             del self.updates[:done]
+            if self._at >= done:
+                self._at -= done
+            else:
+                self._at, self._upto = 0, self.base
         return not self.updates
 
     def values(self) -> list[V]:
         """Concurrent assignments, the winner first."""
         return [one[2] for one in sorted(self.candidates, key=_stamp, reverse=True)]
 
-    def evaluate(self) -> None:
+    def restart(self) -> None:
+        """The value is to be found from the first update on."""
         value = self.base
         if self.candidates:
             value = max(self.candidates, key=_stamp)[2]
-        for _, _, update in self.updates:
-            value = self._step(value, update)
-        self.value = value
+        self._at, self._upto = 0, value
+        self._value, self._behind = value, bool(self.updates)
 
 
 def _stamp(entry: tuple[Stamp, Mark, Any]) -> Stamp:

@@ -5,7 +5,7 @@ without a value is not there.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, Generic, TypeVar
 
 from thence.crdt.cell import Cell, Step, Update
@@ -43,62 +43,50 @@ class CellMap(Generic[V]):
             yield field, value
 
     def assign(self, mark: Mark, index: int, field: bytes, value: V) -> None:
-        old = self.data.get(field)
-        cell = old if isinstance(old, Cell) else self._loosen(field, None)
-        before = cell.value if cell is old else old
+        cell = self._cell(field)
+        self._leaves(field, cell)
         cell.assign(mark, index, value)
-        self._changed(field, before, cell.value)  # type: ignore[arg-type]  # a cell's value, or what it was
+        self._comes(field, cell)
 
     def update(self, mark: Mark, index: int, field: bytes, update: Update) -> None:
-        old = self.data.get(field)
-        cell = old if isinstance(old, Cell) else self._loosen(field, old)
-        before = cell.value
+        cell = self._cell(field)
+        self._leaves(field, cell)
         cell.update(mark, index, update)
-        self._changed(field, before, cell.value)
+        self._comes(field, cell)
 
     def remove(self, mark: Mark, field: bytes) -> None:
-        old = self.data.get(field)
-        if isinstance(old, Cell):
-            before = old.value
-            old.reset(mark)
-            self._changed(field, before, old.value)
-            if old.value is None:
-                del self.data[field], self.loose[field]
-        elif old is not None:
-            self._changed(field, old, None)
-            del self.data[field]
+        if field in self.data:
+            cell = self._cell(field)
+            self._leaves(field, cell)
+            cell.reset(mark)
+            self._comes(field, cell)
 
     def reset(self, mark: Mark) -> None:
         left: dict[bytes, V | Cell[V]] = {}
         for field in self.loose:
-            cell = self.data[field]
-            assert isinstance(cell, Cell)
+            cell = self._cell(field)
             cell.reset(mark)
-            if cell.value is not None:
+            if not cell.empty:
                 left[field] = cell
         self.data = left
         self.loose = dict.fromkeys(left)
         self._rebuilt()
 
     def forget(self, stamp: Stamp, field: bytes) -> None:
-        cell = self.data.get(field)
-        if isinstance(cell, Cell):
-            before = cell.value
+        if field in self.loose:
+            cell = self._cell(field)
+            self._leaves(field, cell)
             cell.forget(stamp)
-            self._changed(field, before, cell.value)
-            if cell.value is None:
-                del self.data[field], self.loose[field]
+            self._comes(field, cell)
 
-    def strip(self) -> bool:
-        """Something in here is stable. Whether all of it is."""
-        for field in list(self.loose):
-            cell = self.data[field]
-            assert isinstance(cell, Cell)
-            if cell.strip():
+    def strip(self, fields: Iterable[bytes]) -> None:
+        """Something in these is stable."""
+        for field in fields:
+            cell = self.data.get(field)
+            if isinstance(cell, Cell) and cell.strip():
                 assert cell.base is not None
                 self.data[field] = cell.base
                 del self.loose[field]
-        return not self.loose
 
     def put(self, field: bytes, value: "V | Cell[V]") -> None:
         """As a snapshot has it."""
@@ -107,13 +95,22 @@ class CellMap(Generic[V]):
             self.loose[field] = None
         self._rebuilt()
 
-    def _loosen(self, field: bytes, base: "V | None") -> Cell[V]:
-        cell = self.data[field] = Cell[V](self._step, base)
+    def _cell(self, field: bytes) -> Cell[V]:
+        """To be changed."""
+        found = self.data.get(field)
+        if isinstance(found, Cell):
+            return found
+        cell = self.data[field] = Cell[V](self._step, found)
         self.loose[field] = None
         return cell
 
-    def _changed(self, field: bytes, old: V | None, new: V | None) -> None:
-        """For an index."""
+    def _leaves(self, field: bytes, cell: Cell[V]) -> None:
+        """For an index: its value is about to change."""
+
+    def _comes(self, field: bytes, cell: Cell[V]) -> None:
+        """It has changed."""
+        if cell.empty:
+            del self.data[field], self.loose[field]
 
     def _rebuilt(self) -> None:
         """For an index."""
@@ -134,14 +131,14 @@ class ScoreMap(CellMap[float]):
             self._index = sorted((score, member) for member, score in self.items())
         return self._index
 
-    def _changed(self, field: bytes, old: float | None, new: float | None) -> None:
-        index = self._index
-        if index is None or old == new:
-            return
-        if old is not None:
-            del index[bisect_left(index, (old, field))]
-        if new is not None:
-            insort(index, (new, field))
+    def _leaves(self, field: bytes, cell: Cell[float]) -> None:
+        if self._index is not None and cell.value is not None:
+            del self._index[bisect_left(self._index, (cell.value, field))]
+
+    def _comes(self, field: bytes, cell: Cell[float]) -> None:
+        super()._comes(field, cell)
+        if self._index is not None and cell.value is not None:
+            insort(self._index, (cell.value, field))
 
     def _rebuilt(self) -> None:
         self._index = None

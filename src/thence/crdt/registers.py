@@ -62,7 +62,8 @@ class EnableWins:
         return self._on.empty
 
     def strip(self) -> bool:
-        return self._on.strip()
+        self._on.strip((_FLAG,))
+        return not self._on.loose
 
 
 class DisableWins:
@@ -90,7 +91,8 @@ class DisableWins:
         return self._on.empty
 
     def strip(self) -> bool:
-        return self._on.strip()
+        self._on.strip((_FLAG,))
+        return not self._on.loose
 
 
 class Child(Protocol):

@@ -79,9 +79,11 @@ class AddWinsSet:
             else:
                 self.data[element] = [one for one in adds if one is not mark]
 
-    def strip(self) -> bool:
-        """Something in here is stable. Whether all of it is."""
-        for element in list(self.loose):
+    def strip(self, elements: Iterable[bytes]) -> None:
+        """Something in these is stable."""
+        for element in elements:
+            if element not in self.loose:
+                continue
             adds = self.data[element]
             left = [one for one in adds if not one.stable] if adds else []
             if left:
@@ -89,7 +91,6 @@ class AddWinsSet:
             else:
                 self.data[element] = None
                 del self.loose[element]
-        return not self.loose
 
 
 class RemoveWinsSet:
@@ -180,13 +181,14 @@ class RemoveWinsSet:
         removes, adds = self._parts(element)
         self.keep(element, removes, [one for one in adds if not one[0].precedes(mark)])
 
-    def strip(self) -> bool:
-        for element in list(self.loose):
+    def strip(self, elements: Iterable[bytes]) -> None:
+        for element in elements:
+            if element not in self.loose:
+                continue
             removes, adds = self._parts(element)
             adds = [one for one in adds if not (one[0].stable and any(each.stable for each in one[1]))]
             removes = [one for one in removes if not one.stable or any(one in hidden for _, hidden in adds)]
             self.keep(element, removes, adds)
-        return not self.loose
 
 
 class _Always:

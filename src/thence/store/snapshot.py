@@ -137,7 +137,9 @@ def _cell(found: Any, ref: Ref) -> Any:
 def _deadline(deadline: int | Deadline, ref: Ref) -> Any:
     if isinstance(deadline, int):
         return deadline
-    return [[ref(one.mark), one.deadline, [ref(each) for each in one.covers]] for one in deadline.statements]
+    return [
+        [ref(one.mark), one.deadline, [ref(each) for each in one.covers]] for one in deadline.statements()
+    ]
 
 
 def _elements(elements: Elements, ref: Ref) -> list[Any]:
@@ -251,7 +253,7 @@ def _load_cell(value: Any, step: Step, marks: list[Mark]) -> Any:
     cell = Cell[Any](step, value[0])
     cell.candidates = [(marks[at].at(index), marks[at], found) for at, index, found in value[1]]
     cell.updates = [(marks[at].at(index), marks[at], tuple(found)) for at, index, found in value[2]]
-    cell.evaluate()
+    cell.restart()
     return cell
 
 
@@ -264,7 +266,7 @@ def _load_deadline(space: Space, number: int, key: bytes, value: Any, marks: lis
     found = deadlines[key] = Deadline()
     for at, deadline, covers in value:
         mark = None if at is None else marks[at]
-        found.statements.append(Statement(mark, deadline, [marks[each] for each in covers]))
+        found.put(Statement(mark, deadline, [marks[each] for each in covers]))
         if deadline != NEVER:
             space.expect(deadline, number, key)
 

@@ -102,7 +102,7 @@ class Slot:
         self.tidy()
 
     def tidy(self) -> None:
-        if isinstance(self.string, Cell) and self.string.value is None:
+        if isinstance(self.string, Cell) and self.string.empty:
             self.string = None
         if self.hash is not None and self.hash.empty:
             self.hash = None
@@ -111,13 +111,19 @@ class Slot:
         if self.set is not None and self.set.empty:
             self.set = None
 
-    def strip(self) -> None:
-        """Something in it is stable."""
-        if isinstance(self.string, Cell) and self.string.strip():
-            self.string = self.string.base
-        for collection in (self.hash, self.zset, self.set):
-            if collection is not None:
-                collection.strip()
+    def strip(self, part: Part) -> None:
+        """This part is stable."""
+        code = part[0]
+        if code in (ops.SET, ops.UPDATE):
+            if isinstance(self.string, Cell) and self.string.strip():
+                self.string = self.string.base
+        elif code in (ops.SET_ADD, ops.SET_REMOVE):
+            if self.set is not None:
+                self.set.strip(part[5:])
+        else:
+            for cells, first in ((self.hash, ops.FIELD_SET), (self.zset, ops.SCORE_SET)):
+                if cells is not None and first <= code <= first + 2:
+                    cells.strip(part[5::2] if code == first else part[5:6] if code == first + 1 else part[5:])
         self.tidy()
 
     @property
@@ -187,8 +193,8 @@ class Space:
         self.databases: Final = tuple(Database() for _ in range(ops.DATABASES))
         self.remove_wins: Final = remove_wins
         self.flight: dict[Mark, list[tuple[int, bytes, int, Part | None]]] = {}
-        """Unstable operations: database and key of each part; index and part of an update made under a
-        deadline."""
+        """Unstable operations: database, key, index and the part itself; None, where a flush or a reap
+        concerned the key."""
         self.reaps: list[tuple[int, Mark]] = []
         """Not stable."""
         self.due: list[tuple[int, int, bytes]] = []
@@ -216,7 +222,7 @@ class Space:
         touched = self.flight.get(mark)
         if touched is None:
             touched = self.flight[mark] = []
-        touched.append((number, key, index, part if bound else None))
+        touched.append((number, key, index, part))
         if self.watched:
             self._tell(number, key)
         if bound and any(upto >= bound and not reap.precedes(mark) for upto, reap in self.reaps):
@@ -340,7 +346,7 @@ class Space:
                 continue
             for number, key, index, part in keys:
                 slot = self.databases[number].keys.get(key)
-                if part is not None and part[4] <= upto and isinstance(slot, Slot):
+                if part is not None and 0 < part[4] <= upto and isinstance(slot, Slot):
                     slot.forget(late, index, part)
                     self.databases[number].settle(key)
 
@@ -349,11 +355,11 @@ class Space:
     def stabilise(self, mark: Mark) -> None:
         """Whatever is delivered from now on follows from this operation, and from what it follows from."""
         mark.stable = True
-        for number, key, *_ in self.flight.pop(mark, ()):
+        for number, key, _, part in self.flight.pop(mark, ()):
             database = self.databases[number]
             slot = database.keys.get(key)
-            if isinstance(slot, Slot):
-                slot.strip()
+            if isinstance(slot, Slot) and part is not None:
+                slot.strip(part)
                 database.settle(key)
             statements = database.deadlines.get(key)
             if isinstance(statements, Deadline) and (base := statements.strip()) is not None:
