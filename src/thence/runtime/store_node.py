@@ -24,7 +24,7 @@ from thence.runtime.pacing import Clock
 from thence.runtime.program import Installed, Program
 from thence.runtime.settings import NodeSettings
 from thence.store import commands, ops
-from thence.store.engine import Engine, Later, Member
+from thence.store.engine import LOADING, Engine, Later, Member
 from thence.store.ops import Part
 from thence.store.replicated import ReplicatedStore, again
 from thence.store.reply import Reply
@@ -38,7 +38,6 @@ REAP_NEXT_MS: Final = 1000
 SKEW_MS_MAX: Final = 5000
 """A node whose clock is behind the group's by more does not reap."""
 
-LOADING: Final = "LOADING Redis is loading the dataset in memory"
 _ = commands
 
 
@@ -86,6 +85,7 @@ class StoreNode:
         self._in_turn = False
         self._after: list[Callable[[asyncio.Future[list[Sent]] | None], None]] = []
         self._refusal: str | None = LOADING
+        self._loading = True
         self._installs = 0
         self._again: list[tuple[list[Part], list[Part], Orphaned]] = []
         self._blocked: list[tuple[Later, Callable[[Reply], None], int]] = []
@@ -149,6 +149,7 @@ class StoreNode:
     def _begin(self) -> None:
         self.sent = None
         self._refusal = self._why_not()
+        self._loading = not self.node.is_in.is_set()
         if self._refusal is None:
             machine = self.node.running.machine
             self.state.become(machine.me)
@@ -265,6 +266,9 @@ class StoreNode:
 
     def refuses(self) -> str | None:
         return self._refusal
+
+    def loading(self) -> bool:
+        return self._loading
 
     def members(self) -> list[Member]:
         driver = self.node.driver

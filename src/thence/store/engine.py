@@ -26,6 +26,7 @@ from thence.store.state import SeenTag, StoreState, tag_of
 from thence.store.table import TABLE, Command
 
 WRONG_TYPE: Final = "WRONGTYPE Operation against a key holding the wrong kind of value"
+LOADING: Final = "LOADING Redis is loading the dataset in memory"
 CONTENT: Final = frozenset(
     {ops.UPDATE, ops.SET_ADD, ops.FIELD_SET, ops.FIELD_UPDATE, ops.SCORE_SET, ops.SCORE_UPDATE}
 )
@@ -50,6 +51,10 @@ class Host(Protocol):
         """Why nothing can be written at present."""
         ...
 
+    def loading(self) -> bool:
+        """It is no member yet: what it has may be old, or part of something."""
+        ...
+
     def members(self) -> list[Member]: ...
 
     def reached(self, tag: SeenTag) -> int:
@@ -66,6 +71,9 @@ class Alone:
 
     def refuses(self) -> str | None:
         return None
+
+    def loading(self) -> bool:
+        return False
 
     def members(self) -> list[Member]:
         return []
@@ -202,6 +210,8 @@ class Engine:
 
     def run(self, found: Command, client: Client, arguments: list[bytes]) -> Reply:
         self.calls[found.name] += 1
+        if "loading" not in found.flags and self.host.loading():
+            raise Fail(LOADING)
         if found.writes and (why := self.host.refuses()) is not None:
             raise Fail(why)
         return found.run(self, client, arguments[1:])

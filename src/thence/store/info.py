@@ -37,7 +37,8 @@ def sections(e: Engine) -> dict[str, Lines]:
             ("mem_allocator", "python"),
         ],
         "Persistence": [
-            ("loading", 0), ("rdb_changes_since_last_save", 0), ("rdb_bgsave_in_progress", 0),
+            ("loading", int(e.host.loading())),
+            ("rdb_changes_since_last_save", 0), ("rdb_bgsave_in_progress", 0),
             ("rdb_last_save_time", e.started // 1000), ("rdb_last_bgsave_status", "ok"), ("aof_enabled", 1),
             ("aof_rewrite_in_progress", 0), ("aof_last_bgrewrite_status", "ok"),
             ("aof_last_write_status", "ok" if e.host.refuses() is None else "err"),
@@ -74,7 +75,8 @@ def sections(e: Engine) -> dict[str, Lines]:
             ("thence_hybrid_clock_ms", state.time >> COUNT_BITS),
             ("thence_clock_skew_ms", max(0, (state.time >> COUNT_BITS) - e.now)),
             ("thence_type_conflicts", sum(1 for _ in space.hidden())),
-            ("thence_orphans", len(e.orphans)), ("thence_set_wins", "remove" if space.remove_wins else "add"),
+            ("thence_orphans", len(e.orphans)), ("thence_foreign", state.foreign),
+            ("thence_set_wins", "remove" if space.remove_wins else "add"),
         ],
     }  # fmt: skip
 
