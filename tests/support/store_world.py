@@ -1,6 +1,7 @@
 """A group of stores without nodes: operations are delivered in causal order at any moment, become stable as
 early as they can be, replicas begin anew from their own state or join from another's."""
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -24,6 +25,8 @@ class World:
         self.random = Random(seed)
         self.remove_wins = remove_wins
         self.expiry = expiry
+        self.focus = False
+        """Updates of one string, and little else."""
         self.now = 1000
         self.ops: dict[Id, tuple[Op, bytes]] = {}
         self.stores: dict[str, StoreState] = {}
@@ -33,9 +36,13 @@ class World:
             self._add(f"{chr(97 + number)}")
 
     def _add(self, name: str) -> None:
-        self.stores[name] = StoreState(name, lambda: self.now, self.remove_wins)
+        self.stores[name] = StoreState(name, self._clock(name), self.remove_wins)
         self.seen[name] = {}
         self.announced[name] = set()
+
+    def _clock(self, name: str) -> Callable[[], int]:
+        """Clocks differ."""
+        return lambda: self.now + 500 * (ord(name) % 3)
 
     # What happens
 
@@ -76,6 +83,8 @@ class World:
 
     def part(self, state: StoreState) -> Part:
         random = self.random
+        if self.focus and random.random() < 0.9:
+            return [ops.UPDATE, 0, KEYS[0], 0, 0, (steps.APPEND, random.choice((b"a", b"b", b"1")))]
         key = random.choice(KEYS)
         found = state.space.databases[0].get(key, self.now)
         fresh = int(found is None)
@@ -150,7 +159,7 @@ class World:
 
     def restart(self, name: str) -> None:
         old = self.stores[name]
-        fresh = StoreState(name, lambda: self.now, self.remove_wins)
+        fresh = StoreState(name, self._clock(name), self.remove_wins)
         load(fresh, dump(old))
         self.stores[name] = fresh
 
@@ -217,13 +226,34 @@ def _items(cells: CellMap[Any] | None) -> dict[bytes, Any]:
     return {} if cells is None else dict(cells.items())
 
 
-def run(seed: int, replicas: int, steps_most: int, remove_wins: bool, expiry: bool = True) -> None:
+def run(
+    seed: int, replicas: int, steps_most: int, remove_wins: bool, expiry: bool = True, focus: bool = False
+) -> None:
     world = World(seed, replicas, remove_wins, expiry)
+    world.focus = focus
     for _ in range(steps_most):
         world.step()
-        if world.random.random() < 0.1:
+        if world.random.random() < (0.5 if focus else 0.1):
             world.check_one(world.random.choice(sorted(world.stores)))
     world.check()
+    world.settle()
+    world.check()
+    world.check_stripped()
+    world.check()
+
+
+def reap_beside_a_statement(early: bool) -> None:
+    """A reap that did not see a longer deadline goes by what it saw, at every replica; whether or not that
+    is stable where the longer one was stated."""
+    world = World(0, 3)
+    world.make("a", [[ops.SET_ADD, 0, b"k", 1, 0, b"x"], [ops.STATE, 0, b"k", 0, 0, world.now + 5]])
+    for name in "bc":
+        world.deliver(name)
+    world.make("b", [[ops.STATE, 0, b"k", 0, 0, world.now + 900]])
+    if early:
+        world.stabilise("b")
+    world.now += 10
+    world.make("a", [[ops.REAP, 0, b"", 0, 0, world.now]])
     world.settle()
     world.check()
     world.check_stripped()
