@@ -25,7 +25,7 @@ from thence.runtime.running import wall_clock
 from thence.runtime.store_node import StoreNode
 from thence.store import commands
 from thence.store.client import Client
-from thence.store.engine import Engine, Later
+from thence.store.executor import Executor, Later
 from thence.store.reply import Fail, Reply
 from thence.store.state import StoreState
 
@@ -176,7 +176,7 @@ class OpenStore(Calls):
         return await future
 
 
-def _run(engine: Engine, client: Client, asked: list[list[bytes]], alone: bool) -> list[Reply]:
+def _run(engine: Executor, client: Client, asked: list[list[bytes]], alone: bool) -> list[Reply]:
     if alone:
         return [engine.execute(client, asked[0])]
     engine.execute(client, [b"MULTI"])
@@ -259,7 +259,7 @@ class LocalStores:
 class LocalStore(Calls):
     def __init__(self, name: str, group: LocalStores, remove_wins: bool) -> None:
         self.state: Final = StoreState(name, lambda: group.clock_us() // 1000, remove_wins)
-        self.engine: Final = Engine(self.state, group.clock_us, Random(0))
+        self.engine: Final = Executor(self.state, group.clock_us, Random(0))
         self.pasts: Final[dict[int, dict[str, int]]] = {}
         self._client: Final = self.engine.client("program")
         self._group: Final = group

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from thence.core.groups import Sent
 from thence.runtime.address import Address
 from thence.store.client import Client
-from thence.store.engine import Later
+from thence.store.executor import Later
 from thence.store.reply import NO_REPLY, Fail, Reply, encode
 from thence.store.resp import BadRequest, Requests
 

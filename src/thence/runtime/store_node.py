@@ -24,7 +24,7 @@ from thence.runtime.pacing import Clock
 from thence.runtime.program import Installed, Program
 from thence.runtime.settings import NodeSettings
 from thence.store import commands, ops
-from thence.store.engine import LOADING, Engine, Later, Member
+from thence.store.executor import LOADING, Executor, Later, MemberSeen
 from thence.store.ops import Part
 from thence.store.replicated import ReplicatedStore, again
 from thence.store.reply import Reply
@@ -62,14 +62,14 @@ class StoreProgram(Program):
 
 
 class StoreNode:
-    """`engine.Host`, and the turns."""
+    """`executor.Host`, and the turns."""
 
     def __init__(self, settings: NodeSettings, log: StructuredLog, clock: Clock) -> None:
         self.state: Final = StoreState(
             f"{settings.name}~0", lambda: clock() // 1000, settings.set_wins == "remove"
         )
         self.replicated: Final = ReplicatedStore(self.state)
-        self.engine: Final = Engine(self.state, clock, Random(os.urandom(16)), self)
+        self.engine: Final = Executor(self.state, clock, Random(os.urandom(16)), self)
         self.engine.cluster = cluster_id(settings.cluster)
         self.engine.config.fix("set-wins", settings.set_wins)
         self.engine.config.fix("appendfsync", settings.log.sync)
@@ -270,7 +270,7 @@ class StoreNode:
     def loading(self) -> bool:
         return self._loading
 
-    def members(self) -> list[Member]:
+    def members(self) -> list[MemberSeen]:
         driver = self.node.driver
         if driver is None:
             return []
@@ -279,7 +279,7 @@ class StoreNode:
         except UsageError:
             return []
         links = self.node.link_status()
-        return [Member(name, self._state_of(name, links), 0) for name in names]
+        return [MemberSeen(name, self._state_of(name, links), 0) for name in names]
 
     def _state_of(self, name: str, links: "dict[str, Any]") -> str:
         process = process_of(name)

@@ -4,13 +4,13 @@ from typing import Final
 
 from thence import __version__
 from thence.store.commands.connection import REDIS_VERSION
-from thence.store.engine import Engine
+from thence.store.executor import Executor
 from thence.store.state import COUNT_BITS
 
 Lines = list[tuple[str, object]]
 
 
-def sections(e: Engine) -> dict[str, Lines]:
+def sections(e: Executor) -> dict[str, Lines]:
     stats, space, state = e.stats, e.state.space, e.state
     uptime = (e.now - e.started) // 1000
     return {
@@ -84,7 +84,7 @@ def sections(e: Engine) -> dict[str, Lines]:
 CALLS: Final = "usec=0,usec_per_call=0.00,rejected_calls=0,failed_calls=0"
 
 
-def info(e: Engine, wanted: list[bytes]) -> bytes:
+def info(e: Executor, wanted: list[bytes]) -> bytes:
     names = {word.decode("latin-1").lower() for word in wanted} or {"default"}
     out = []
     for name, lines in sections(e).items():
@@ -94,6 +94,6 @@ def info(e: Engine, wanted: list[bytes]) -> bytes:
     return "\r\n".join(out).encode()
 
 
-def _human(e: Engine) -> str:
+def _human(e: Executor) -> str:
     memory = e.facts.get("memory", 0)
     return f"{int(str(memory)) / (1 << 20):.2f}M"

@@ -8,9 +8,9 @@ from thence.store.reply import Reply
 
 if TYPE_CHECKING:
     from thence.store.client import Client
-    from thence.store.engine import Engine
+    from thence.store.executor import Executor
 
-Handler = Callable[["Engine", "Client", list[bytes]], Reply]
+Handler = Callable[["Executor", "Client", list[bytes]], Reply]
 
 
 @dataclass(frozen=True, slots=True)

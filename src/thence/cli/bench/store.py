@@ -25,7 +25,7 @@ from thence.cli.layout import free_ports, open_layout
 from thence.cli.store import flags
 from thence.runtime.remote import Control
 from thence.store import commands
-from thence.store.engine import Engine
+from thence.store.executor import Executor
 from thence.store.state import StoreState
 
 _ = commands
@@ -51,7 +51,7 @@ def bench(quick: bool) -> Iterator[Record | str]:
 def _alone(count: int) -> Iterator[Record]:
     for name, words in COMMANDS.items():
         here, there = StoreState("a", _wall_ms), StoreState("b", _wall_ms)
-        engine = Engine(here, _clock_us, Random(0))
+        engine = Executor(here, _clock_us, Random(0))
         client = engine.client()
         asked = [words(number) for number in range(count)]
         plain: dict[bytes, bytes] = {}
@@ -89,7 +89,7 @@ def _memory(count: int) -> Record:
 
     def stored() -> object:
         state = StoreState("a", _wall_ms)
-        engine = Engine(state, _clock_us, Random(0))
+        engine = Executor(state, _clock_us, Random(0))
         client = engine.client()
         for number in range(count):
             engine.execute(client, [b"SET", b"key:%08d" % number, b"x%063d" % number])

@@ -6,7 +6,7 @@ from thence.crdt.deadline import NEVER
 from thence.crdt.numbers import INT_MAX, INT_MIN, integer, packed, text_of
 from thence.store import ops
 from thence.store.client import Client
-from thence.store.engine import Engine
+from thence.store.executor import Executor
 from thence.store.reply import Fail, Reply
 from thence.store.table import command
 from thence.store.words import SYNTAX, Options, number
@@ -16,12 +16,12 @@ OFFSET_MAX = (512 << 20) * 8 - 1
 OVERFLOWS = {b"WRAP": WRAP, b"SAT": SAT, b"FAIL": FAIL}
 
 
-def _text(e: Engine, c: Client, key: bytes) -> bytes:
+def _text(e: Executor, c: Client, key: bytes) -> bytes:
     value = e.string(c, key)
     return b"" if value is None else text_of(value)
 
 
-def _offset(e: Engine, word: bytes) -> int:
+def _offset(e: Executor, word: bytes) -> int:
     value = integer(word)
     if value is None or not 0 <= value < e.config.bulk_max * 8:
         raise Fail(NOT_OFFSET)
@@ -29,13 +29,13 @@ def _offset(e: Engine, word: bytes) -> int:
 
 
 @command("GETBIT", 3, "readonly fast", group="bitmap")
-def getbit(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def getbit(e: Executor, c: Client, a: list[bytes]) -> Reply:
     offset = _offset(e, a[1])
     return get_bit(_text(e, c, a[0]), offset)
 
 
 @command("SETBIT", 4, "write denyoom", group="bitmap")
-def setbit(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def setbit(e: Executor, c: Client, a: list[bytes]) -> Reply:
     offset = _offset(e, a[1])
     if a[2] not in (b"0", b"1"):
         raise Fail("ERR bit is not an integer or out of range")
@@ -69,7 +69,7 @@ def _bits(text: bytes, start: int, end: int) -> str:
 
 
 @command("BITCOUNT", -2, "readonly", group="bitmap")
-def bitcount(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def bitcount(e: Executor, c: Client, a: list[bytes]) -> Reply:
     if len(a) == 2 or len(a) > 4:
         raise Fail(SYNTAX)
     text = _text(e, c, a[0])
@@ -80,7 +80,7 @@ def bitcount(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 
 @command("BITPOS", -3, "readonly", group="bitmap")
-def bitpos(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def bitpos(e: Executor, c: Client, a: list[bytes]) -> Reply:
     bit = number(a[1])
     if bit not in (0, 1):
         raise Fail("ERR The bit argument must be 1 or 0.")
@@ -105,7 +105,7 @@ def bitpos(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 
 @command("BITOP", -4, "write denyoom", (2, -1, 1), group="bitmap")
-def bitop(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def bitop(e: Executor, c: Client, a: list[bytes]) -> Reply:
     name, target, sources = a[0].upper(), a[1], a[2:]
     if name not in (b"AND", b"OR", b"XOR", b"NOT", b"DIFF", b"DIFF1", b"ANDOR", b"ONE"):
         raise Fail(SYNTAX)
@@ -161,7 +161,7 @@ def _field(word: bytes) -> tuple[bool, int]:
     return signed, bits
 
 
-def _place(e: Engine, word: bytes, bits: int) -> int:
+def _place(e: Executor, word: bytes, bits: int) -> int:
     by_field = word[:1] == b"#"
     value = integer(word[1:] if by_field else word)
     if value is None or value < 0:
@@ -172,7 +172,7 @@ def _place(e: Engine, word: bytes, bits: int) -> int:
     return value
 
 
-def _bitfield(e: Engine, c: Client, a: list[bytes], reads: bool) -> Reply:
+def _bitfield(e: Executor, c: Client, a: list[bytes], reads: bool) -> Reply:
     options, overflow, made = Options(a[1:]), WRAP, list[FieldOp]()
     while options:
         word = options.name()
@@ -204,10 +204,10 @@ def _bitfield(e: Engine, c: Client, a: list[bytes], reads: bool) -> Reply:
 
 
 @command("BITFIELD", -2, "write denyoom", group="bitmap")
-def bitfield(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def bitfield(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return _bitfield(e, c, a, False)
 
 
 @command("BITFIELD_RO", -2, "readonly fast", group="bitmap")
-def bitfield_ro(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def bitfield_ro(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return _bitfield(e, c, a, True)

@@ -5,7 +5,7 @@ from hmac import compare_digest
 from thence.store.client import Client
 from thence.store.commands.generic import database_number
 from thence.store.commands.transactions import drop
-from thence.store.engine import Engine, wrong_count
+from thence.store.executor import Executor, wrong_count
 from thence.store.reply import NO_REPLY, OK, Fail, Reply, Verbatim
 from thence.store.table import command
 from thence.store.words import SYNTAX, Options, number
@@ -17,31 +17,31 @@ NONE = (0, 0, 0)
 
 
 @command("PING", -1, "fast", NONE, group="connection")
-def ping(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def ping(e: Executor, c: Client, a: list[bytes]) -> Reply:
     if len(a) > 1:
         raise wrong_count("ping")
     return a[0] if a else "PONG"
 
 
 @command("ECHO", 2, "fast", NONE, group="connection")
-def echo(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def echo(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return a[0]
 
 
 @command("SELECT", 2, "loading stale fast", NONE, group="connection")
-def select(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def select(e: Executor, c: Client, a: list[bytes]) -> Reply:
     c.db = database_number(a[0])
     return OK
 
 
 @command("QUIT", -1, "noscript loading stale fast no-auth", NONE, group="connection")
-def quit_(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def quit_(e: Executor, c: Client, a: list[bytes]) -> Reply:
     c.quits = True
     return OK
 
 
 @command("RESET", 1, "noscript loading stale fast no-auth", NONE, group="connection")
-def reset(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def reset(e: Executor, c: Client, a: list[bytes]) -> Reply:
     drop(e, c)
     c.db, c.proto, c.name, c.replies, c.skips = 0, 2, b"", True, 0
     if c.monitors:
@@ -51,7 +51,7 @@ def reset(e: Engine, c: Client, a: list[bytes]) -> Reply:
     return "RESET"
 
 
-def _authenticate(e: Engine, c: Client, user: bytes, password: bytes) -> None:
+def _authenticate(e: Executor, c: Client, user: bytes, password: bytes) -> None:
     known = e.config.password
     if user != b"default" or (known and not compare_digest(password, known)):
         raise Fail("WRONGPASS invalid username-password pair or user is disabled.")
@@ -61,7 +61,7 @@ def _authenticate(e: Engine, c: Client, user: bytes, password: bytes) -> None:
 @command(
     "AUTH", -2, "noscript loading stale fast no-auth", NONE, group="connection", differs="one user, `default`"
 )
-def auth(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def auth(e: Executor, c: Client, a: list[bytes]) -> Reply:
     if len(a) > 2:
         raise Fail(SYNTAX)
     if len(a) == 1 and not e.config.password:
@@ -74,7 +74,7 @@ def auth(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 
 @command("HELLO", -1, "noscript loading stale fast no-auth", NONE, group="connection")
-def hello(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def hello(e: Executor, c: Client, a: list[bytes]) -> Reply:
     proto = c.proto
     if a:
         proto = number(a[0], "ERR Protocol version is not an integer or out of range")
@@ -109,7 +109,7 @@ def _name(word: bytes) -> bytes:
     return word
 
 
-def _line(e: Engine, c: Client) -> str:
+def _line(e: Executor, c: Client) -> str:
     flags = ("O" if c.monitors else "") + ("x" if c.transaction is not None else "") or "N"
     queued = -1 if c.transaction is None else len(c.transaction)
     return (
@@ -123,7 +123,7 @@ def _line(e: Engine, c: Client) -> str:
 
 @command("CLIENT", -2, "admin noscript loading stale", NONE, group="connection",
          differs="TRACKING and CACHING later; PAUSE is accepted and pauses nothing")  # fmt: skip
-def client(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def client(e: Executor, c: Client, a: list[bytes]) -> Reply:
     what, rest = a[0].upper(), a[1:]
     if what == b"ID" and not rest:
         return c.id
@@ -184,7 +184,7 @@ def _setinfo(c: Client, name: bytes, value: bytes) -> Reply:
     return OK
 
 
-def _list(e: Engine, rest: list[bytes]) -> Reply:
+def _list(e: Executor, rest: list[bytes]) -> Reply:
     shown = list(e.clients.values())
     if rest:
         word = rest[0].upper()
@@ -213,7 +213,7 @@ def _reply(c: Client, word: bytes) -> Reply:
     return NO_REPLY
 
 
-def _kill(e: Engine, c: Client, rest: list[bytes]) -> Reply:
+def _kill(e: Executor, c: Client, rest: list[bytes]) -> Reply:
     if len(rest) == 1:
         found = [one for one in e.clients.values() if one.address.encode() == rest[0]]
         if not found:

@@ -7,7 +7,7 @@ from thence.crdt.deadline import NEVER
 from thence.crdt.numbers import text_of
 from thence.store import ops
 from thence.store.client import Client
-from thence.store.engine import Engine, kind
+from thence.store.executor import Executor, kind
 from thence.store.glob import matches
 from thence.store.reply import OK, Fail, Reply
 from thence.store.scanning import chosen, count_of, words_of
@@ -18,7 +18,7 @@ from thence.store.words import NO_KEY, NOT_INTEGER, SYNTAX, Options, deadline, n
 SEEN = "what others add meanwhile stays at its key"
 
 
-def _delete(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def _delete(e: Executor, c: Client, a: list[bytes]) -> Reply:
     there = [key for key in dict.fromkeys(a) if e.get(c, key) is not None]
     for key in there:
         e.delete(c.db, key)
@@ -29,7 +29,7 @@ command("DEL", -2, "write", (1, -1, 1), group="generic", differs="removes what w
 command("UNLINK", -2, "write fast", (1, -1, 1), group="generic", differs="removes what was seen")(_delete)
 
 
-def _exists(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def _exists(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return sum(e.get(c, key) is not None for key in a)
 
 
@@ -38,25 +38,25 @@ command("TOUCH", -2, "readonly fast", (1, -1, 1), group="generic")(_exists)
 
 
 @command("TYPE", 2, "readonly fast", group="generic")
-def type_(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def type_(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return kind(e.get(c, a[0]))
 
 
 @command("KEYS", 2, "readonly", (0, 0, 0), group="generic")
-def keys(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def keys(e: Executor, c: Client, a: list[bytes]) -> Reply:
     visible = e.database(c).visible(e.now)
     return list(visible) if a[0] == b"*" else [key for key in visible if matches(a[0], key)]
 
 
 @command("RANDOMKEY", 1, "readonly", (0, 0, 0), group="generic")
-def randomkey(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def randomkey(e: Executor, c: Client, a: list[bytes]) -> Reply:
     there = list(e.database(c).visible(e.now))
     return e.random.choice(there) if there else None
 
 
 @command("SCAN", -2, "readonly", (0, 0, 0), group="generic",
          differs="cursors hold at every node and after restarts")  # fmt: skip
-def scan(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def scan(e: Executor, c: Client, a: list[bytes]) -> Reply:
     cursor, options = words_of(a, b"TYPE") if b"TYPE" not in [w.upper() for w in a[1::2]] else _with_type(a)
     database = e.database(c)
     following, found = database.scan.page(database.keys, cursor, count_of(options))
@@ -76,7 +76,7 @@ def _with_type(a: list[bytes]) -> tuple[int, dict[bytes, bytes]]:
 # Expiry
 
 
-def _expire(name: str, seconds: bool, absolute: bool, e: Engine, c: Client, a: list[bytes]) -> Reply:
+def _expire(name: str, seconds: bool, absolute: bool, e: Executor, c: Client, a: list[bytes]) -> Reply:
     until = deadline(a[1], seconds, absolute, e.now, name, positive=False)
     flags = set[bytes]()
     for word in a[2:]:
@@ -113,7 +113,7 @@ for _name, _seconds, _absolute in (
     )
 
 
-def _ttl(seconds: bool, absolute: bool, e: Engine, c: Client, a: list[bytes]) -> Reply:
+def _ttl(seconds: bool, absolute: bool, e: Executor, c: Client, a: list[bytes]) -> Reply:
     if e.get(c, a[0]) is None:
         return -2
     held = e.database(c).deadline(a[0])
@@ -132,7 +132,7 @@ command("PEXPIRETIME", 2, "readonly fast", group="generic")(partial(_ttl, False,
 
 
 @command("PERSIST", 2, "write fast", group="generic", differs="beats every concurrent EXPIRE")
-def persist(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def persist(e: Executor, c: Client, a: list[bytes]) -> Reply:
     if e.get(c, a[0]) is None or e.database(c).deadline(a[0]) == NEVER:
         return 0
     e.emit(c.db, ops.STATE, a[0], NEVER)
@@ -142,7 +142,7 @@ def persist(e: Engine, c: Client, a: list[bytes]) -> Reply:
 # From one key to another
 
 
-def _copy(e: Engine, c: Client, source: bytes, db: int, target: bytes) -> None:
+def _copy(e: Executor, c: Client, source: bytes, db: int, target: bytes) -> None:
     """Instead of what the target holds: the values as they are here."""
     database = e.database(c)
     found, until = database.get(source, e.now), database.deadline(source)
@@ -171,7 +171,7 @@ def _words(found: State) -> list[bytes | int | float]:
     return list(found.elements())
 
 
-def _rename(e: Engine, c: Client, a: list[bytes], only_new: bool) -> Reply:
+def _rename(e: Executor, c: Client, a: list[bytes], only_new: bool) -> Reply:
     if e.get(c, a[0]) is None:
         raise Fail(NO_KEY)
     if only_new and e.get(c, a[1]) is not None:
@@ -183,13 +183,13 @@ def _rename(e: Engine, c: Client, a: list[bytes], only_new: bool) -> Reply:
 
 
 @command("RENAME", 3, "write", (1, 2, 1), group="generic", differs=SEEN)
-def rename(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def rename(e: Executor, c: Client, a: list[bytes]) -> Reply:
     _rename(e, c, a, False)
     return OK
 
 
 @command("RENAMENX", 3, "write fast", (1, 2, 1), group="generic", differs=SEEN)
-def renamenx(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def renamenx(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return _rename(e, c, a, True)
 
 
@@ -201,7 +201,7 @@ def database_number(word: bytes, error: str = NOT_INTEGER) -> int:
 
 
 @command("COPY", -3, "write denyoom", (1, 2, 1), group="generic", differs="of what was seen")
-def copy(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def copy(e: Executor, c: Client, a: list[bytes]) -> Reply:
     options, db, replaces = Options(a[2:]), c.db, False
     while options:
         word = options.name()
@@ -222,7 +222,7 @@ def copy(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 
 @command("MOVE", 3, "write fast", group="generic", differs=SEEN)
-def move(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def move(e: Executor, c: Client, a: list[bytes]) -> Reply:
     db = database_number(a[1])
     if db == c.db:
         raise Fail("ERR source and destination objects are the same")
@@ -244,7 +244,7 @@ def move(e: Engine, c: Client, a: list[bytes]) -> Reply:
     group="generic",
     differs="encodings are those that Redis would choose",
 )
-def object_(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def object_(e: Executor, c: Client, a: list[bytes]) -> Reply:
     what = a[0].upper()
     if what == b"HELP":
         return [
@@ -286,7 +286,7 @@ def encoding(found: State) -> str:
     return "listpack" if len(found) <= 128 and short else "hashtable"
 
 
-def conflicts(e: Engine, number: int, key: bytes) -> bool:
+def conflicts(e: Executor, number: int, key: bytes) -> bool:
     """Are there concurrent values, or kinds?"""
     slot = e.state.space.databases[number].keys.get(key)
     if not isinstance(slot, Slot):

@@ -5,7 +5,7 @@ from thence.crdt.numbers import INT_MAX, INT_MIN, added, decimal, decimal_text, 
 from thence.store import ops
 from thence.store.client import Client
 from thence.store.commands.strings import FIRST, bulk
-from thence.store.engine import Engine
+from thence.store.executor import Executor
 from thence.store.reply import OK, Fail, Pairs, Reply
 from thence.store.scanning import paged, words_of
 from thence.store.table import command
@@ -14,7 +14,7 @@ from thence.store.words import SYNTAX, number
 HERE = "the reply is the value here and now"
 
 
-def _set(e: Engine, c: Client, a: list[bytes], name: str) -> int:
+def _set(e: Executor, c: Client, a: list[bytes], name: str) -> int:
     if len(a) % 2 == 0:
         raise Fail(f"ERR wrong number of arguments for '{name}' command")
     fields = e.hash(c, a[0])
@@ -26,18 +26,18 @@ def _set(e: Engine, c: Client, a: list[bytes], name: str) -> int:
 
 
 @command("HSET", -4, "write denyoom fast", group="hash", differs="counts are against this node's state")
-def hset(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def hset(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return _set(e, c, a, "hset")
 
 
 @command("HMSET", -4, "write denyoom fast", group="hash")
-def hmset(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def hmset(e: Executor, c: Client, a: list[bytes]) -> Reply:
     _set(e, c, a, "hmset")
     return OK
 
 
 @command("HSETNX", 4, "write denyoom fast", group="hash", differs=FIRST)
-def hsetnx(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def hsetnx(e: Executor, c: Client, a: list[bytes]) -> Reply:
     fields = e.hash(c, a[0])
     if fields is not None and a[1] in fields:
         return 0
@@ -46,52 +46,52 @@ def hsetnx(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 
 @command("HGET", 3, "readonly fast", group="hash")
-def hget(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def hget(e: Executor, c: Client, a: list[bytes]) -> Reply:
     fields = e.hash(c, a[0])
     return None if fields is None else bulk(fields.get(a[1]))
 
 
 @command("HMGET", -3, "readonly fast", group="hash")
-def hmget(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def hmget(e: Executor, c: Client, a: list[bytes]) -> Reply:
     fields = e.hash(c, a[0])
     return [None if fields is None else bulk(fields.get(field)) for field in a[1:]]
 
 
 @command("HGETALL", 2, "readonly", group="hash")
-def hgetall(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def hgetall(e: Executor, c: Client, a: list[bytes]) -> Reply:
     fields = e.hash(c, a[0])
     return {} if fields is None else {field: text_of(value) for field, value in fields.items()}
 
 
 @command("HKEYS", 2, "readonly", group="hash")
-def hkeys(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def hkeys(e: Executor, c: Client, a: list[bytes]) -> Reply:
     fields = e.hash(c, a[0])
     return [] if fields is None else list(fields.data)
 
 
 @command("HVALS", 2, "readonly", group="hash")
-def hvals(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def hvals(e: Executor, c: Client, a: list[bytes]) -> Reply:
     fields = e.hash(c, a[0])
     return [] if fields is None else [text_of(value) for _, value in fields.items()]
 
 
 @command("HLEN", 2, "readonly fast", group="hash")
-def hlen(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def hlen(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return len(e.hash(c, a[0]) or ())
 
 
 @command("HEXISTS", 3, "readonly fast", group="hash")
-def hexists(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def hexists(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return int(a[1] in (e.hash(c, a[0]) or ()))
 
 
 @command("HSTRLEN", 3, "readonly fast", group="hash")
-def hstrlen(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def hstrlen(e: Executor, c: Client, a: list[bytes]) -> Reply:
     fields = e.hash(c, a[0])
     return len((None if fields is None else bulk(fields.get(a[1]))) or b"")
 
 
-def _remove(e: Engine, c: Client, key: bytes, names: list[bytes]) -> int:
+def _remove(e: Executor, c: Client, key: bytes, names: list[bytes]) -> int:
     fields = e.hash(c, key)
     there = [name for name in dict.fromkeys(names) if fields is not None and name in fields]
     if there:
@@ -101,12 +101,12 @@ def _remove(e: Engine, c: Client, key: bytes, names: list[bytes]) -> int:
 
 
 @command("HDEL", -3, "write fast", group="hash")
-def hdel(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def hdel(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return _remove(e, c, a[0], a[1:])
 
 
 @command("HINCRBY", 4, "write denyoom fast", group="hash", differs=HERE)
-def hincrby(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def hincrby(e: Executor, c: Client, a: list[bytes]) -> Reply:
     by = number(a[2])
     fields = e.hash(c, a[0])
     value = None if fields is None else fields.get(a[1])
@@ -120,7 +120,7 @@ def hincrby(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 
 @command("HINCRBYFLOAT", 4, "write denyoom fast", group="hash", differs=f"decimal arithmetic; {HERE}")
-def hincrbyfloat(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def hincrbyfloat(e: Executor, c: Client, a: list[bytes]) -> Reply:
     more = decimal(a[2])
     if more is None:
         raise Fail("ERR value is not a valid float")
@@ -137,7 +137,7 @@ def hincrbyfloat(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 
 @command("HRANDFIELD", -2, "readonly", group="hash")
-def hrandfield(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def hrandfield(e: Executor, c: Client, a: list[bytes]) -> Reply:
     if len(a) > 3 or (len(a) == 3 and a[2].upper() != b"WITHVALUES"):
         raise Fail(SYNTAX)
     count = number(a[1]) if len(a) > 1 else None
@@ -158,7 +158,7 @@ def hrandfield(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 
 @command("HSCAN", -3, "readonly", group="hash")
-def hscan(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def hscan(e: Executor, c: Client, a: list[bytes]) -> Reply:
     cursor, options = words_of(a[1:], b"NOVALUES")
     fields = e.hash(c, a[0])
     following, found = paged([] if fields is None else fields.data, cursor, options)
@@ -168,7 +168,7 @@ def hscan(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 
 @command("HGETDEL", -5, "write fast", group="hash", differs="two nodes may both return a value")
-def hgetdel(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def hgetdel(e: Executor, c: Client, a: list[bytes]) -> Reply:
     names = _fields(a[1:])
     fields = e.hash(c, a[0])
     found = [None if fields is None else bulk(fields.get(name)) for name in names]

@@ -6,7 +6,7 @@ from thence.crdt.numbers import text_of
 from thence.store import sessions
 from thence.store.client import Client
 from thence.store.commands.generic import conflicts
-from thence.store.engine import Engine, Later
+from thence.store.executor import Executor, Later
 from thence.store.reply import OK, Fail, Reply
 from thence.store.scanning import chosen, count_of, words_of
 from thence.store.space import Slot
@@ -26,7 +26,7 @@ ATTACH_MS = 5000
     group="generic",
     differs="until the connection's writes are delivered at so many others",
 )
-def wait(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def wait(e: Executor, c: Client, a: list[bytes]) -> Reply:
     wanted, timeout = number(a[0]), number(a[1], "ERR timeout is not an integer or out of range")
     if timeout < 0:
         raise Fail("ERR timeout is negative")
@@ -41,14 +41,14 @@ def wait(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 
 @command("WAITAOF", 4, "", NONE, group="generic", differs="own log alone")
-def waitaof(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def waitaof(e: Executor, c: Client, a: list[bytes]) -> Reply:
     for word in a:
         number(word)
     return [1, 0]
 
 
 @command("THENCE.SESSION", 1, "readonly", NONE, group="own")
-def session(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def session(e: Executor, c: Client, a: list[bytes]) -> Reply:
     """What this client may have seen: to be attached to another node."""
 
     def look() -> Reply | None:
@@ -58,7 +58,7 @@ def session(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 
 @command("THENCE.ATTACH", -2, "readonly", NONE, group="own")
-def attach(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def attach(e: Executor, c: Client, a: list[bytes]) -> Reply:
     timeout = ATTACH_MS
     if len(a) == 3 and a[1].upper() == b"TIMEOUT":
         timeout = number(a[2], "ERR timeout is not an integer or out of range")
@@ -83,7 +83,7 @@ def attach(e: Engine, c: Client, a: list[bytes]) -> Reply:
     return Later(lambda: None if missing() else OK, timeout, too_late)
 
 
-def _last(e: Engine, db: int, key: bytes) -> Mark | None:
+def _last(e: Executor, db: int, key: bytes) -> Mark | None:
     """The last write of a key that is not stable."""
     found = [
         mark for mark, places in e.state.space.flight.items() if any(one[:2] == (db, key) for one in places)
@@ -92,7 +92,7 @@ def _last(e: Engine, db: int, key: bytes) -> Mark | None:
 
 
 @command("THENCE.TAG", 2, "readonly", group="own")
-def tag_(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def tag_(e: Executor, c: Client, a: list[bytes]) -> Reply:
     """Dot, dots that it saw last, and whether it is stable, of the key's last write."""
     mark = _last(e, c.db, a[0])
     if mark is None:
@@ -103,7 +103,7 @@ def tag_(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 
 @command("THENCE.VALUES", 2, "readonly", group="own")
-def values(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def values(e: Executor, c: Client, a: list[bytes]) -> Reply:
     """Of a string its concurrent values, the winner first; else the sizes of all kinds that the key holds."""
     if e.get(c, a[0]) is None:
         return []
@@ -124,7 +124,7 @@ def values(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 
 @command("THENCE.STABLE", -1, "readonly", NONE, group="own")
-def stable(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def stable(e: Executor, c: Client, a: list[bytes]) -> Reply:
     """Whether all writes, or all of a key, are known to be everywhere; `WAIT ms` waits for that."""
     if len(a) == 2 and a[0].upper() == b"WAIT":
         timeout = number(a[1], "ERR timeout is not an integer or out of range")
@@ -137,7 +137,7 @@ def stable(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 
 @command("THENCE.MEMBERS", 1, "readonly", NONE, group="own")
-def members(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def members(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return [
         {b"name": one.name.encode(), b"state": one.state.encode(), b"lag": one.lag}
         for one in e.host.members()
@@ -145,13 +145,13 @@ def members(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 
 @command("THENCE.ORPHANS", 1, "readonly", NONE, group="own")
-def orphans(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def orphans(e: Executor, c: Client, a: list[bytes]) -> Reply:
     """What came to nothing of operations that the group never had: dot, and how many parts."""
     return [[f"{origin}:{seq}".encode(), len(parts)] for origin, seq, parts in e.orphans]
 
 
 @command("THENCE.CONFLICTS", -2, "readonly", NONE, group="own")
-def conflicting(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def conflicting(e: Executor, c: Client, a: list[bytes]) -> Reply:
     """Like SCAN: keys with concurrent values or kinds."""
     cursor, options = words_of(a)
     database = e.database(c)
@@ -160,7 +160,7 @@ def conflicting(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 
 @command("THENCE.HELP", 1, "readonly", NONE, group="own")
-def help_(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def help_(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return [
         "THENCE.SESSION: a token of what this connection may have seen",
         "THENCE.ATTACH token [TIMEOUT ms]: wait until this node has all of that",

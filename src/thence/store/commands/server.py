@@ -3,7 +3,7 @@
 from thence.store import ops
 from thence.store.client import Client
 from thence.store.commands.connection import REDIS_VERSION
-from thence.store.engine import Engine
+from thence.store.executor import Executor
 from thence.store.reply import OK, Fail, Members, Reply, Verbatim
 from thence.store.table import TABLE, Command, command
 from thence.store.words import SYNTAX, number
@@ -12,13 +12,13 @@ NONE = (0, 0, 0)
 
 
 @command("DBSIZE", 1, "readonly fast", NONE, group="server")
-def dbsize(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def dbsize(e: Executor, c: Client, a: list[bytes]) -> Reply:
     database = e.database(c)
     hidden = sum(key in database.keys and database.deadline(key) <= e.now for key in database.deadlines)
     return len(database.keys) - hidden
 
 
-def _flush(e: Engine, a: list[bytes], number: int) -> Reply:
+def _flush(e: Executor, a: list[bytes], number: int) -> Reply:
     if len(a) > 1 or (a and a[0].upper() not in (b"SYNC", b"ASYNC")):
         raise Fail(SYNTAX)
     e.emit(number, ops.FLUSH, b"")
@@ -26,60 +26,60 @@ def _flush(e: Engine, a: list[bytes], number: int) -> Reply:
 
 
 @command("FLUSHDB", -1, "write", NONE, group="server", differs="removes what was seen")
-def flushdb(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def flushdb(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return _flush(e, a, c.db)
 
 
 @command("FLUSHALL", -1, "write", NONE, group="server", differs="removes what was seen")
-def flushall(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def flushall(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return _flush(e, a, ops.ALL)
 
 
 @command("TIME", 1, "loading stale fast", NONE, group="server")
-def time(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def time(e: Executor, c: Client, a: list[bytes]) -> Reply:
     now = e.clock_us()
     return [b"%d" % (now // 1_000_000), b"%d" % (now % 1_000_000)]
 
 
 @command("INFO", -1, "loading stale", NONE, group="server", differs="a section `thence`")
-def info(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def info(e: Executor, c: Client, a: list[bytes]) -> Reply:
     from thence.store.info import info as text
 
     return Verbatim(text(e, a))
 
 
 @command("LASTSAVE", 1, "loading stale fast", NONE, group="server")
-def lastsave(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def lastsave(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return e.started // 1000
 
 
 @command(
     "SAVE", 1, "admin noscript", NONE, group="server", differs="nothing to do: every write is in the log"
 )
-def save(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def save(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return OK
 
 
 @command(
     "BGSAVE", -1, "admin noscript", NONE, group="server", differs="nothing to do: every write is in the log"
 )
-def bgsave(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def bgsave(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return "Background saving started"
 
 
 @command(
     "BGREWRITEAOF", 1, "admin noscript", NONE, group="server", differs="nothing to do: the log is collected"
 )
-def bgrewriteaof(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def bgrewriteaof(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return "Background append only file rewriting started"
 
 
 @command("ROLE", 1, "noscript loading stale fast", NONE, group="server", differs="every node is a master")
-def role(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def role(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return [b"master", 0, []]
 
 
-def _replicaof(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def _replicaof(e: Executor, c: Client, a: list[bytes]) -> Reply:
     if [word.upper() for word in a] == [b"NO", b"ONE"]:
         return OK
     raise Fail("ERR a node joins a group with `thence join`")
@@ -90,7 +90,7 @@ command("SLAVEOF", 3, "admin noscript", NONE, group="server", differs="NO ONE al
 
 
 @command("CLUSTER", -2, "stale", NONE, group="server", differs="answers that it is disabled")
-def cluster(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def cluster(e: Executor, c: Client, a: list[bytes]) -> Reply:
     raise Fail("ERR This instance has cluster support disabled")
 
 
@@ -102,7 +102,7 @@ def cluster(e: Engine, c: Client, a: list[bytes]) -> Reply:
     group="server",
     differs="local to a node, not rewritten",
 )
-def config(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def config(e: Executor, c: Client, a: list[bytes]) -> Reply:
     what = a[0].upper()
     if what == b"GET" and len(a) > 1:
         return e.config.get(a[1:])
@@ -127,7 +127,7 @@ def _no_subcommand(name: str, given: bytes) -> Fail:
 
 
 @command("MONITOR", 1, "admin noscript loading stale", NONE, group="server")
-def monitor(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def monitor(e: Executor, c: Client, a: list[bytes]) -> Reply:
     if not c.monitors:
         c.monitors = True
         e.monitors.append(c)
@@ -135,7 +135,7 @@ def monitor(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 
 @command("SLOWLOG", -2, "admin loading stale", NONE, group="server")
-def slowlog(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def slowlog(e: Executor, c: Client, a: list[bytes]) -> Reply:
     what = a[0].upper()
     if what == b"LEN" and len(a) == 1:
         return len(e.slow)
@@ -154,7 +154,7 @@ def slowlog(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 
 @command("LATENCY", -2, "admin noscript loading stale", NONE, group="server", differs="nothing is sampled")
-def latency(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def latency(e: Executor, c: Client, a: list[bytes]) -> Reply:
     what = a[0].upper()
     if what in (b"LATEST", b"HISTORY", b"HISTOGRAM"):
         return {} if what == b"HISTOGRAM" else []
@@ -166,7 +166,7 @@ def latency(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 
 @command("MEMORY", -2, "readonly", NONE, group="server", differs="estimates")
-def memory(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def memory(e: Executor, c: Client, a: list[bytes]) -> Reply:
     what = a[0].upper()
     if what == b"USAGE" and len(a) >= 2:
         from thence.store.commands.generic import _words
@@ -192,7 +192,7 @@ def memory(e: Engine, c: Client, a: list[bytes]) -> Reply:
     group="server",
     differs="SET-ACTIVE-EXPIRE, JMAP: nothing",
 )
-def debug(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def debug(e: Executor, c: Client, a: list[bytes]) -> Reply:
     raise Fail(
         'ERR DEBUG command not allowed. If the enable-debug-command option is set to "local", you can run it '
         "from a local connection, otherwise you need to set this option in the configuration file, and then "
@@ -201,13 +201,13 @@ def debug(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 
 @command("LOLWUT", -1, "readonly fast", NONE, group="server")
-def lolwut(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def lolwut(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return Verbatim(f"thence: from that cause, in consequence\nRedis ver. {REDIS_VERSION}\n".encode())
 
 
 @command("SHUTDOWN", -1, "admin noscript loading stale", NONE, group="server",
          differs="stops the node, which stays a member")  # fmt: skip
-def shutdown(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def shutdown(e: Executor, c: Client, a: list[bytes]) -> Reply:
     stop = e.facts.get("stop")
     if not callable(stop):
         raise Fail("ERR Errors trying to SHUTDOWN. Check logs.")
@@ -217,7 +217,7 @@ def shutdown(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 
 @command("COMMAND", -1, "loading stale", NONE, group="server")
-def command_(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def command_(e: Executor, c: Client, a: list[bytes]) -> Reply:
     if not a:
         return [_described(one) for one in TABLE.values()]
     what, rest = a[0].upper(), [word.decode("latin-1").upper() for word in a[1:]]

@@ -4,7 +4,7 @@ from functools import partial
 
 from thence.store import ops
 from thence.store.client import Client
-from thence.store.engine import Engine
+from thence.store.executor import Executor
 from thence.store.reply import Fail, Members, Reply
 from thence.store.scanning import paged, words_of
 from thence.store.table import command
@@ -13,13 +13,13 @@ from thence.store.words import SYNTAX, Options, number
 LOCAL = "of this node: two nodes may take the same element"
 
 
-def elements(e: Engine, c: Client, key: bytes) -> dict[bytes, None]:
+def elements(e: Executor, c: Client, key: bytes) -> dict[bytes, None]:
     found = e.set(c, key)
     return {} if found is None else dict.fromkeys(found.elements())
 
 
 @command("SADD", -3, "write denyoom fast", group="set", differs="always broadcast; counts are of this node")
-def sadd(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def sadd(e: Executor, c: Client, a: list[bytes]) -> Reply:
     found = e.set(c, a[0])
     given = list(dict.fromkeys(a[1:]))
     new = sum(found is None or one not in found for one in given)
@@ -27,7 +27,7 @@ def sadd(e: Engine, c: Client, a: list[bytes]) -> Reply:
     return new
 
 
-def _remove(e: Engine, c: Client, key: bytes, given: list[bytes]) -> int:
+def _remove(e: Executor, c: Client, key: bytes, given: list[bytes]) -> int:
     found = e.set(c, key)
     there = [one for one in dict.fromkeys(given) if found is not None and one in found]
     gone = list(dict.fromkeys(given)) if e.state.space.remove_wins else there
@@ -39,33 +39,33 @@ def _remove(e: Engine, c: Client, key: bytes, given: list[bytes]) -> int:
 
 
 @command("SREM", -3, "write fast", group="set")
-def srem(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def srem(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return _remove(e, c, a[0], a[1:])
 
 
 @command("SISMEMBER", 3, "readonly fast", group="set")
-def sismember(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def sismember(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return int(a[1] in (e.set(c, a[0]) or ()))
 
 
 @command("SMISMEMBER", -3, "readonly fast", group="set")
-def smismember(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def smismember(e: Executor, c: Client, a: list[bytes]) -> Reply:
     found = e.set(c, a[0]) or ()
     return [int(one in found) for one in a[1:]]
 
 
 @command("SMEMBERS", 2, "readonly", group="set")
-def smembers(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def smembers(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return Members(elements(e, c, a[0]))
 
 
 @command("SCARD", 2, "readonly fast", group="set")
-def scard(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def scard(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return len(e.set(c, a[0]) or ())
 
 
 @command("SMOVE", 4, "write fast", (1, 2, 1), group="set", differs=LOCAL)
-def smove(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def smove(e: Executor, c: Client, a: list[bytes]) -> Reply:
     found = e.set(c, a[0])
     if found is None:
         return 0
@@ -79,7 +79,7 @@ def smove(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 
 @command("SPOP", -2, "write fast", group="set", differs=LOCAL)
-def spop(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def spop(e: Executor, c: Client, a: list[bytes]) -> Reply:
     if len(a) > 2:
         raise Fail(SYNTAX)
     count = number(a[1]) if len(a) == 2 else 1
@@ -95,7 +95,7 @@ def spop(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 
 @command("SRANDMEMBER", -2, "readonly", group="set")
-def srandmember(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def srandmember(e: Executor, c: Client, a: list[bytes]) -> Reply:
     if len(a) > 2:
         raise Fail(SYNTAX)
     count = number(a[1]) if len(a) == 2 else None
@@ -118,11 +118,11 @@ def combined(what: str, sets: list[dict[bytes, None]]) -> list[bytes]:
     return list(dict.fromkeys(one for each in sets for one in each))
 
 
-def _show(what: str, e: Engine, c: Client, a: list[bytes]) -> Reply:
+def _show(what: str, e: Executor, c: Client, a: list[bytes]) -> Reply:
     return Members(combined(what, [elements(e, c, key) for key in a]))
 
 
-def _store(what: str, e: Engine, c: Client, a: list[bytes]) -> Reply:
+def _store(what: str, e: Executor, c: Client, a: list[bytes]) -> Reply:
     found = combined(what, [elements(e, c, key) for key in a[1:]])
     if e.get(c, a[0]) is not None:
         e.delete(c.db, a[0])
@@ -137,7 +137,7 @@ for _what in ("inter", "union", "diff"):
 
 
 @command("SINTERCARD", -3, "readonly", (0, 0, 0), group="set")
-def sintercard(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def sintercard(e: Executor, c: Client, a: list[bytes]) -> Reply:
     keys, rest = counted_keys(a, "sintercard")
     options, limit = Options(rest), 0
     while options:
@@ -168,6 +168,6 @@ def counted_keys(a: list[bytes], name: str) -> tuple[list[bytes], list[bytes]]:
 
 
 @command("SSCAN", -3, "readonly", group="set")
-def sscan(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def sscan(e: Executor, c: Client, a: list[bytes]) -> Reply:
     cursor, options = words_of(a[1:])
     return list(paged(elements(e, c, a[0]), cursor, options))

@@ -7,7 +7,7 @@ from thence.crdt.deadline import NEVER
 from thence.crdt.numbers import INT_MAX, INT_MIN, Value, added, decimal, decimal_text, packed, text_of
 from thence.store import ops
 from thence.store.client import Client
-from thence.store.engine import Engine, kind
+from thence.store.executor import Executor, kind
 from thence.store.reply import OK, Fail, Reply
 from thence.store.table import command
 from thence.store.words import NOT_FLOAT, SYNTAX, Options, deadline, number
@@ -23,12 +23,12 @@ def bulk(value: Value | None) -> bytes | None:
 
 
 @command("GET", 2, "readonly fast", group="string")
-def get(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def get(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return bulk(e.string(c, a[0]))
 
 
 @command("SET", -3, "write denyoom", group="string", differs=f"NX: {FIRST}; XX, GET: of this node")
-def set_(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def set_(e: Executor, c: Client, a: list[bytes]) -> Reply:
     key, value, options = a[0], packed(a[1]), Options(a[2:])
     nx = xx = gets = keeps = False
     until = NEVER
@@ -61,20 +61,20 @@ def set_(e: Engine, c: Client, a: list[bytes]) -> Reply:
     return old if gets else OK
 
 
-def claim(e: Engine, c: Client, key: bytes, value: Value, until: int = NEVER) -> None:
+def claim(e: Executor, c: Client, key: bytes, value: Value, until: int = NEVER) -> None:
     e.emit(c.db, ops.UPDATE, key, (steps.CLAIM, value))
     e.emit(c.db, ops.STATE, key, until)
 
 
 @command("SETNX", 3, "write denyoom fast", group="string", differs=FIRST)
-def setnx(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def setnx(e: Executor, c: Client, a: list[bytes]) -> Reply:
     if e.get(c, a[0]) is not None:
         return 0
     claim(e, c, a[0], packed(a[1]))
     return 1
 
 
-def _setex(name: str, seconds: bool, e: Engine, c: Client, a: list[bytes]) -> Reply:
+def _setex(name: str, seconds: bool, e: Executor, c: Client, a: list[bytes]) -> Reply:
     e.emit(c.db, ops.SET, a[0], packed(a[2]), deadline(a[1], seconds, False, e.now, name))
     return OK
 
@@ -84,14 +84,14 @@ command("PSETEX", 4, "write denyoom", group="string")(partial(_setex, "psetex", 
 
 
 @command("GETSET", 3, "write denyoom fast", group="string")
-def getset(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def getset(e: Executor, c: Client, a: list[bytes]) -> Reply:
     old = bulk(e.string(c, a[0]))
     e.emit(c.db, ops.SET, a[0], packed(a[1]), NEVER)
     return old
 
 
 @command("GETDEL", 2, "write fast", group="string", differs="two nodes may both return the value")
-def getdel(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def getdel(e: Executor, c: Client, a: list[bytes]) -> Reply:
     old = e.string(c, a[0])
     if old is not None:
         e.delete(c.db, a[0])
@@ -99,7 +99,7 @@ def getdel(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 
 @command("GETEX", -2, "write fast", group="string")
-def getex(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def getex(e: Executor, c: Client, a: list[bytes]) -> Reply:
     options, until = Options(a[1:]), 0
     while options:
         word = options.name()
@@ -121,13 +121,13 @@ def getex(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 
 @command("MGET", -2, "readonly fast", (1, -1, 1), group="string")
-def mget(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def mget(e: Executor, c: Client, a: list[bytes]) -> Reply:
     found = [e.get(c, key) for key in a]
     return [text_of(one) if isinstance(one, bytes | int) else None for one in found]
 
 
 @command("MSET", -3, "write denyoom", (1, -1, 2), group="string")
-def mset(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def mset(e: Executor, c: Client, a: list[bytes]) -> Reply:
     if len(a) % 2:
         raise Fail("ERR wrong number of arguments for 'mset' command")
     for at in range(0, len(a), 2):
@@ -136,7 +136,7 @@ def mset(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 
 @command("MSETNX", -3, "write denyoom", (1, -1, 2), group="string", differs=FIRST)
-def msetnx(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def msetnx(e: Executor, c: Client, a: list[bytes]) -> Reply:
     if len(a) % 2:
         raise Fail("ERR wrong number of arguments for 'msetnx' command")
     if any(e.get(c, key) is not None for key in a[::2]):
@@ -148,11 +148,11 @@ def msetnx(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 
 @command("STRLEN", 2, "readonly fast", group="string")
-def strlen(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def strlen(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return len(bulk(e.string(c, a[0])) or b"")
 
 
-def _increment(e: Engine, c: Client, key: bytes, by: int) -> Reply:
+def _increment(e: Executor, c: Client, key: bytes, by: int) -> Reply:
     value = e.string(c, key)
     if value is None:
         value = 0
@@ -165,22 +165,22 @@ def _increment(e: Engine, c: Client, key: bytes, by: int) -> Reply:
 
 
 @command("INCR", 2, "write denyoom fast", group="string", differs="the reply is the value here and now")
-def incr(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def incr(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return _increment(e, c, a[0], 1)
 
 
 @command("DECR", 2, "write denyoom fast", group="string", differs="the reply is the value here and now")
-def decr(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def decr(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return _increment(e, c, a[0], -1)
 
 
 @command("INCRBY", 3, "write denyoom fast", group="string", differs="the reply is the value here and now")
-def incrby(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def incrby(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return _increment(e, c, a[0], number(a[1]))
 
 
 @command("DECRBY", 3, "write denyoom fast", group="string", differs="the reply is the value here and now")
-def decrby(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def decrby(e: Executor, c: Client, a: list[bytes]) -> Reply:
     by = number(a[1])
     if by == INT_MIN:
         raise Fail("ERR decrement would overflow")
@@ -189,7 +189,7 @@ def decrby(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 @command("INCRBYFLOAT", 3, "write denyoom fast", group="string",
          differs="decimal arithmetic; the reply is the value here and now")  # fmt: skip
-def incrbyfloat(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def incrbyfloat(e: Executor, c: Client, a: list[bytes]) -> Reply:
     value = e.string(c, a[0])
     before, more = decimal(b"0" if value is None else text_of(value)), decimal(a[1])
     if before is None or more is None:
@@ -202,7 +202,7 @@ def incrbyfloat(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 
 @command("APPEND", 3, "write denyoom fast", group="string")
-def append(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def append(e: Executor, c: Client, a: list[bytes]) -> Reply:
     before = bulk(e.string(c, a[0])) or b""
     if len(before) + len(a[1]) > e.config.bulk_max:
         raise Fail(TOO_LONG)
@@ -211,7 +211,7 @@ def append(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 
 @command("SETRANGE", 4, "write denyoom", group="string")
-def setrange(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def setrange(e: Executor, c: Client, a: list[bytes]) -> Reply:
     at = number(a[1])
     if at < 0:
         raise Fail("ERR offset is out of range")
@@ -224,7 +224,7 @@ def setrange(e: Engine, c: Client, a: list[bytes]) -> Reply:
     return max(len(before), at + len(a[2]))
 
 
-def _range(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def _range(e: Executor, c: Client, a: list[bytes]) -> Reply:
     start, end = number(a[1]), number(a[2])
     value = bulk(e.string(c, a[0])) or b""
     size = len(value)
@@ -240,7 +240,7 @@ command("SUBSTR", 4, "readonly", group="string")(_range)
 
 
 @command("LCS", -3, "readonly", (1, 2, 1), group="string")
-def lcs(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def lcs(e: Executor, c: Client, a: list[bytes]) -> Reply:
     length = index = matched = False
     least = 0
     options = Options(a[2:])

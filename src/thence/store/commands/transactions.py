@@ -1,26 +1,26 @@
 """MULTI, EXEC, DISCARD, WATCH."""
 
 from thence.store.client import Client
-from thence.store.engine import Engine, Later
+from thence.store.executor import Executor, Later
 from thence.store.reply import NULL_ARRAY, OK, Fail, Reply
 from thence.store.table import TABLE, command
 
 
 @command("MULTI", 1, "noscript loading stale fast", (0, 0, 0), group="transactions")
-def multi(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def multi(e: Executor, c: Client, a: list[bytes]) -> Reply:
     if c.transaction is not None:
         raise Fail("ERR MULTI calls can not be nested")
     c.transaction, c.broken = [], False
     return OK
 
 
-def drop(e: Engine, c: Client) -> None:
+def drop(e: Executor, c: Client) -> None:
     c.transaction, c.broken = None, False
     e.unwatch(c)
 
 
 @command("DISCARD", 1, "noscript loading stale fast", (0, 0, 0), group="transactions")
-def discard(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def discard(e: Executor, c: Client, a: list[bytes]) -> Reply:
     if c.transaction is None:
         raise Fail("ERR DISCARD without MULTI")
     drop(e, c)
@@ -29,7 +29,7 @@ def discard(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 @command("EXEC", 1, "noscript loading stale", (0, 0, 0), group="transactions",
          differs="one operation: at every node all of it or nothing")  # fmt: skip
-def exec_(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def exec_(e: Executor, c: Client, a: list[bytes]) -> Reply:
     if c.transaction is None:
         raise Fail("ERR EXEC without MULTI")
     queued, broken = c.transaction, c.broken
@@ -59,7 +59,7 @@ def exec_(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 @command("WATCH", -2, "noscript loading stale fast", (1, -1, 1), group="transactions",
          differs="notices writes that this node makes or delivers; others merge")  # fmt: skip
-def watch(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def watch(e: Executor, c: Client, a: list[bytes]) -> Reply:
     if c.transaction is not None:
         raise Fail("ERR WATCH inside MULTI is not allowed")
     for key in a:
@@ -71,7 +71,7 @@ def watch(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 
 @command("UNWATCH", 1, "noscript loading stale fast", (0, 0, 0), group="transactions")
-def unwatch(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def unwatch(e: Executor, c: Client, a: list[bytes]) -> Reply:
     if c.transaction is not None:
         c.transaction.append([b"UNWATCH"])
         return "QUEUED"

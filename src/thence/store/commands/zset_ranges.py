@@ -6,7 +6,7 @@ from typing import Final
 
 from thence.store.client import Client
 from thence.store.commands.zsets import put, remove
-from thence.store.engine import Engine
+from thence.store.executor import Executor
 from thence.store.reply import Fail, Pairs, Reply
 from thence.store.table import command
 from thence.store.words import SYNTAX, Options, number, real
@@ -90,7 +90,7 @@ def _found(
     return found[offset:] if count < 0 else found[offset : offset + count]
 
 
-def _range(e: Engine, c: Client, key: bytes, words: list[bytes], stores: bool) -> tuple[Index, bool]:
+def _range(e: Executor, c: Client, key: bytes, words: list[bytes], stores: bool) -> tuple[Index, bool]:
     """ZRANGE in its whole generality; and whether scores are shown."""
     by, backward, shows, offset, count, limited = BY_RANK, False, False, 0, -1, False
     options = Options(words[2:])
@@ -116,7 +116,7 @@ def _range(e: Engine, c: Client, key: bytes, words: list[bytes], stores: bool) -
 
 
 def _ordered(
-    e: Engine,
+    e: Executor,
     c: Client,
     key: bytes,
     by: int,
@@ -138,17 +138,17 @@ def _shown(found: Index, shows: bool) -> Reply:
 
 
 @command("ZRANGE", -4, "readonly", group="sorted-set")
-def zrange(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def zrange(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return _shown(*_range(e, c, a[0], a[1:], False))
 
 
 @command("ZRANGESTORE", -5, "write denyoom", (1, 2, 1), group="sorted-set")
-def zrangestore(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def zrangestore(e: Executor, c: Client, a: list[bytes]) -> Reply:
     found, _ = _range(e, c, a[1], a[2:], True)
     return put(e, c, a[0], found)
 
 
-def _old_range(by: int, backward: bool, e: Engine, c: Client, a: list[bytes]) -> Reply:
+def _old_range(by: int, backward: bool, e: Executor, c: Client, a: list[bytes]) -> Reply:
     """ZREVRANGE, Z(REV)RANGEBYSCORE, Z(REV)RANGEBYLEX."""
     shows, offset, count = False, 0, -1
     options = Options(a[3:])
@@ -173,11 +173,11 @@ for _name, _by, _backward in (
     command(_name, -4, "readonly", group="sorted-set")(partial(_old_range, _by, _backward))
 
 
-def _count(by: int, e: Engine, c: Client, a: list[bytes]) -> Reply:
+def _count(by: int, e: Executor, c: Client, a: list[bytes]) -> Reply:
     return len(_ordered(e, c, a[0], by, a[1], a[2], False, 0, -1))
 
 
-def _remove_range(by: int, e: Engine, c: Client, a: list[bytes]) -> Reply:
+def _remove_range(by: int, e: Executor, c: Client, a: list[bytes]) -> Reply:
     found = _ordered(e, c, a[0], by, a[1], a[2], False, 0, -1)
     return remove(e, c, a[0], [member for _, member in found])
 
@@ -189,7 +189,7 @@ command("ZREMRANGEBYSCORE", 4, "write", group="sorted-set")(partial(_remove_rang
 command("ZREMRANGEBYLEX", 4, "write", group="sorted-set")(partial(_remove_range, BY_LEX))
 
 
-def _rank(backward: bool, e: Engine, c: Client, a: list[bytes]) -> Reply:
+def _rank(backward: bool, e: Executor, c: Client, a: list[bytes]) -> Reply:
     if len(a) > 3 or (len(a) == 3 and a[2].upper() != b"WITHSCORE"):
         raise Fail(SYNTAX)
     members = e.zset(c, a[0])

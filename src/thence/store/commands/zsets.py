@@ -10,7 +10,7 @@ from thence.crdt.sets import AddWinsSet, RemoveWinsSet
 from thence.store import ops
 from thence.store.client import Client
 from thence.store.commands.sets import LOCAL, counted_keys
-from thence.store.engine import WRONG_TYPE, Engine
+from thence.store.executor import WRONG_TYPE, Executor
 from thence.store.reply import Fail, Pairs, Reply
 from thence.store.scanning import paged, words_of
 from thence.store.table import command
@@ -21,7 +21,7 @@ NAN = "ERR resulting score is not a number (NaN)"
 
 @command("ZADD", -4, "write denyoom fast", group="sorted-set",
          differs="always broadcast; NX: the first claim holds; GT, LT: a real maximum, minimum")  # fmt: skip
-def zadd(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def zadd(e: Executor, c: Client, a: list[bytes]) -> Reply:
     at, flags = 1, set[bytes]()
     while at < len(a) and a[at].upper() in (b"NX", b"XX", b"GT", b"LT", b"CH", b"INCR"):
         flags.add(a[at].upper())
@@ -51,7 +51,7 @@ def zadd(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 
 def _add(
-    e: Engine, c: Client, key: bytes, member: bytes, score: float, old: float | None, flags: set[bytes]
+    e: Executor, c: Client, key: bytes, member: bytes, score: float, old: float | None, flags: set[bytes]
 ) -> float | None:
     """The score that the member has afterwards; None: it was left alone."""
     after = score
@@ -78,13 +78,13 @@ def _add(
 @command(
     "ZINCRBY", 4, "write denyoom fast", group="sorted-set", differs="the reply is the score here and now"
 )
-def zincrby(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def zincrby(e: Executor, c: Client, a: list[bytes]) -> Reply:
     by = real(a[1])
     members = e.zset(c, a[0])
     return _add(e, c, a[0], a[2], by, None if members is None else members.get(a[2]), {b"INCR"})
 
 
-def remove(e: Engine, c: Client, key: bytes, names: list[bytes]) -> int:
+def remove(e: Executor, c: Client, key: bytes, names: list[bytes]) -> int:
     members = e.zset(c, key)
     there = [name for name in dict.fromkeys(names) if members is not None and name in members]
     if there:
@@ -94,28 +94,28 @@ def remove(e: Engine, c: Client, key: bytes, names: list[bytes]) -> int:
 
 
 @command("ZREM", -3, "write fast", group="sorted-set")
-def zrem(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def zrem(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return remove(e, c, a[0], a[1:])
 
 
 @command("ZSCORE", 3, "readonly fast", group="sorted-set")
-def zscore(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def zscore(e: Executor, c: Client, a: list[bytes]) -> Reply:
     members = e.zset(c, a[0])
     return None if members is None else members.get(a[1])
 
 
 @command("ZMSCORE", -3, "readonly fast", group="sorted-set")
-def zmscore(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def zmscore(e: Executor, c: Client, a: list[bytes]) -> Reply:
     members = e.zset(c, a[0])
     return [None if members is None else members.get(one) for one in a[1:]]
 
 
 @command("ZCARD", 2, "readonly fast", group="sorted-set")
-def zcard(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def zcard(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return len(e.zset(c, a[0]) or ())
 
 
-def _pop(greatest: bool, e: Engine, c: Client, a: list[bytes]) -> Reply:
+def _pop(greatest: bool, e: Executor, c: Client, a: list[bytes]) -> Reply:
     if len(a) > 2:
         raise Fail(SYNTAX)
     count = number(a[1], "ERR value is out of range, must be positive") if len(a) == 2 else 1
@@ -127,7 +127,7 @@ def _pop(greatest: bool, e: Engine, c: Client, a: list[bytes]) -> Reply:
     return Pairs(found)
 
 
-def take(e: Engine, c: Client, key: bytes, greatest: bool, count: int) -> list[list[bytes | float]]:
+def take(e: Executor, c: Client, key: bytes, greatest: bool, count: int) -> list[list[bytes | float]]:
     members = e.zset(c, key)
     if members is None or not count:
         return []
@@ -142,7 +142,7 @@ command("ZPOPMAX", -2, "write fast", group="sorted-set", differs=LOCAL)(partial(
 
 
 @command("ZMPOP", -4, "write", (0, 0, 0), group="sorted-set", differs=LOCAL)
-def zmpop(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def zmpop(e: Executor, c: Client, a: list[bytes]) -> Reply:
     count = number(a[0], "ERR numkeys should be greater than 0")
     if count < 1:
         raise Fail("ERR numkeys should be greater than 0")
@@ -163,7 +163,7 @@ def zmpop(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 
 @command("ZRANDMEMBER", -2, "readonly", group="sorted-set")
-def zrandmember(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def zrandmember(e: Executor, c: Client, a: list[bytes]) -> Reply:
     if len(a) > 3 or (len(a) == 3 and a[2].upper() != b"WITHSCORES"):
         raise Fail(SYNTAX)
     count = number(a[1]) if len(a) > 1 else None
@@ -182,7 +182,7 @@ def zrandmember(e: Engine, c: Client, a: list[bytes]) -> Reply:
 
 
 @command("ZSCAN", -3, "readonly", group="sorted-set")
-def zscan(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def zscan(e: Executor, c: Client, a: list[bytes]) -> Reply:
     cursor, options = words_of(a[1:])
     members = e.zset(c, a[0])
     following, found = paged([] if members is None else members.data, cursor, options)
@@ -192,7 +192,7 @@ def zscan(e: Engine, c: Client, a: list[bytes]) -> Reply:
     return [following, [word for name, score in scores for word in (name, double_text(score or 0.0))]]
 
 
-def _scores(e: Engine, c: Client, key: bytes) -> dict[bytes, float]:
+def _scores(e: Executor, c: Client, key: bytes) -> dict[bytes, float]:
     """A set counts as one whose scores are 1."""
     found = e.get(c, key)
     if found is None:
@@ -205,7 +205,7 @@ def _scores(e: Engine, c: Client, key: bytes) -> dict[bytes, float]:
 
 
 def _combine(
-    e: Engine, c: Client, what: str, name: str, a: list[bytes], stores: bool
+    e: Executor, c: Client, what: str, name: str, a: list[bytes], stores: bool
 ) -> "tuple[dict[bytes, float], bool]":
     keys, rest = counted_keys(a, name)
     weights, aggregate, shows = [1.0] * len(keys), b"SUM", False
@@ -241,7 +241,7 @@ def _combine(
     return found, shows
 
 
-def _show(what: str, e: Engine, c: Client, a: list[bytes]) -> Reply:
+def _show(what: str, e: Executor, c: Client, a: list[bytes]) -> Reply:
     found, shows = _combine(e, c, what, f"z{what}", a, False)
     ordered = sorted((score, member) for member, score in found.items())
     if shows:
@@ -249,12 +249,12 @@ def _show(what: str, e: Engine, c: Client, a: list[bytes]) -> Reply:
     return [member for _, member in ordered]
 
 
-def _store(what: str, e: Engine, c: Client, a: list[bytes]) -> Reply:
+def _store(what: str, e: Executor, c: Client, a: list[bytes]) -> Reply:
     found, _ = _combine(e, c, what, f"z{what}store", a[1:], True)
     return put(e, c, a[0], [(score, member) for member, score in found.items()])
 
 
-def put(e: Engine, c: Client, key: bytes, found: list[tuple[float, bytes]]) -> int:
+def put(e: Executor, c: Client, key: bytes, found: list[tuple[float, bytes]]) -> int:
     """Instead of what the key holds."""
     if e.get(c, key) is not None:
         e.delete(c.db, key)
@@ -271,7 +271,7 @@ for _what in ("inter", "union", "diff"):
 
 
 @command("ZINTERCARD", -3, "readonly", (0, 0, 0), group="sorted-set")
-def zintercard(e: Engine, c: Client, a: list[bytes]) -> Reply:
+def zintercard(e: Executor, c: Client, a: list[bytes]) -> Reply:
     keys, rest = counted_keys(a, "zintercard")
     options, limit = Options(rest), 0
     while options:

@@ -38,7 +38,7 @@ UNKNOWN_MAY: Final = frozenset({"AUTH", "HELLO", "QUIT", "RESET"})
 """Before the client has said who it is."""
 
 
-class Member(NamedTuple):
+class MemberSeen(NamedTuple):
     name: str
     state: str
     lag: int
@@ -55,7 +55,7 @@ class Host(Protocol):
         """It is no member yet: what it has may be old, or part of something."""
         ...
 
-    def members(self) -> list[Member]: ...
+    def members(self) -> list[MemberSeen]: ...
 
     def reached(self, tag: SeenTag) -> int:
         """At how many other members this operation is known to have been delivered."""
@@ -75,7 +75,7 @@ class Alone:
     def loading(self) -> bool:
         return False
 
-    def members(self) -> list[Member]:
+    def members(self) -> list[MemberSeen]:
         return []
 
     def reached(self, tag: SeenTag) -> int:  # noqa: ARG002
@@ -109,7 +109,7 @@ class Slow(NamedTuple):
     name: bytes
 
 
-class Engine:
+class Executor:
     def __init__(
         self,
         state: StoreState,
