@@ -4,9 +4,12 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from support.failing_disk import FailingDisk
 from support.open_nodes import run
 from support.stores import Stores, contents, same, stable, until
 
+from thence.core.errors import StorageError
+from thence.runtime import driver
 from thence.runtime.address import Address
 from thence.runtime.open_store import StoreError
 from thence.runtime.resp import RespServer
@@ -138,6 +141,37 @@ def test_under_always_a_reply_leaves_after_the_sync(tmp_path: Path) -> None:
             before = driver.syncs
             await a.set("k", "v")
             assert driver.syncs > before
+
+    run(test)
+
+
+def test_a_write_that_a_full_disk_refuses_was_never_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It took effect before its operation could not be written: the store begins anew from its log, and
+    answers nothing until then."""
+    monkeypatch.setattr(driver, "PROBE_EVERY_S", 0.01)
+    disk = FailingDisk(tmp_path / "a", monkeypatch)
+
+    async def test() -> None:
+        group = Stores(tmp_path, "ab")
+        async with group.open("a") as a:
+            await a.incr("n")
+            await a.sadd("s", "x")
+            disk.full = True
+            with pytest.raises(StorageError):
+                await a.incr("n")
+            with pytest.raises(StoreError, match="LOADING"):
+                await a.get("n")
+            disk.full = False
+            await until(lambda: a.node.node.running.trouble is None)
+            assert await a.get("n") == b"1"
+            assert await a.incr("n") == 2
+            async with group.open("b") as b:
+                await same(a, b)
+                assert await b.get("n") == b"2"
+                assert await b.smembers("s") == {b"x"}
+                await stable(a, b)
 
     run(test)
 

@@ -98,6 +98,8 @@ class RespConnection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
         self._transport = None
         self._queue.clear()
+        if self._blocked:
+            self._store.give_up(self._unblock)
         if self._client is not None:
             self._engine.forget(self._client)
             self._server.connections.pop(self._client.id, None)

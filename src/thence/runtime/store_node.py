@@ -86,6 +86,8 @@ class StoreNode:
         self._after: list[Callable[[asyncio.Future[list[Sent]] | None], None]] = []
         self._refusal: str | None = LOADING
         self._loading = True
+        self._tainted = -1
+        """How many states there had been when a write took effect here that was never made."""
         self._installs = 0
         self._again: list[tuple[list[Part], list[Part], Orphaned]] = []
         self._blocked: list[tuple[Later, Callable[[Reply], None], int]] = []
@@ -149,7 +151,7 @@ class StoreNode:
     def _begin(self) -> None:
         self.sent = None
         self._refusal = self._why_not()
-        self._loading = not self.node.is_in.is_set()
+        self._loading = not self.node.is_in.is_set() or self._tainted == self.replicated.installs
         if self._refusal is None:
             machine = self.node.running.machine
             self.state.become(machine.me)
@@ -186,6 +188,7 @@ class StoreNode:
 
     def _numbered(self, done: "asyncio.Future[list[Sent]]", tags: list[SeenTag]) -> None:
         if done.cancelled() or (error := done.exception()) is not None:
+            self._tainted = self.replicated.installs
             driver = self.node.driver
             if driver is not None and driver.trouble is None:  # else machine and state are built anew
                 self._log.error("operations took effect here and could not be sent", why=str(error))
@@ -207,6 +210,10 @@ class StoreNode:
         self._blocked.append(entry)
         if until:
             asyncio.get_running_loop().call_later(later.timeout_ms / 1000, self._too_late, entry)
+
+    def give_up(self, answer: Callable[[Reply], None]) -> None:
+        """Nobody waits for this any more."""
+        self._blocked = [entry for entry in self._blocked if entry[1] != answer]
 
     def _too_late(self, entry: tuple[Later, Callable[[Reply], None], int]) -> None:
         if entry in self._blocked:
