@@ -28,7 +28,7 @@ ifdef STALE
 .PHONY: $(STAMP)
 endif
 
-.PHONY: help install demo test unit lint types format soak chaos bench clean
+.PHONY: help install demo test unit lint types format soak chaos bench compat clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -67,6 +67,9 @@ soak: $(STAMP) ## storms for MINUTES=5, on all cores, judged by Spark
 
 chaos: $(STAMP) ## real processes killed and cut off for MINUTES=5, judged by Spark; SPREAD=tree: 20 of them; CHANGING=1: they join and leave
 	$(BIN)/thence chaos --minutes $(MINUTES) --spread $(SPREAD) --nodes $(NODES) $(if $(CHANGING),--changing)
+
+compat: $(STAMP) ## others' test suites against a store, from the folder SUITES=…: docs/STORE.md
+	$(BIN)/python scripts/compat.py --suites $(or $(SUITES),suites)
 
 bench: $(STAMP) ## every benchmark, as docs/BENCHMARKS.md reports them
 	$(BIN)/thence bench all

@@ -20,13 +20,16 @@ if TYPE_CHECKING:
     from thence.replica.events import Delivered, Gap, Orphaned, Stable, ViewChanged
     from thence.replica.life_tag import LifeTag as Tag
     from thence.runtime.application import OpenNode
+    from thence.runtime.open_store import LocalStores, StoreError
+    from thence.runtime.open_store import OpenStore as Store
     from thence.runtime.program import Replicated
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Delivered", "Gap", "InvariantError", "Orphaned", "PeerError", "ProgramError", "Replicated", "Stable",
-    "StorageError", "Tag", "ThenceError", "UsageError", "ViewChanged", "open",
+    "Delivered", "Gap", "InvariantError", "LocalStores", "Orphaned", "PeerError", "ProgramError",
+    "Replicated", "Stable", "StorageError", "Store", "StoreError", "Tag", "ThenceError", "UsageError",
+    "ViewChanged", "open",
 ]  # fmt: skip
 
 
@@ -40,6 +43,10 @@ def __getattr__(name: str) -> object:
         from thence.replica.life_tag import LifeTag
 
         return LifeTag
+    if name in ("LocalStores", "Store", "StoreError"):
+        from thence.runtime import open_store
+
+        return getattr(open_store, "OpenStore" if name == "Store" else name)
     if name == "Replicated":
         from thence.runtime import program
 

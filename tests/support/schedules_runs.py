@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from support.schedules_groups import Play
-from thence.sim.groups import Air
+from thence.sim.step_world import Air
 
 
 def run_of_orphans() -> str:

@@ -11,7 +11,7 @@ does not change. No process outlives the one that made the cluster (`spawn.py`).
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -97,13 +97,14 @@ class Cluster:
         *,
         flags: Sequence[str] = (),
         contacts: Sequence[str] | None = None,
+        own: Mapping[str, Sequence[str]] | None = None,
         program: Sequence[str] = NODE,
         restarts: Restarts | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`flags` go to every node besides those that make it a member. `contacts`: through whom nodes of a
-        changing group find it, by default all. `program` is called with the flags of `thence node`. Without
-        `restarts`, what dies stays down."""
+        """`flags` go to every node besides those that make it a member, `own` to one each. `contacts`:
+        through whom nodes of a changing group find it, by default all. `program` is called with the flags of
+        `thence node`. Without `restarts`, what dies stays down."""
         self.layout: Final = layout
         self._restarts: Final = restarts
         self._clock: Final = clock
@@ -111,7 +112,10 @@ class Cluster:
         through = layout.names if contacts is None else contacts
         self.nodes: Final = {
             name: Node(
-                name, (*program, *_flags(layout, name, through), *flags), layout.data(name), layout.log(name)
+                name,
+                (*program, *_flags(layout, name, through), *flags, *(own or {}).get(name, ())),
+                layout.data(name),
+                layout.log(name),
             )
             for name in layout.names
         }

@@ -6,6 +6,7 @@ from pathlib import Path
 from thence.cli.layout import HOST, Layout, free_ports, names, read_layout
 from thence.cli.node import run as run_node
 from thence.cli.seen import look
+from thence.cli.store import joiner
 from thence.core.errors import UsageError
 from thence.runtime.shelf import read_written
 
@@ -21,6 +22,7 @@ def run(folder: Path, name: str | None, flags: Mapping[str, object], words: list
         raise UsageError(f"{name} is one of the nodes that `thence up` runs: take another name")
     given = {
         **_alike(layout),
+        **joiner(layout.folder),
         **{key: value for key, value in flags.items() if value is not None},
         "name": name,
         "listen": flags.get("listen") or _where(layout, name),

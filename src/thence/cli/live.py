@@ -51,6 +51,9 @@ def node(
         str | None,
         typer.Option(help="Health, metrics, control; default: a free port here; none.", metavar="HOST:PORT"),
     ] = None,
+    resp: Annotated[
+        str | None, typer.Option(help="A store: Redis clients connect to this.", metavar="HOST:PORT")
+    ] = None,
     profile: Annotated[str | None, typer.Option(help="local, lan (default) or wan.")] = None,
     stability: Annotated[
         bool | None, typer.Option("--stability/--no-stability", help="Find out what is causally stable.")
@@ -74,7 +77,7 @@ def node(
     flags = {
         "name": name, "listen": listen, "members": members, "join": join or None, "data": data,
         "cluster": cluster, "secret_file": secret_file, "trace": trace, "order": order, "spread": spread,
-        "log.sync": sync, "http": http, "profile": profile, "stability.enabled": stability,
+        "log.sync": sync, "http": http, "resp": resp, "profile": profile, "stability.enabled": stability,
         "allow_faults": allow_faults, "insecure": insecure, "log_level": log_level,
         "log_format": log_format,
     }  # fmt: skip
@@ -125,6 +128,12 @@ def up(
     http_base: Annotated[
         int | None, typer.Option(help="HTTP of node k on this + k; default: free ones.")
     ] = None,
+    resp_base: Annotated[
+        int | None, typer.Option(help="Redis clients of node k on this + k; default: from 7379 on.")
+    ] = None,
+    store: Annotated[
+        bool, typer.Option("--store/--no-store", help="A store that answers Redis clients.")
+    ] = True,
     order: Annotated[str | None, typer.Option(help="graph (default), vector; over a tree also none.")] = None,
     spread: Annotated[
         str | None, typer.Option(help="How messages travel: mesh (default), tree, eco-sync-tree.")
@@ -163,6 +172,7 @@ def up(
     }  # fmt: skip
     wish = command.Wish(
         data=data, nodes=nodes, base_port=base_port, http_base=http_base, load=load, load_bytes=load_bytes,
-        restart=restart, changing=changing, flags=flags, words=tuple(words or ()),
+        restart=restart, changing=changing, store=store, resp_base=resp_base, flags=flags,
+        words=tuple(words or ()),
     )  # fmt: skip
     raise typer.Exit(command.run(wish))

@@ -21,6 +21,7 @@ from rich.console import RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from thence.cli import store
 from thence.cli.cluster import NODE, Cluster, Node, Restarts
 from thence.cli.console import out
 from thence.cli.layout import FILE, open_layout
@@ -28,7 +29,7 @@ from thence.cli.node import as_arguments, with_words
 from thence.cli.seen import Seen, has_left, look
 from thence.cli.status import page
 from thence.core.errors import ThenceError, UsageError
-from thence.replica.live import must_go_together
+from thence.replica.live import is_streamed, must_go_together
 from thence.runtime.load import MOST_SECONDS, Load
 from thence.runtime.settings import NodeSettings
 from thence.runtime.sources import compose
@@ -54,6 +55,9 @@ class Wish:
     load_bytes: int = 64
     restart: bool = True
     changing: bool | None = None
+    store: bool = False
+    """Nodes answer Redis clients, from `resp_base` on."""
+    resp_base: int | None = None
     flags: Mapping[str, object] = field(default_factory=dict)
     """Settings of every node, by key."""
     words: tuple[str, ...] = ()
@@ -68,10 +72,14 @@ def run(wish: Wish) -> int:
     settings = _checked(flags)
     layout = open_layout(wish.data, wish.nodes, wish.base_port, wish.http_base, _changing(wish))
     restarts = Restarts() if wish.restart else None
-    cluster = Cluster(layout, flags=as_arguments(flags), program=wish.program, restarts=restarts)
+    base, own = 0, dict[str, list[str]]()
+    if wish.store and not is_streamed(settings.order, settings.spread):
+        base = store.resp_base(layout, wish.resp_base)
+        own = store.flags(layout, base)
+    cluster = Cluster(layout, flags=as_arguments(flags), own=own, program=wish.program, restarts=restarts)
     with stopping() as asked:
         try:
-            return Up(cluster, load, settings.drain_us / 1e6 + GRACE_S, asked).run()
+            return Up(cluster, load, settings.drain_us / 1e6 + GRACE_S, asked, base).run()
         finally:
             cluster.stop(hurry=lambda: True)  # if anything went wrong in here
 
@@ -137,17 +145,24 @@ class Lookout(threading.Thread):
 class Up:
     """The cluster, and the person who watches it."""
 
-    def __init__(self, cluster: Cluster, load: Load | None, grace_s: float, asked: list[int]) -> None:
+    def __init__(
+        self, cluster: Cluster, load: Load | None, grace_s: float, asked: list[int], resp: int = 0
+    ) -> None:
         self._cluster: Final = cluster
         self._load: Final = load
         self._grace_s: Final = grace_s
         self._asked: Final = asked
+        self._resp: Final = resp
+        """Where the first node answers Redis clients; 0: none does."""
         self._well: dict[str, int] = {}
         """By node, the start (as a number) of which it was told that it is up."""
 
     def run(self) -> int:
         self._cluster.start()
         say(f"{len(self._cluster.names)} nodes in {self._cluster.layout.folder}; Ctrl-C stops them")
+        if self._resp:
+            last = self._resp + len(self._cluster.names) - 1
+            say(f"Redis clients: ports {self._resp} to {last}, as in redis-cli -p {self._resp}")
         lookout = Lookout(list(self._cluster.folders.values()))
         lookout.start()
         try:

@@ -190,6 +190,10 @@ class Driver(Generic[M]):
         """Can more be added to these?"""
         return self.steps.last_asked is payloads
 
+    def settle(self) -> None:
+        """What was asked for is broadcast now, not when the turn is over."""
+        self._step(self.steps.settle)
+
     def _turn_over(self) -> None:
         self._turn = None
         self._several, self._asked = self._asked > 1, 0

@@ -5,12 +5,13 @@ import gc
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Final
 
 from thence.runtime.drain import Drain
 from thence.runtime.logs import StructuredLog
 from thence.runtime.making import make_node
+from thence.runtime.node import Node
 from thence.runtime.pacing import Clock
 from thence.runtime.settings import NodeSettings
 
@@ -48,11 +49,20 @@ def _loop(log: StructuredLog) -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 async def _run(settings: NodeSettings, log: StructuredLog) -> int:
     gc.set_threshold(GARBAGE_OBJECTS, 20, 20)
+    if settings.resp is not None:
+        from thence.runtime.store_running import run_store
+
+        return await run_store(settings, log)
     node = make_node(settings, Drain(), log, wall_clock())
+    return await run_node(node, node.start)
+
+
+async def run_node(node: Node, start: Callable[[], Coroutine[None, None, None]]) -> int:
+    """From its start to its end, by a signal or by itself."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, node.stop)
-    starting = asyncio.ensure_future(node.start())
+    starting = asyncio.ensure_future(start())
     waiting = asyncio.ensure_future(node.stopping.wait())
     await asyncio.wait([starting, waiting], return_when=asyncio.FIRST_COMPLETED)
     if not starting.done():

@@ -193,6 +193,10 @@ class NodeSettings:
     forget what is old, whoever may lack it: states of the application stand in."""
     http: Address | None = ANY_PORT
     """Health, metrics and control; a port that is free, told in `control.json`. None: no HTTP at all."""
+    resp: Address | None = None
+    """Where Redis clients connect to: the node has a store. All nodes of a group have one, or none."""
+    set_wins: Literal["add", "remove"] = "add"
+    """Of a store's sets, where an add and a remove are concurrent: the same at all nodes."""
     allow_faults: bool = False
     """Cutting links on request is for trials."""
     insecure: bool = False
@@ -237,6 +241,8 @@ class NodeSettings:
         yield from self.join
         if self.http is not None:
             yield self.http
+        if self.resp is not None:
+            yield self.resp
 
     @property
     def warnings(self) -> list[str]:

@@ -66,6 +66,12 @@ def _catch_up(quick: bool) -> Iterator[Record | str]:
     return bench(quick)
 
 
+def _store(quick: bool) -> Iterator[Record | str]:
+    from thence.cli.bench.store import bench
+
+    return bench(quick)
+
+
 def _verify(quick: bool) -> Iterator[Record]:
     from thence.cli.bench.verify import bench
 
@@ -88,6 +94,7 @@ BENCHES: dict[str, Callable[[bool], Iterator[Record | str]]] = {
     "membership": _membership,
     "catch-up": _catch_up,
     "trees": _trees,
+    "store": _store,
     "verify": _verify,
     "metrics": _metrics,
 }

@@ -1,0 +1,309 @@
+"""A node whose program is a store: turns of commands, their operations, stability, expiry.
+
+All commands that wait are executed in one turn, and their operations are broadcast before anything else
+happens to the node: nothing is delivered between a command and its operation, so that what a command saw is
+what its operation follows from. Replies of a turn leave when its operations are in the log, and under
+`sync = always` on the disk.
+"""
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, Final
+
+from thence.core.errors import ThenceError, UsageError
+from thence.core.groups import process_of
+from thence.replica.events import Orphaned
+from thence.replica.life_tag import LifeTag, Sent
+from thence.runtime.logs import StructuredLog
+from thence.runtime.making import make_node
+from thence.runtime.node import Node
+from thence.runtime.pacing import Clock
+from thence.runtime.program import Program, Told
+from thence.runtime.settings import NodeSettings
+from thence.store import commands, ops
+from thence.store.executor import LOADING, Executor, Later, MemberSeen
+from thence.store.ops import Part
+from thence.store.replicated import ReplicatedStore, again
+from thence.store.reply import Reply
+from thence.store.sessions import cluster_id
+from thence.store.state import SeenTag, StoreState
+
+REAP_EVERY_S: Final = 0.1
+REAP_AFTER_MS: Final = 100
+"""After a deadline, of the first member by name; each further one waits a second longer."""
+REAP_NEXT_MS: Final = 1000
+SKEW_MS_MAX: Final = 5000
+"""A node whose clock is behind the group's by more does not reap."""
+
+_ = commands
+
+
+class StoreProgram(Program):
+    """A program that is a store: it also hears of orphans."""
+
+    def __init__(self, replicated: ReplicatedStore, on_orphan: Callable[[Orphaned], None]) -> None:
+        super().__init__(replicated, lambda _: False)
+        self._on_orphan: Final = on_orphan
+
+    def tell(self, events: Sequence[Told]) -> None:
+        super().tell(events)
+        for event in events:
+            if isinstance(event, Orphaned):
+                self._on_orphan(event)
+        while self.next() is not None:
+            pass
+
+
+class StoreNode:
+    """`executor.Host`, and the turns."""
+
+    def __init__(self, settings: NodeSettings, log: StructuredLog, clock: Clock) -> None:
+        self.state: Final = StoreState(
+            f"{settings.name}~0", lambda: clock() // 1000, settings.set_wins == "remove"
+        )
+        self.replicated: Final = ReplicatedStore(self.state)
+        self.engine: Final = Executor(self.state, clock, Random(os.urandom(16)), self)
+        self.engine.cluster = cluster_id(settings.cluster)
+        self.engine.config.fix("set-wins", settings.set_wins)
+        self.engine.config.fix("appendfsync", settings.log.sync)
+        self.engine.facts.update(pid=os.getpid(), run_id=os.urandom(20).hex(), stop=self._stop)
+        self.node: Final[Node] = make_node(
+            settings, StoreProgram(self.replicated, self._orphaned), log, clock
+        )
+        self._log: Final = log
+        self._clock: Final = clock
+        self._waiting: deque[Callable[[], None]] = deque()
+        """What is to be executed in the next turn."""
+        self._turn: asyncio.Handle | None = None
+        self._in_turn = False
+        self._after: list[Callable[[asyncio.Future[list[Sent]] | None], None]] = []
+        self._refusal: str | None = LOADING
+        self._loading = True
+        self._tainted = -1
+        """How many states there had been when a write took effect here that was never made."""
+        self._installs = 0
+        self._again: list[tuple[list[Part], list[Part], Orphaned]] = []
+        self._blocked: list[tuple[Later, Callable[[Reply], None], int]] = []
+        self._reaper: asyncio.TimerHandle | None = None
+        self._closed = False
+        self.sent: asyncio.Future[list[Sent]] | None = None
+        """Of the turn that was last: when its operations are in the log."""
+        self._told_skew = False
+
+    async def start(self) -> None:
+        await self.node.start()
+        before = self.node.on_step
+
+        def stepped() -> None:
+            before()
+            if self._blocked:
+                self._look()
+
+        self.node.on_step = stepped
+        self._reaper = asyncio.get_running_loop().call_later(REAP_EVERY_S, self._reap)
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._reaper is not None:
+            self._reaper.cancel()
+        await self.node.close()
+
+    def _stop(self) -> None:
+        self.node.stop()
+
+    # Turns
+
+    def soon(self, act: Callable[[], None]) -> None:
+        """In the next turn, with all else that waits for it. `after` tells when replies may leave."""
+        self._waiting.append(act)
+        if self._turn is None:
+            self._turn = asyncio.get_running_loop().call_soon(self._take_turn)
+
+    def soon_after(self, act: "Callable[[asyncio.Future[list[Sent]] | None], None]") -> None:
+        """When this turn is over, with what tells that its operations are in the log."""
+        if self._in_turn:
+            self._after.append(act)
+        else:
+            act(None)
+
+    def _take_turn(self) -> None:
+        self._turn = None
+        self._in_turn = True
+        self._begin()
+        waiting = self._waiting
+        for _ in range(len(waiting)):
+            waiting.popleft()()
+        if waiting and self._turn is None:
+            self._turn = asyncio.get_running_loop().call_soon(self._take_turn)
+        self._broadcast()
+        self._in_turn = False
+        after, self._after = self._after, []
+        for act in after:
+            act(self.sent)
+
+    def _begin(self) -> None:
+        self.sent = None
+        self._refusal = self._why_not()
+        self._loading = not self.node.is_in.is_set() or self._tainted == self.replicated.installs
+        if self._refusal is None:
+            machine = self.node.running.machine
+            self.state.become(machine.me)
+            for kept, lost, orphan in self._again:
+                if lost:
+                    self.engine.orphans.append((orphan.origin, orphan.seq, lost))
+                if kept:
+                    self.engine.perform(kept)
+            self._again.clear()
+
+    def _why_not(self) -> str | None:
+        driver = self.node.driver
+        if driver is None:
+            return LOADING
+        if driver.trouble is not None:
+            return f"MISCONF Errors writing to the log: {driver.trouble}"
+        if self.node.state != "running" or driver.machine.in_debt:
+            return LOADING
+        return None
+
+    def _broadcast(self) -> None:
+        """All operations of the turn, in one step."""
+        made = self.engine.outbox
+        if not made:
+            return
+        self.engine.outbox = []
+        driver = self.node.running
+        tags = [tag for _, tag in made]
+        sent = self.sent = driver.publish([payload for payload, _ in made])
+        sent.add_done_callback(lambda done: self._numbered(done, tags))
+        driver.settle()
+        if self._blocked:
+            self._look()
+
+    def _numbered(self, done: "asyncio.Future[list[Sent]]", tags: list[SeenTag]) -> None:
+        if done.cancelled() or (error := done.exception()) is not None:
+            self._tainted = self.replicated.installs
+            driver = self.node.driver
+            if driver is not None and driver.trouble is None:  # else machine and state are built anew
+                self._log.error("operations took effect here and could not be sent", why=str(error))
+                self.node.stop()
+            return
+        for tag, (_, handle) in zip(tags, done.result(), strict=True):
+            tag.handle = handle
+
+    # What has to be waited for
+
+    def wait(self, later: Later, answer: Callable[[Reply], None]) -> None:
+        """`answer` is called once, with the reply."""
+        found = later.look()
+        if found is not None:
+            answer(found)
+            return
+        until = self._clock() + later.timeout_ms * 1000 if later.timeout_ms else 0
+        entry = (later, answer, until)
+        self._blocked.append(entry)
+        if until:
+            asyncio.get_running_loop().call_later(later.timeout_ms / 1000, self._too_late, entry)
+
+    def give_up(self, answer: Callable[[Reply], None]) -> None:
+        """Nobody waits for this any more."""
+        self._blocked = [entry for entry in self._blocked if entry[1] != answer]
+
+    def _too_late(self, entry: tuple[Later, Callable[[Reply], None], int]) -> None:
+        if entry in self._blocked:
+            self._blocked.remove(entry)
+            entry[1](entry[0].too_late())
+
+    def _look(self) -> None:
+        blocked, self._blocked = self._blocked, []
+        for entry in blocked:
+            found = entry[0].look()
+            if found is None:
+                self._blocked.append(entry)
+            else:
+                entry[1](found)
+
+    # Expiry
+
+    def _reap(self) -> None:
+        if self._closed:
+            return
+        self._reaper = asyncio.get_running_loop().call_later(REAP_EVERY_S, self._reap)
+        if self._blocked:
+            self._look()
+        upto = self._reaps_upto()
+        if upto is not None and self.state.space.overdue(upto):
+            self.soon(lambda: self._reap_now(upto))
+
+    def _reaps_upto(self) -> int | None:
+        if self._why_not() is not None:
+            return None
+        now = self._clock() // 1000
+        ahead = (self.state.time >> 16) - now
+        if ahead > SKEW_MS_MAX:
+            if not self._told_skew:
+                self._told_skew = True
+                self._log.warn("this clock is behind those of others: nothing is reaped here", ms=ahead)
+            return None
+        machine = self.node.running.machine
+        rank = sorted(machine.members).index(machine.me) if machine.me in machine.members else 0
+        return now - REAP_AFTER_MS - rank * REAP_NEXT_MS
+
+    def _reap_now(self, upto: int) -> None:
+        if self._refusal is None and self.state.space.overdue(upto):
+            self.engine.perform([[ops.REAP, 0, b"", 0, 0, upto]])
+
+    # Orphans
+
+    def _orphaned(self, orphan: Orphaned) -> None:
+        """The group never had this operation. Its own process makes something of it that destroys nothing."""
+        kept, lost = again(orphan.payload)
+        if process_of(orphan.origin) != self.node.settings.name:
+            kept, lost = [], [*kept, *lost]
+        self._again.append((kept, lost, orphan))
+        self.soon(lambda: None)
+
+    # `Host`
+
+    def refuses(self) -> str | None:
+        return self._refusal
+
+    def loading(self) -> bool:
+        return self._loading
+
+    def members(self) -> list[MemberSeen]:
+        driver = self.node.driver
+        if driver is None:
+            return []
+        try:
+            names = sorted(driver.machine.members)
+        except UsageError:
+            return []
+        links = self.node.link_status()
+        return [MemberSeen(name, self._state_of(name, links), 0) for name in names]
+
+    def _state_of(self, name: str, links: "dict[str, Any]") -> str:
+        process = process_of(name)
+        if process == self.node.settings.name:
+            return "here"
+        link = links.get(process)
+        return str(getattr(link, "state", "up" if link is not None else "unlinked"))
+
+    def reached(self, tag: SeenTag) -> int:
+        handle, driver = tag.handle, self.node.driver
+        if not isinstance(handle, LifeTag) or driver is None:
+            return 0
+        others = len(driver.machine.members) - 1
+        try:
+            while others > 0 and not driver.machine.has_reached(handle, others + 1):
+                others -= 1
+        except (UsageError, ThenceError):
+            return 0
+        return max(0, others)
+
+    def is_past(self, origin: str) -> bool:
+        driver = self.node.driver
+        member = getattr(driver.machine, "member", None) if driver is not None else None
+        return member is not None and origin in member.view.past

@@ -1,0 +1,41 @@
+"""Operations on keys, as they travel: one list per part, all parts of a command or transaction together.
+
+A part is `[code, database, key, fresh, bound, …]`. `fresh`: the key did not exist at the origin, so the part
+first removes what was seen of it. `bound`: the deadline that an update was made under, in milliseconds; 0 if
+there was none, and in parts that are no update.
+"""
+
+from typing import Any, Final
+
+SET: Final = 1
+"""value, deadline"""
+UPDATE: Final = 2
+"""of a string: an update of `crdt.steps`"""
+DELETE: Final = 3
+"""whether removes of its elements stay (where removes win)"""
+STATE: Final = 4
+"""deadline"""
+SET_ADD: Final = 5
+"""elements"""
+SET_REMOVE: Final = 6
+FIELD_SET: Final = 7
+"""fields and values, in turn"""
+FIELD_UPDATE: Final = 8
+"""field, update"""
+FIELD_REMOVE: Final = 9
+SCORE_SET: Final = 10
+"""members and scores, in turn"""
+SCORE_UPDATE: Final = 11
+SCORE_REMOVE: Final = 12
+FLUSH: Final = 13
+"""No key. Database `ALL`: every one."""
+REAP: Final = 14
+"""No key: the deadline up to which keys are gone"""
+
+ALL: Final = 255
+DATABASES: Final = 16
+
+Part = list[Any]
+
+REMOVES: Final = frozenset({DELETE, SET_REMOVE, FIELD_REMOVE, SCORE_REMOVE, FLUSH, REAP, STATE})
+"""What a carried operation must not do: they would remove what their origin never saw."""

@@ -1,0 +1,71 @@
+"""The store as a program of a node: what the middleware tells it, and what it tells the middleware.
+
+Everything that depends on the middleware's present interface is in here and in `runtime/store_node.py`:
+operations come through `apply`, states through `state` and `install`, stability by origin and counter.
+
+Operations that the group never had are not sent again as they were: what they removed was what their origin
+saw, which is not what the group has. Their own process makes of them what destroys nothing (`again`).
+"""
+
+from collections.abc import Sequence
+
+from thence.core.errors import PeerError
+from thence.crdt import steps
+from thence.replica.events import Delivered, Stable
+from thence.replica.life_tag import LifeTag
+from thence.store import ops, snapshot
+from thence.store.ops import Part
+from thence.store.state import StoreState, decode
+
+
+class ReplicatedStore:
+    """`runtime.program.Replicated`, `AppliesBatches` and `HearsStable`."""
+
+    def __init__(self, state: StoreState) -> None:
+        self.store = state
+        self.installs = 0
+
+    def apply(self, event: Delivered) -> None:
+        self.store.deliver(event.origin, event.seq, event.payload)
+
+    def apply_batch(self, origin: str, first_seq: int, ops: Sequence[bytes], tag: LifeTag) -> None:
+        del tag
+        deliver = self.store.deliver
+        for seq, operation in enumerate(ops, first_seq):
+            deliver(origin, seq, operation)
+
+    def stable(self, event: Stable) -> None:
+        self.store.stable(event.origin, event.seq)
+
+    def state(self) -> bytes:
+        return snapshot.dump(self.store)
+
+    def install(self, state: bytes) -> None:
+        self.installs += 1
+        snapshot.load(self.store, state)
+
+
+def again(payload: bytes) -> tuple[list[Part], list[Part]]:
+    """Of an operation that the group never had: what to do instead, and what comes to nothing."""
+    try:
+        _, _, parts = decode(payload)
+    except PeerError:
+        return [], []
+    kept: list[Part] = []
+    lost: list[Part] = []
+    for part in parts:
+        head = [part[1], part[2], 0, 0]
+        code = part[0]
+        if code in ops.REMOVES:
+            lost.append(part)
+        elif code == ops.SET:
+            kept.append([ops.UPDATE, *head, (steps.CLAIM, part[5])])
+        elif code == ops.FIELD_SET:
+            for field, value in zip(part[5::2], part[6::2], strict=True):
+                kept.append([ops.FIELD_UPDATE, *head, field, (steps.CLAIM, value)])
+        elif code == ops.SCORE_SET:
+            for member, score in zip(part[5::2], part[6::2], strict=True):
+                kept.append([ops.SCORE_UPDATE, *head, member, (steps.CLAIM, score)])
+        else:
+            kept.append([code, *head, *part[5:]])
+    return kept, lost

@@ -1,0 +1,175 @@
+"""Requests in the Redis protocol: bytes in, commands out.
+
+Lengths are checked before the bytes that they announce are kept. A `BadRequest` ends the connection; its
+text is Redis' own. Requests that are not arrays are inline commands: words, perhaps in quotes.
+"""
+
+from typing import Final
+
+INLINE_MAX: Final = 64 << 10
+ARGUMENTS_MAX: Final = 1 << 20
+ARGUMENTS_UNKNOWN_MAX: Final = 10
+"""Before the client has said who it is."""
+BULK_UNKNOWN_MAX: Final = 16 << 10
+
+_SIMPLE: Final = {110: b"\n", 114: b"\r", 116: b"\t", 98: b"\b", 97: b"\a"}
+_HEX: Final = b"0123456789abcdefABCDEF"
+_SPACES: Final = b" \t\r\n\v\f\0"
+
+
+class BadRequest(Exception):  # noqa: N818  # the client's error, not ours
+    """No client that speaks the protocol sends this."""
+
+
+class Requests:
+    """What one connection sends."""
+
+    __slots__ = ("_arguments", "_at", "_data", "_left", "_need", "bulk_max", "known")
+
+    def __init__(self, bulk_max: int = 512 << 20) -> None:
+        self.bulk_max = bulk_max
+        self.known = True
+        """The client may send large requests: it has said who it is, if it must."""
+        self._data = bytearray()
+        self._at = 0
+        self._left = 0
+        """Arguments of the present request that are still to come."""
+        self._need = -1
+        """Length of the argument that is under way; -1: not known yet."""
+        self._arguments: list[bytes] = []
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that are kept."""
+        return len(self._data) - self._at + sum(map(len, self._arguments))
+
+    def feed(self, data: bytes) -> None:
+        if self._at:
+            del self._data[: self._at]
+            self._at = 0
+        self._data += data
+
+    def next(self) -> list[bytes] | None:
+        """The next whole request; None: more bytes are needed. An empty one is to be passed over."""
+        data = self._data
+        if not self._left:
+            if self._at >= len(data):
+                return None
+            if data[self._at] != 42:  # *
+                return self._inline()
+            line = self._line("too big mbulk count string")
+            if line is None:
+                return None
+            count = _number(line[1:])
+            if count is None or count > ARGUMENTS_MAX:
+                raise BadRequest("Protocol error: invalid multibulk length")
+            if not self.known and count > ARGUMENTS_UNKNOWN_MAX:
+                raise BadRequest("Protocol error: unauthenticated multibulk length")
+            if count <= 0:
+                return []
+            self._left = count
+        while self._left:
+            if self._need < 0 and not self._length():
+                return None
+            end = self._at + self._need
+            if len(data) < end + 2:
+                return None
+            self._arguments.append(bytes(data[self._at : end]))
+            self._at = end + 2
+            self._need = -1
+            self._left -= 1
+        found, self._arguments = self._arguments, []
+        return found
+
+    def _length(self) -> bool:
+        line = self._line("too big bulk count string")
+        if line is None:
+            return False
+        if line[:1] != b"$":
+            sign = chr(line[0]) if line else "\r"
+            raise BadRequest(f"Protocol error: expected '$', got '{sign}'")
+        size = _number(line[1:])
+        if size is None or size < 0 or size > self.bulk_max:
+            raise BadRequest("Protocol error: invalid bulk length")
+        if not self.known and size > BULK_UNKNOWN_MAX:
+            raise BadRequest("Protocol error: unauthenticated bulk length")
+        self._need = size
+        return True
+
+    def _line(self, too_long: str) -> bytes | None:
+        end = self._data.find(b"\r\n", self._at, self._at + INLINE_MAX)
+        if end < 0:
+            if len(self._data) - self._at > INLINE_MAX:
+                raise BadRequest(f"Protocol error: {too_long}")
+            return None
+        line = bytes(self._data[self._at : end])
+        self._at = end + 2
+        return line
+
+    def _inline(self) -> list[bytes] | None:
+        end = self._data.find(b"\n", self._at, self._at + INLINE_MAX)
+        if end < 0:
+            if len(self._data) - self._at > INLINE_MAX:
+                raise BadRequest("Protocol error: too big inline request")
+            return None
+        line = bytes(self._data[self._at : end]).removesuffix(b"\r")
+        self._at = end + 1
+        words = split(line)
+        if words is None:
+            raise BadRequest("Protocol error: unbalanced quotes in request")
+        return words
+
+
+def _number(text: bytes) -> int | None:
+    digits = text[1:] if text[:1] == b"-" else text
+    return int(text) if digits.isdigit() and len(digits) < 20 else None
+
+
+def split(line: bytes) -> list[bytes] | None:
+    """Words as in a shell, with `\\xff` and the like in double quotes; None: a quote does not end."""
+    words: list[bytes] = []
+    at, end = 0, len(line)
+    while True:
+        while at < end and line[at] in _SPACES:
+            at += 1
+        if at >= end:
+            return words
+        word = bytearray()
+        while at < end and line[at] not in _SPACES:
+            byte = line[at]
+            if byte in b"\"'":
+                found = _quoted(line, at + 1, byte, word)
+                if found is None:
+                    return None
+                at = found
+                break
+            word.append(byte)
+            at += 1
+        words.append(bytes(word))
+
+
+def _quoted(line: bytes, at: int, quote: int, word: bytearray) -> int | None:
+    """Where the quotation ends; white space must follow."""
+    end = len(line)
+    while at < end:
+        byte = line[at]
+        if byte == quote:
+            return at + 1 if at + 1 >= end or line[at + 1] in _SPACES else None
+        if byte == 92 and at + 1 < end:
+            following = line[at + 1]
+            if quote == 39:
+                if following == 39:
+                    word.append(39)
+                    at += 2
+                    continue
+            elif following == 120 and at + 3 < end and line[at + 2] in _HEX and line[at + 3] in _HEX:
+                word.append(int(line[at + 2 : at + 4], 16))
+                at += 4
+                continue
+            else:
+                word += _SIMPLE.get(following, bytes([following]))
+                at += 2
+                continue
+        word.append(byte)
+        at += 1
+    return None

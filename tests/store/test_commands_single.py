@@ -1,0 +1,149 @@
+"""One store: replies and errors are those of Redis."""
+
+from typing import Any
+
+import pytest
+
+from thence.runtime.open_store import LocalStores, StoreError
+from thence.store.documented import page
+from thence.store.table import ABSENT, TABLE
+
+
+def play(lines: str) -> Any:
+    """The reply of the last command; an error is its text."""
+    store = LocalStores("a")["a"]
+    reply: Any = None
+    for line in lines.split("; "):
+        try:
+            reply = store.run(*[word.replace("_", " ") for word in line.split()])
+        except StoreError as error:
+            reply = str(error)
+    return reply
+
+
+NOT_INTEGER = "ERR value is not an integer or out of range"
+ROWS = [
+    ("SET k 01; INCR k", NOT_INTEGER),
+    ("SET k _1; INCR k", NOT_INTEGER),
+    ("SET k 9223372036854775807; INCR k", "ERR increment or decrement would overflow"),
+    ("DECRBY k -9223372036854775808", "ERR decrement would overflow"),
+    ("SET k -0; INCR k", NOT_INTEGER),
+    ("INCRBYFLOAT k 3.0e3; INCRBYFLOAT k 200", b"3200"),
+    ("INCRBYFLOAT k 0.1; INCRBYFLOAT k 0.2", b"0.3"),
+    ("INCRBYFLOAT k nan", "ERR value is not a valid float"),
+    ("SET k 1; INCRBYFLOAT k -1", b"0"),
+    ("SADD k a; GET k", "WRONGTYPE Operation against a key holding the wrong kind of value"),
+    ("SET k v EX 0", "ERR invalid expire time in 'set' command"),
+    ("SET k v EX 9223372036854775807", "ERR invalid expire time in 'set' command"),
+    ("SET k v EX 10 KEEPTTL", "ERR syntax error"),
+    ("SET k v NX XX", "ERR syntax error"),
+    ("SETEX k 0 v", "ERR invalid expire time in 'setex' command"),
+    ("GET", "ERR wrong number of arguments for 'get' command"),
+    ("NOPE a b", "ERR unknown command 'NOPE', with args beginning with: 'a' 'b' "),
+    ("EXEC", "ERR EXEC without MULTI"),
+    ("DISCARD", "ERR DISCARD without MULTI"),
+    ("MULTI; MULTI", "ERR MULTI calls can not be nested"),
+    ("MULTI; WATCH k", "ERR WATCH inside MULTI is not allowed"),
+    ("MULTI; GET; EXEC", "EXECABORT Transaction discarded because of previous errors."),
+    ("MULTI; SET k 1; INCR k; EXEC", ["OK", 2]),
+    ("SET k v; EXPIRE k -1; EXISTS k", 0),
+    ("SET k v; EXPIRE k 100; TTL k", 100),
+    ("EXPIRE nokey 10", 0),
+    ("SET k v; EXPIRE k 10 NX GT", "ERR NX and XX, GT or LT options at the same time are not compatible"),
+    ("SET k v; EXPIRE k 10 XY", "ERR Unsupported option XY"),
+    ("TTL nokey", -2),
+    ("SET k v; TTL k", -1),
+    ("RENAME a b", "ERR no such key"),
+    ("SET a 1; RENAME a a; GET a", b"1"),
+    ("SET a 1; EXPIRE a 100; COPY a b; TTL b", 100),
+    ("SET a 1; MOVE a 1; SELECT 1; GET a", b"1"),
+    ("COPY a a", "ERR source and destination objects are the same"),
+    ("SELECT 16", "ERR DB index is out of range"),
+    ("MSETNX k a k b; GET k", b"b"),
+    ("SET k v; MSETNX k a l b", 0),
+    ("SADD s a b c; SINTERSTORE s s s; SCARD s", 3),
+    ("SPOP s -1", "ERR value is out of range, must be positive"),
+    ("SADD s a; SREM s a; TYPE s", "none"),
+    ("SADD s a; EXPIRE s 100; SREM s a; SADD s b; TTL s", -1),
+    ("HSET h f", "ERR wrong number of arguments for 'hset' command"),
+    ("HSET h f x; HINCRBY h f 1", "ERR hash value is not an integer"),
+    ("HSET h f x; HINCRBYFLOAT h f 1", "ERR hash value is not a float"),
+    ("ZADD z nan a", "ERR value is not a valid float"),
+    ("ZADD z inf a; ZINCRBY z -inf a", "ERR resulting score is not a number (NaN)"),
+    ("ZADD z NX XX 1 a", "ERR XX and NX options at the same time are not compatible"),
+    ("ZADD z GT NX 1 a", "ERR GT, LT, and/or NX options at the same time are not compatible"),
+    ("ZADD z 1 a 1 b 1 c; ZRANGEBYLEX z [b +", [b"b", b"c"]),
+    ("ZADD z 1 a; ZRANGEBYLEX z b +", "ERR min or max not valid string range item"),
+    ("ZADD z 1 a; ZRANGEBYSCORE z x 1", "ERR min or max is not a float"),
+    ("ZADD z 1 a 2 b 3 c; ZRANGE z (1 3 BYSCORE REV", []),
+    ("ZADD z 1 a 2 b 3 c; ZRANGE z 3 (1 BYSCORE REV", [b"c", b"b"]),
+    ("ZADD z 1 a; ZRANGE z 0 -1 LIMIT 0 1",
+     "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX"),
+    ("ZUNIONSTORE d 0 a", "ERR at least 1 input key is needed for 'zunionstore' command"),
+    ("SETBIT k -1 1", "ERR bit offset is not an integer or out of range"),
+    ("SETBIT k 0 2", "ERR bit is not an integer or out of range"),
+    ("BITFIELD k SET u64 0 1",
+     "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is."),
+    ("BITFIELD k OVERFLOW FAIL INCRBY u2 0 4", [None]),
+    ("SCAN x", "ERR invalid cursor"),
+    ("CONFIG SET nope 1", "ERR Unknown option or number of arguments for CONFIG SET - 'nope'"),
+    ("CONFIG GET maxclients", {b"maxclients": b"10000"}),
+    ("CLUSTER INFO", "ERR This instance has cluster support disabled"),
+    ("HELLO 4", "NOPROTO unsupported protocol version"),
+    ("OBJECT ENCODING k", None),
+    ("SET k 1; OBJECT ENCODING k", b"int"),
+    ("THENCE.ATTACH nonsense", "THENCETOKEN this is no token of this cluster"),
+    ("SET k 0; LCS k k LEN IDX", "ERR If you want both the length and indexes, please just use IDX."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("lines", "meant"), ROWS)
+def test_a_command_answers_as_redis_does(lines: str, meant: Any) -> None:
+    assert play(lines) == meant
+
+
+def test_a_watched_key_that_another_client_writes_fails_the_transaction() -> None:
+    store = LocalStores("a")["a"]
+    other = store.engine.client()
+    store.run("WATCH", "k")
+    store.engine.execute(other, [b"SET", b"k", b"1"])
+    store.run("MULTI")
+    store.run("SET", "k", "2")
+    assert type(store.run("EXEC")).__name__ == "NullArray"
+    assert store.run("GET", "k") == b"1"
+    assert not store.state.space.watched
+
+
+def test_a_scan_returns_every_key_that_is_there_throughout() -> None:
+    store = LocalStores("a")["a"]
+    for number in range(300):
+        store.run("SET", f"k{number}", number)
+    cursor, found, rounds = b"0", set[bytes](), 0
+    while rounds == 0 or cursor != b"0":
+        cursor, keys = store.run("SCAN", cursor, "COUNT", 7)
+        found.update(keys)
+        store.run("SET", f"new{rounds}", 1)
+        store.run("DEL", f"new{rounds - 1}")
+        rounds += 1
+    assert {b"k%d" % number for number in range(300)} <= found
+    assert rounds > 30
+
+
+def test_members_are_drawn_alike() -> None:
+    store = LocalStores("a")["a"]
+    store.run("SADD", "s", *range(10))
+    drawn = store.run("SRANDMEMBER", "s", -5000)
+    counts = [drawn.count(b"%d" % one) for one in range(10)]
+    assert sum((count - 500) ** 2 / 500 for count in counts) < 40  # chi-square, nine degrees of freedom
+
+
+def test_the_page_of_commands_is_that_of_the_table() -> None:
+    from pathlib import Path
+
+    found = Path(__file__).parents[2] / "docs" / "STORE_COMMANDS.md"
+    assert found.read_text(encoding="utf-8") == page()
+
+
+def test_no_command_is_both_there_and_absent() -> None:
+    absent = {name for names, _ in ABSENT.values() for name in names.split()}
+    assert not absent & TABLE.keys()

@@ -1,0 +1,284 @@
+"""Bugs planted into the data types and the key space: random histories must find each, judged by the
+specification (`store_model`)."""
+
+from dataclasses import dataclass
+
+from support.mutants import Edit
+
+CELL = "thence.crdt.cell"
+CELLS = "thence.crdt.cells"
+SETS = "thence.crdt.sets"
+DEADLINE = "thence.crdt.deadline"
+MARK = "thence.crdt.mark"
+SPACE = "thence.store.space"
+STATE = "thence.store.state"
+SNAPSHOT = "thence.store.snapshot"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreMutant:
+    name: str
+    edits: tuple[Edit, ...]
+
+
+def of(name: str, *edits: Edit) -> StoreMutant:
+    return StoreMutant(name, edits)
+
+
+MUTANTS = [
+    of(
+        "updates fold out of order",
+        (
+            f"{CELL}:Cell.strip",
+            "            if not mark.stable:\n                break\n",
+            "            if not mark.stable:\n                continue\n",
+        ),
+        (
+            f"{CELL}:Cell.strip",
+            "del self.updates[:done]",
+            "self.updates = [one for one in self.updates if not one[1].stable]",
+        ),
+    ),
+    of(
+        "updates fold while an assignment is not stable",
+        (f"{CELL}:Cell.strip", "                return False\n", "                pass\n"),
+    ),
+    of(
+        "a losing candidate that is stable stays the base",
+        (
+            f"{CELL}:Cell.strip",
+            "best = max(self.candidates, key=_stamp)",
+            "best = min(self.candidates, key=_stamp)",
+        ),
+    ),
+    of("the least stamp wins", (f"{CELL}:Cell.restart", "max(self.candidates", "min(self.candidates")),
+    of(
+        "an assignment leaves updates that it saw",
+        (f"{CELL}:Cell.reset", "        if self.updates:\n", "        if False:\n"),
+    ),
+    of("a reset leaves the base", (f"{CELL}:Cell.reset", "        self.base = None\n", "        pass\n")),
+    of(
+        "a reset removes what it did not see",
+        (
+            f"{CELL}:Cell.reset",
+            "for one in self.candidates if not one[1].precedes(mark)]",
+            "for one in self.candidates if False]",
+        ),
+    ),
+    of(
+        "updates are applied as they come",
+        (f"{CELL}:Cell.update", "if not updates or updates[-1][0] < stamp:", "if True:"),
+    ),
+    of(
+        "an update that comes late is put one place too far",
+        (f"{CELL}:Cell.update", "updates.insert(place,", "updates.insert(place + 1,"),
+    ),
+    of(
+        "the value before a place is not forgotten when something comes before it",
+        (f"{CELL}:Cell.update", "        if place < self._at:\n", "        if False:\n"),
+    ),
+    of(
+        "a fold leaves the place where it was",
+        (f"{CELL}:Cell.strip", "                self._at -= done\n", "                pass\n"),
+    ),
+    of(
+        "a field that is removed keeps its concurrent value hidden",
+        (
+            f"{CELLS}:CellMap.remove",
+            "            cell.reset(mark)\n",
+            "            cell.reset(mark)\n            cell.candidates.clear()\n            cell.restart()\n",
+        ),
+    ),
+    of(
+        "a hash that is reset drops what is not stable",
+        (f"{CELLS}:CellMap.reset", "if not cell.empty:", "if False:"),
+    ),
+    of(
+        "a stripped field stays loose",
+        (f"{CELLS}:CellMap.strip", "                del self.loose[field]\n", "                pass\n"),
+    ),
+    of(
+        "a remove takes adds that it did not see",
+        (
+            f"{SETS}:AddWinsSet.remove",
+            "if not one.precedes(mark)] if adds else []",
+            "if False] if adds else []",
+        ),
+    ),
+    of(
+        "a remove leaves adds that it saw",
+        (
+            f"{SETS}:AddWinsSet.remove",
+            "if not one.precedes(mark)] if adds else []",
+            "if True] if adds else []",
+        ),
+    ),
+    of(
+        "one stable add strips them all",
+        (
+            f"{SETS}:AddWinsSet.strip",
+            "left = [one for one in adds if not one.stable] if adds else []",
+            "left = [] if adds and any(one.stable for one in adds) else adds",
+        ),
+    ),
+    of(
+        "a set that is reset drops concurrent adds",
+        (f"{SETS}:AddWinsSet.reset", "if adds and (live :=", "if False and (live :="),
+    ),
+    of(
+        "where removes win, an add shows at once",
+        (
+            f"{SETS}:RemoveWinsSet.add",
+            "hidden = tuple([one for one in removes if not one.precedes(mark)])",
+            "hidden = ()",
+        ),
+    ),
+    of(
+        "where removes win, a remove is forgotten at once",
+        (
+            f"{SETS}:RemoveWinsSet.remove",
+            "self.keep(element, [*left, mark], kept)",
+            "self.keep(element, left, kept)",
+        ),
+    ),
+    of(
+        "where removes win, a stable remove goes although it hides something",
+        (
+            f"{SETS}:RemoveWinsSet.strip",
+            "if not one.stable or any(one in hidden for _, hidden in adds)]",
+            "if not one.stable]",
+        ),
+    ),
+    of(
+        "where removes win, a reap removes removes",
+        (f"{SETS}:RemoveWinsSet.reset", "left = removes if keeps_removes else", "left ="),
+    ),
+    of(
+        "where removes win, a reset leaves adds that it saw",
+        (
+            f"{SETS}:RemoveWinsSet.reset",
+            "                if not one.precedes(mark)\n",
+            "                if True\n",
+        ),
+    ),
+    of(
+        "a stable mark is asked for its tag",
+        (f"{MARK}:Mark.precedes", "self.stable or self is other or", "self is other or"),
+        (f"{STATE}:SeenTag.before", "return self.seq <= other.past.get(self.origin, 0)", "return False"),
+    ),
+    of("parts of one operation do not follow each other", (f"{MARK}:Mark.precedes", "self is other or ", "")),
+    of("the shortest deadline holds", (f"{DEADLINE}:Deadline.value", "max(", "min(")),
+    of(
+        "a reset leaves the deadline",
+        (f"{SPACE}:Space._reset", "_statements(database, key).cover(mark)", "pass"),
+    ),
+    of(
+        "a covered statement goes at once",
+        (
+            f"{DEADLINE}:Deadline.cover",
+            "                self.covered.append(one)\n",
+            "                pass\n",
+        ),
+    ),
+    of(
+        "a statement goes when it is stable, not its cover",
+        (
+            f"{DEADLINE}:Deadline.strip",
+            "any(cover.stable for cover in covered[0].covers)",
+            "(covered[0].mark is None or covered[0].mark.stable)",
+        ),
+    ),
+    of(
+        "concurrent covers are not kept",
+        (
+            f"{DEADLINE}:Deadline.cover",
+            "                    one.covers.append(mark)\n",
+            "                    pass\n",
+        ),
+    ),
+    of(
+        "a reap goes by what is known here",
+        (f"{SPACE}:Space._reap", "statements.seen_by(mark)", "statements.value()"),
+    ),
+    of(
+        "a reap kills what it did not see of a key",
+        (
+            f"{SPACE}:Space._reap",
+            "            self._reset(mark, database, key, True)\n",
+            "            self._reset(mark, database, key, True)\n            database.keys.pop(key, None)\n",
+        ),
+    ),
+    of(
+        "late updates outlive the key that they were made under",
+        (f"{SPACE}:Space._apply", "if bound and any(", "if False and any("),
+    ),
+    of("updates that were here outlive the reap", (f"{SPACE}:Space._reap", "0 < part[4] <= upto", "False")),
+    of("reaps are remembered for ever", (f"{SPACE}:Space.stabilise", "if one[1] is not mark]", "]")),
+    of("reaps are not remembered", (f"{SPACE}:Space._reap", "        self.reaps.append((upto, mark))\n", "")),
+    of(
+        "what leaves the heap is forgotten",
+        (f"{SPACE}:Space._reap", "            self.lingering[number, key] = None\n", "            pass\n"),
+    ),
+    of("fresh is forgotten", (f"{SPACE}:Space._apply", "        if fresh:\n", "        if False:\n")),
+    of("a SET leaves other kinds", (f"{SPACE}:Space._assign", "if not slot.plain:", "if False:")),
+    of(
+        "a SET states nothing",
+        (
+            f"{SPACE}:Space._apply",
+            "            self._state(mark, number, key, part[6])\n",
+            "            pass\n",
+        ),
+    ),
+    of(
+        "a flush drops what it did not see",
+        (
+            f"{SPACE}:Space._flush",
+            "                    if not slot.empty:\n",
+            "                    if False:\n",
+        ),
+    ),
+    of(
+        "a flush leaves deadlines",
+        (f"{SPACE}:Space._flush", "_statements(database, key).cover(mark)", "pass"),
+    ),
+    of(
+        "what an operation saw is not told",
+        (
+            f"{STATE}:StoreState.finish",
+            "seen = {origin: self.vector[origin] for origin in self._news}",
+            "seen = {}",
+        ),
+    ),
+    of(
+        "an operation is said to have seen everything",
+        (f"{STATE}:SeenTag.before", "return self.seq <= other.past.get(self.origin, 0)", "return True"),
+    ),
+    of(
+        "a restart forgets what is news",
+        (f"{STATE}:StoreState.installed", "origin != self.me and own.get(origin, 0) < seq", "False"),
+    ),
+    of(
+        "a clock does not follow others'",
+        (
+            f"{STATE}:StoreState.deliver",
+            "            self.time = max(self.time, time)\n",
+            "            pass\n",
+        ),
+    ),
+    of(
+        "a state forgets updates",
+        (
+            f"{SNAPSHOT}:_load_cell",
+            "tuple(found)) for at, index, found in value[2]]",
+            "tuple(found)) for at, index, found in value[2][:1]]",
+        ),
+    ),
+    of(
+        "a state forgets who covered",
+        (f"{SNAPSHOT}:_load_deadline", "[marks[each] for each in covers]", "[]"),
+    ),
+    of(
+        "a state forgets what is stable in it",
+        (f"{SNAPSHOT}:_load", "        mark.stable = is_stable\n", "        pass\n"),
+    ),
+]
