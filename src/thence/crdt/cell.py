@@ -65,9 +65,14 @@ class Cell(Generic[V]):
         self.restart()
 
     def assign(self, mark: Mark, index: int, value: V) -> None:
-        self.reset(mark)
-        self.candidates.append((mark.at(index), mark, value))
-        self.restart()
+        if self.candidates or self.updates:
+            self.reset(mark)
+            self.candidates.append((mark.at(index), mark, value))
+            self.restart()
+        else:  # most of them
+            self.base = None
+            self.candidates.append((mark.at(index), mark, value))
+            self._at, self._upto, self._value, self._behind = 0, value, value, False
 
     def update(self, mark: Mark, index: int, update: Update) -> None:
         stamp, updates = mark.at(index), self.updates
