@@ -38,7 +38,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(if $(STALE),echo '$(VENV) was made by another Python or elsewhere: it is made anew'; rm -rf $(VENV))
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo 'installing into $(VENV) (about a minute the first time)'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lab,connect,dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[lab,connect,client,dev]'
 	@$(BIN)/python -c '$(SAYS)' > $(STAMP)
 
 install: $(STAMP) ## create .venv and install thence with everything for work on it

@@ -19,7 +19,7 @@ from thence.core.errors import (
 if TYPE_CHECKING:
     from thence.replica.events import Delivered, Gap, Orphaned, Stable, ViewChanged
     from thence.replica.life_tag import LifeTag as Tag
-    from thence.runtime.application import OpenNode
+    from thence.runtime.application import OpenNode as Node
     from thence.runtime.open_store import LocalStores, StoreError
     from thence.runtime.open_store import OpenStore as Store
     from thence.runtime.program import Replicated
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Delivered", "Gap", "InvariantError", "LocalStores", "Orphaned", "PeerError", "ProgramError",
+    "Delivered", "Gap", "InvariantError", "LocalStores", "Node", "Orphaned", "PeerError", "ProgramError",
     "Replicated", "Stable", "StorageError", "Store", "StoreError", "Tag", "ThenceError", "UsageError",
     "ViewChanged", "open",
 ]  # fmt: skip
@@ -43,6 +43,10 @@ def __getattr__(name: str) -> object:
         from thence.replica.life_tag import LifeTag
 
         return LifeTag
+    if name == "Node":
+        from thence.runtime.application import OpenNode
+
+        return OpenNode
     if name in ("LocalStores", "Store", "StoreError"):
         from thence.runtime import open_store
 
@@ -70,7 +74,7 @@ def open(
     settings: Mapping[str, object] | None = None,
     application: "Replicated | None" = None,
     send_again: "Callable[[Orphaned], bool] | None" = None,
-) -> "OpenNode":
+) -> "Node":
     """A live node of a group, for `async with`. `members` names the whole group with its addresses, its own
     (where it listens unless `listen` says otherwise) among them, and it stays so. Else members come and go:
     `join` asks these addresses for a group; without it the node founds one, or goes on with what is in
