@@ -20,7 +20,7 @@ from thence.members.hyparview import HyParView
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Policy
 from thence.oplog.settings import Settings as LogSettings
-from thence.order.streamed import STREAMED
+from thence.order.unordered import NONE
 from thence.replica.eco import EcoReplica
 from thence.replica.group_parts import Closed, Diary
 from thence.replica.group_sending import SendQueue
@@ -474,7 +474,7 @@ class DurableOverlayRun(OverlayRun):
         super().__init__(settings, trace, run, kind, views)
         if not self.kind.tree:
             raise UsageError(f"live nodes spread by trees, not by {self.kind.name}")
-        if settings.order != STREAMED.name:
+        if settings.order != NONE.name:
             raise UsageError(TAGGED)
         self._parts = parts or LiveSettings()
         self.names = [f"n{node}" for node in range(self.plan.size)]
