@@ -14,8 +14,9 @@ from thence.core.errors import UsageError
 from thence.replica.history import understood
 from thence.replica.tree import CODEC
 from thence.sim.overlay import OverlayOutcome
-from thence.sim.overlay_durable import DurableOverlayRun, Store
+from thence.sim.overlay_durable import DurableOverlayRun
 from thence.sim.overlay_scenarios import configure
+from thence.sim.overlay_store import Store
 from thence.trace.schema import Event
 
 
