@@ -49,6 +49,10 @@ def test_a_full_disk_in_the_middle_of_a_step_takes_nothing_back(seed: int) -> No
     stormed(seed, "eco-sync-tree")
 
 
+def test_a_run_is_not_over_while_a_node_cannot_write_what_it_has() -> None:
+    stormed(411, "eco-sync-tree-centre")
+
+
 def test_the_storms_are_what_they_are_meant_to_be() -> None:
     """Nodes come back from disks, disks are full, and states are needed."""
     kinds: set[str] = set()

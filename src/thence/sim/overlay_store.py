@@ -149,8 +149,9 @@ class Store:
 
     @property
     def vector(self) -> tuple[int, ...]:
-        """By all names of the run."""
-        counts = self.machine.counts if self.machine is not None else {}
+        """By all names of the run: what the log has, not a machine whose last step could not be written."""
+        log = self.machine.log if self.machine is not None else None
+        counts = dict(zip(log.names, log.vector, strict=True)) if log is not None else {}
         return tuple([counts.get(name, 0) for name in self._run.names])
 
     @property
