@@ -143,6 +143,20 @@ def test_a_link_that_one_end_has_lost_without_the_others_notice_is_replaced(loop
     run(test, loop)
 
 
+def test_what_comes_over_a_link_that_was_given_up_counts_for_nothing(loop: str) -> None:
+    """It may have come with the end of the handshake, and the link be given up as soon as it is told of."""
+
+    async def test(world: World) -> None:
+        a, _ = await linked(world)
+        link = a.links._peers["b"].link
+        assert link is not None
+        links(a).disconnect("b")
+        a.links.connection_packets(link, PACKETS, 0)
+        assert not a.packets
+
+    run(test, loop)
+
+
 def test_nothing_is_told_to_a_node_that_stops(loop: str) -> None:
     async def test(world: World) -> None:
         a, b = await linked(world)

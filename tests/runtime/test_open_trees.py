@@ -14,9 +14,11 @@ from support.open_nodes import QUICK, delivered, run, until
 import thence
 from thence.check.oracle import judge
 from thence.core.errors import UsageError
+from thence.core.overlay import Places
 from thence.oplog.settings import Settings
 from thence.replica.events import Delivered
 from thence.runtime.application import OpenNode
+from thence.runtime.open_trees import OpenTrees
 from thence.runtime.shelf import read_written, repair_shelf, write_written
 
 
@@ -68,7 +70,8 @@ def test_a_newcomer_enters_through_any_contact_gets_the_past_and_is_learnt_by_it
                 for node in (a, b):
                     told = [event.payload async for event in some(node, 1 if node is a else 2)]
                     assert told[-1] == b"hello"
-                assert a.members == b.members == c.members == ("a", "b", "c")
+                assert a.members == c.members == ("a", "c"), "b has sent nothing"
+                assert b.members == ("a", "b", "c")
 
     run(test)
     tree.judged()
@@ -196,6 +199,19 @@ def test_a_repaired_folder_comes_back_under_another_name(tree: Tree) -> None:
             repair_shelf(tree.folder / "c", Settings(), 0, forgetful=True)
             async with tree.open("c") as c:
                 assert await send(c, b"2") == ("c~2", 1)
+
+    run(test)
+
+
+def test_a_process_that_says_it_is_elsewhere_than_its_link_comes_from_is_not_dialled(tree: Tree) -> None:
+    async def test() -> None:
+        async with tree.open("a") as a, tree.open("b"):
+            await until(lambda: neighbours(a) == 1)
+            kind, elsewhere = a._host.kind, "192.0.2.7:80"
+            assert isinstance(kind, OpenTrees)
+            said = Places(((0, "b", elsewhere), (1, "c", elsewhere)))
+            [heard] = kind.unpack("b", [kind.machine.encode(said)])
+            assert heard == Places(((0, "b", ""), (1, "c", elsewhere)))
 
     run(test)
 

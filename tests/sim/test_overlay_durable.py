@@ -14,8 +14,9 @@ from thence.core.errors import UsageError
 from thence.replica.history import understood
 from thence.replica.tree import CODEC
 from thence.sim.overlay import OverlayOutcome
-from thence.sim.overlay_durable import DurableOverlayRun, Store
+from thence.sim.overlay_durable import DurableOverlayRun
 from thence.sim.overlay_scenarios import configure
+from thence.sim.overlay_store import Store
 from thence.trace.schema import Event
 
 
@@ -46,6 +47,10 @@ def test_after_the_storm_logs_that_forget_have_lost_nothing(seed: int) -> None:
 def test_a_full_disk_in_the_middle_of_a_step_takes_nothing_back(seed: int) -> None:
     """What was sent is sent, and a state that was taken over is, whatever happens to the rest of the step."""
     stormed(seed, "eco-sync-tree")
+
+
+def test_a_run_is_not_over_while_a_node_cannot_write_what_it_has() -> None:
+    stormed(411, "eco-sync-tree-centre")
 
 
 def test_the_storms_are_what_they_are_meant_to_be() -> None:

@@ -20,7 +20,7 @@ from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
 from thence.oplog.record import Record, Stored
 from thence.oplog.settings import Settings
-from thence.order.streamed import STREAMED
+from thence.order.unordered import NONE
 from thence.replica.tree import TreeReplica
 from thence.sim.disk import Disk
 from thence.trace.recorder import DELIVER, RESTART, SEND
@@ -66,7 +66,7 @@ class Machine:
 
 def others() -> list[Message]:
     """n1 sends, n2 takes that and answers, n1 takes the answer and sends again."""
-    one, two = STREAMED.tagger(1, SIZE), STREAMED.tagger(2, SIZE)
+    one, two = NONE.tagger(1, SIZE), NONE.tagger(2, SIZE)
     first = one.tag(b"first")
     two.took(first)
     answer = two.tag(b"answer")
@@ -142,7 +142,7 @@ def check_what_is_in_the_log_comes_once(make: type[TreeReplica]) -> None:
 def check_a_small_inbox_spills_and_is_filled_from_the_log(make: type[TreeReplica]) -> None:
     for crashes in (False, True):
         node = Node(make, inbox_max=2)
-        tagger = STREAMED.tagger(1, SIZE)
+        tagger = NONE.tagger(1, SIZE)
         sent = [tagger.tag(b"%d" % i) for i in range(7)]
         for message in sent[:5]:
             node.receive(message, 0)
@@ -166,7 +166,7 @@ def check_a_small_inbox_spills_and_is_filled_from_the_log(make: type[TreeReplica
 
 def check_what_was_taken_is_marked_between_own_messages(make: type[TreeReplica]) -> None:
     node = Node(make)
-    tagger = STREAMED.tagger(1, SIZE)
+    tagger = NONE.tagger(1, SIZE)
     node.publish(b"before all", 0)
     for _ in range(3):
         node.receive(tagger.tag(b""), 0)
@@ -208,7 +208,7 @@ def check_a_refused_message_was_never_sent(make: type[TreeReplica]) -> None:
     """A disk that is full, or fails once, wherever in the write; also with marks in it."""
     for room in (0, 10, 40, 80, None):
         node = Node(make)
-        tagger = STREAMED.tagger(1, SIZE)
+        tagger = NONE.tagger(1, SIZE)
         for _ in range(3):
             node.receive(tagger.tag(b""), 0)
         node.publish(b"one", 0)
@@ -254,7 +254,7 @@ def check_a_step_that_failed_never_was(make: type[TreeReplica]) -> None:
 def _old_and_new(node: Node, fail_after: int | None = None) -> None:
     """A message of n2, and then many of n1; in the end everyone has all. The frontier holds the first and the
     last of them."""
-    one, two = STREAMED.tagger(1, SIZE), STREAMED.tagger(2, SIZE)
+    one, two = NONE.tagger(1, SIZE), NONE.tagger(2, SIZE)
     old = two.tag(b"old")
     node.receive(old, 0)
     segments = node.log.segments
@@ -314,7 +314,7 @@ def check_what_is_left_of_a_log_stands_alone(make: type[TreeReplica]) -> None:
 
 def check_nothing_is_collected_that_the_application_has_not_taken(make: type[TreeReplica]) -> None:
     node = Node(make, segment_bytes=300)
-    tagger = STREAMED.tagger(1, SIZE)
+    tagger = NONE.tagger(1, SIZE)
     for _ in range(20):
         node.receive(tagger.tag(bytes(20)), 0)
     node.take(4, 0)

@@ -19,7 +19,7 @@ from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
 from thence.oplog.record import Stored, Taken
 from thence.oplog.settings import Settings
-from thence.order.streamed import STREAMED
+from thence.order.unordered import NONE
 from thence.replica.tree import StepHistory, TreeReplica
 from thence.sim.disk import Disk
 from thence.sim.overlay_program import RegisterProgram
@@ -245,7 +245,7 @@ class Peers:
 
     def __init__(self, rng: Random) -> None:
         self._rng = rng
-        self._taggers = {peer: STREAMED.tagger(peer, SIZE) for peer in (1, 2)}
+        self._taggers = {peer: NONE.tagger(peer, SIZE) for peer in (1, 2)}
         self.under_way: list[Message] = []
 
     def send(self, peer: int) -> None:

@@ -9,7 +9,7 @@ from thence.members.hyparview import HyParView
 from thence.members.views import ViewSettings
 from thence.oplog.log import OpLog
 from thence.order.engines import ENGINES
-from thence.order.streamed import STREAMED
+from thence.order.unordered import NONE
 from thence.replica.eco import EcoReplica, LogStates
 from thence.replica.group_parts import Diary
 from thence.replica.open_tree import OpenTree, root_number
@@ -55,20 +55,20 @@ def must_go_together(order: str, spread: str) -> None:
         raise UsageError(f"a live node spreads by mesh or {', '.join(TREES)}, not {spread!r}")
     if spread == "mesh" and order not in DURABLE:
         raise UsageError(f"a live node orders by {' or '.join(DURABLE)}, not {order!r}")
-    if spread in TREES and OVERLAYS[TREES[spread]].eco and order != STREAMED.name:
+    if spread in TREES and OVERLAYS[TREES[spread]].eco and order != NONE.name:
         raise UsageError(
             f"a log that forgets cannot tell the tags of what it forgot: {spread} takes order none, "
             f"not {order!r}"
         )
-    if spread.endswith("-centre") and order != STREAMED.name:
+    if spread.endswith("-centre") and order != NONE.name:
         raise UsageError(f"a tree with tags has no root: {spread} takes order none, not {order!r}")
-    if spread in TREES and order not in (*DURABLE, STREAMED.name):
+    if spread in TREES and order not in (*DURABLE, NONE.name):
         raise UsageError(f"over a tree nodes order by {' or '.join(DURABLE)} or none, not {order!r}")
 
 
 def is_streamed(order: str, spread: str) -> bool:
     """Do messages come in order because of the way that they come? Then there are no tags, and no view."""
-    return spread in TREES and (order == STREAMED.name or OVERLAYS[TREES[spread]].eco)
+    return spread in TREES and (order == NONE.name or OVERLAYS[TREES[spread]].eco)
 
 
 def open_tree(

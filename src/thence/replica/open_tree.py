@@ -385,7 +385,7 @@ class OpenTree:
     @property
     def counts(self) -> dict[str, int]:
         """By incarnation: how many of its messages have come."""
-        return dict(zip(self._names, self.overlay.streams.clock, strict=True))
+        return dict(sorted(zip(self._names, self.overlay.streams.clock, strict=True)))
 
     def highest(self, process: str) -> int:
         """The highest number of an incarnation of a process that is known here; 0: none."""

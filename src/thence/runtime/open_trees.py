@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from thence.core.errors import StorageError, UsageError
 from thence.core.machine import Packet
+from thence.core.overlay import Places
 from thence.core.storage import DamageError
 from thence.oplog.log import OpLog
 from thence.replica.group_settings import GroupSettings
@@ -31,6 +32,7 @@ from thence.runtime.report import Facts, tree_facts
 from thence.runtime.shelf import DiskShelf
 from thence.runtime.tree_links import TreeLinks
 from thence.runtime.upgrade import upgrade_tree
+from thence.runtime.vouching import Vouching
 from thence.runtime.way_in import SECOND, number_of_now
 
 if TYPE_CHECKING:
@@ -71,6 +73,7 @@ class OpenTrees:
         """From before there were links."""
         self._met: dict[str, tuple[bytes, int]] = {}
         self._easing: Easing | None = None
+        self._vouching: Final = Vouching()
 
     # From settings to a running node
 
@@ -102,7 +105,7 @@ class OpenTrees:
         self._number = kept[-1] if kept else 1
         self._contacts = {**shelf.contacts, **self._members}
         self._contacts.pop(settings.name, None)
-        if settings.join and self._fresh and not self._contacts:
+        if settings.join and not self._contacts and (self._fresh or self._returns):
             node.phase = "looking for its group"
             await self._find(shelf)
         # Before it is anybody: one that is killed now would begin alone. (One that has data and no contacts
@@ -206,6 +209,7 @@ class OpenTrees:
         return all(one.acked >= one.sent for one in progress)
 
     async def unlink(self) -> None:
+        await self._vouching.close()
         if self.links is not None:
             await self.links.close()
 
@@ -277,8 +281,17 @@ class OpenTrees:
         return [name for name in self.machine.processes.names if name != self._node.settings.name]
 
     def unpack(self, peer: str, data: Sequence[bytes]) -> Iterator[Packet]:
-        del peer
-        return map(self.machine.decode, data)
+        for packet in map(self.machine.decode, data):
+            yield self._vouched(peer, packet) if isinstance(packet, Places) else packet
+
+    def _vouched(self, peer: str, packet: Places) -> Places:
+        """A process is not reached where it says if its link comes from elsewhere."""
+        host = "" if self.links is None else self.links.host_of(peer)
+        false = [
+            node == 0 and self._vouching.comes_from(host, where) is False for node, _, where in packet.places
+        ]
+        places = zip(packet.places, false, strict=True)
+        return Places(tuple([(node, name, "" if lies else where) for (node, name, where), lies in places]))
 
     def send(self, peer: str, packets: Sequence[bytes]) -> None:
         if self.links is not None:

@@ -6,7 +6,7 @@ link, an attempt, or a fault that is to last.
 """
 
 from thence.runtime.address import Address
-from thence.runtime.link import End
+from thence.runtime.link import Connection, End
 from thence.runtime.open_links import NOWHERE, OpenLinks
 from thence.runtime.peer import Peer
 
@@ -46,6 +46,12 @@ class TreeLinks(OpenLinks):
         if peer is not None and peer != self._me.name and peer not in self._peers:
             self._peers[peer] = Peer(peer, NOWHERE, dials=False, now=self._clock())
         super().fault(what, peer, delay_us)
+
+    def connection_packets(self, connection: Connection, packets: list[bytes], now: int) -> None:
+        """Of a link that was given up as soon as it was there, what came with it counts for nothing."""
+        peer = self._peers.get(connection.peer_name)
+        if peer is not None and peer.link is connection:
+            super().connection_packets(connection, packets, now)
 
     def _keep_up(self, peer: Peer, delay_us: int) -> None:
         """It is up to the view."""

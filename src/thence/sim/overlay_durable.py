@@ -10,33 +10,27 @@ as live nodes do. Messages carry no tags; a tree of a group with tags is scenari
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
-from typing import BinaryIO, Final
+from typing import BinaryIO
 
-from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
+from thence.core.dots import pack
 from thence.core.errors import StorageError, UsageError
-from thence.core.groups import Place, incarnation
+from thence.core.groups import Place
 from thence.core.machine import NEVER, Close, Connect, Packet, Transmit, Wake
 from thence.members.hyparview import HyParView
-from thence.oplog.log import OpLog
 from thence.oplog.policy import Policy
-from thence.oplog.settings import Settings as LogSettings
-from thence.order.streamed import STREAMED
-from thence.replica.eco import EcoReplica
-from thence.replica.group_parts import Closed, Diary
+from thence.order.unordered import NONE
 from thence.replica.group_sending import SendQueue
 from thence.replica.group_settings import GroupSettings
-from thence.replica.live import LiveSettings, open_tree
+from thence.replica.live import LiveSettings
 from thence.replica.open_tree import OpenTree
 from thence.replica.overlay import Overlay
-from thence.replica.steps import RUNS, BeginAnew, BeginSync, Refuse, Release, Rows, Steps, Stop
-from thence.sim.disk import Disk
+from thence.replica.steps import RUNS, BeginAnew, BeginSync, Refuse, Release, Steps, Stop
 from thence.sim.overlay import OverlayRun
 from thence.sim.overlay_node import MembersWake, NodeEffect, OverlayNode, Witness
-from thence.sim.overlay_program import RegisterProgram
 from thence.sim.overlay_settings import TAGGED, OverlaySettings
+from thence.sim.overlay_store import Store
 from thence.spread.overlays import OverlayKind
 from thence.spread.streams import Streams
-from thence.trace.recorder import DELIVER, SEND, Recorder
 
 PROBE_US = 500_000
 SOON_US = 1_000
@@ -45,185 +39,6 @@ READ_ON = 0.3
 
 KEEP_SEGMENTS = 3
 """Above that, what nobody needs is collected: soon, so that short runs restart from what is left."""
-
-MACHINE = b"simulated"
-
-TOLD_AGAIN: Final = frozenset({SEND, DELIVER})
-"""Of these the log tells after a restart what it holds."""
-
-Row = tuple[int, int, tuple[int, ...] | None, int]
-"""Kind, dot, context, time."""
-
-
-class StepTrace:
-    """`steps.Trace`, and the diary of a node's first incarnation. Rows of a step are written when it is
-    released; while the log is told `again`, those that are there are passed over. Of members that came about
-    when a disk forgot something there are none."""
-
-    waiting = False
-    writes = True
-
-    def __init__(self, into: Recorder, names: Sequence[str]) -> None:
-        self._into: Final = into
-        self._index: Final = {name: index for index, name in enumerate(names)}
-        self._fresh: list[Row] = []
-        self._told: dict[tuple[int, int], int] = {}
-        self.again = False
-
-    def is_ahead(self, count: Callable[[str], int]) -> bool:  # noqa: ARG002
-        return False
-
-    def row(
-        self,
-        kind: int,
-        about: Place | None,
-        deps: tuple[Place, ...] | None,
-        now: int,
-        carries: tuple[Place, ...] = (),  # noqa: ARG002
-    ) -> None:
-        index = self._index
-        if about is not None and about[0] not in index:
-            return
-        dot = 0 if about is None else pack(index[about[0]], about[1])
-        told = self._told.get((kind, dot & ORIGIN_MASK), 0)
-        if self.again and kind in TOLD_AGAIN and dot >> ORIGIN_BITS <= told:
-            return
-        past = None if deps is None else [pack(index[name], seq) for name, seq in deps if name in index]
-        self._fresh.append((kind, dot, None if past is None else tuple(sorted(past)), now))
-
-    @property
-    def gathered(self) -> int:
-        return len(self._fresh)
-
-    def take(self) -> Rows:
-        fresh, self._fresh = self._fresh, []
-        return [(self, fresh)] if fresh else []
-
-    def write(self, rows: list[Row]) -> None:
-        for kind, dot, deps, now in rows:
-            if deps is None:
-                self._into.record(kind, dot, now)
-            else:
-                self._into.record_deps(kind, dot, deps, now)
-            key = kind, dot & ORIGIN_MASK
-            self._told[key] = max(self._told.get(key, 0), dot >> ORIGIN_BITS)
-
-    def take_back(self) -> None:
-        self._fresh.clear()
-
-    def write_waiting(self) -> None:
-        """Nothing ever waits."""
-
-
-class Store:
-    """What is left of a node while it is down: its disk, its rows, its program; and how its disk fails."""
-
-    def __init__(
-        self,
-        node: int,
-        run: "DurableOverlayRun",
-        columns: Recorder,
-        settings: OverlaySettings,
-        policy: Policy,
-    ) -> None:
-        self.node: Final = node
-        self._run: Final = run
-        self.random: Final = Random(f"{settings.seed}/store/{node}")
-        self.disk: Final = Disk(Random(f"{settings.seed}/disk/{node}"))
-        self.trace: Final = StepTrace(columns, run.names[: run.plan.size])
-        self.program: Final = RegisterProgram(holds=run.kind.eco)
-        self.ttl_us: Final = max(4, round(settings.ttl_ms * 1000))
-        self.collect_every_us: Final = self.ttl_us // 4 if run.kind.eco else 1 << 60
-        self._full_at = 1 << 62
-        self.was_full = False
-        if self.random.random() < 0.3:
-            self._full_at = self.random.randrange(settings.sending_us, settings.until_us + 1)
-        small = self.random.choice((300, 2000, 1 << 14))
-        self.log_settings = LogSettings(sync=policy, segment_bytes=small)
-        if run.kind.eco:
-            self.log_settings = replace(
-                self.log_settings, keep_us=self.ttl_us, segment_age_us=self.ttl_us // 4
-            )
-        self._policy: Final = policy
-        self.boots = 0
-        self.numbers = 0
-        """Incarnations so far."""
-        self.forgetful = False
-        self._installs = 0
-        """Of machines before the present one."""
-        self.machine: OpenTree | None = None
-
-    @property
-    def name(self) -> str:
-        return self._run.names[self.node]
-
-    @property
-    def installs(self) -> int:
-        """States that stood in for messages."""
-        replica = self.machine.replica if self.machine is not None else None
-        return self._installs + (replica.installs if isinstance(replica, EcoReplica) else 0)
-
-    @property
-    def app(self) -> RegisterProgram:
-        return self.program
-
-    @property
-    def vector(self) -> tuple[int, ...]:
-        """By all names of the run."""
-        counts = self.machine.counts if self.machine is not None else {}
-        return tuple([counts.get(name, 0) for name in self._run.names])
-
-    @property
-    def size_bytes(self) -> int:
-        return sum(map(self.disk.size, self.disk.names()))
-
-    def begin(self) -> bool:
-        """The process starts, perhaps after a power cut; whether for the first time."""
-        first = not self.boots
-        self.boots += 1
-        if not first and self.random.random() < (0.5 if self._policy == "always" else 0.9):
-            self.disk.crash(holes=True)
-            self.forgetful = self.forgetful or self._policy != "always"
-        self.heal()
-        self.trace.take_back()
-        self.program.drop()
-        return first
-
-    def make(self, contacts: Sequence[str], now: int) -> OpenTree:
-        log = OpLog.open(self.disk, self.log_settings, now, power_lost=True)
-        log.boot(1, MACHINE, now)
-        self._installs = self.installs
-        self.trace.again = self.program.again = True
-        try:
-            self.machine = open_tree(
-                self.name, self.name, {name: name for name in contacts}, log,
-                self._run.live_settings(self.node, self.ttl_us, now), self.program, self._diary,
-                self._next_number, now, self.forgetful,
-            )  # fmt: skip
-        finally:
-            self.trace.again = self.program.again = False
-        log.sync(now)
-        self.forgetful = False
-        return self.machine
-
-    def _diary(self, member: str) -> Diary:
-        return self.trace if member == self.name else Closed()
-
-    def _next_number(self) -> int:
-        self.numbers += 1
-        if self.numbers > 1:
-            self._run.names.append(incarnation(self.name, self.numbers))
-        return self.numbers
-
-    def fill(self, now: int) -> None:
-        """Its hour has come: almost nothing fits any more."""
-        if now >= self._full_at:
-            self._full_at = 1 << 62
-            self.was_full = True
-            self.disk.capacity = self.size_bytes + self.random.randrange(200)
-
-    def heal(self) -> None:
-        self.disk.capacity = None
 
 
 class DurableNode(OverlayNode):
@@ -474,7 +289,7 @@ class DurableOverlayRun(OverlayRun):
         super().__init__(settings, trace, run, kind, views)
         if not self.kind.tree:
             raise UsageError(f"live nodes spread by trees, not by {self.kind.name}")
-        if settings.order != STREAMED.name:
+        if settings.order != NONE.name:
             raise UsageError(TAGGED)
         self._parts = parts or LiveSettings()
         self.names = [f"n{node}" for node in range(self.plan.size)]
