@@ -121,8 +121,8 @@ class EdgeTree:
     __slots__ = (
         "asked", "behind", "book", "candidates", "children", "contacts", "desperate_at", "full_at",
         "full_request", "guests", "invited", "joins", "linger", "linked", "lost_at", "next_beat", "now",
-        "outbox", "parent", "patience_at", "pending", "probe_at", "retry_at", "root", "rooted_st", "settings", "shrunk", "st",
-        "target", "tried", "waits_until", "wanted",
+        "outbox", "parent", "patience_at", "pending", "probe_at", "retry_at", "root", "rooted_st",
+        "settings", "shrunk", "st", "target", "tried", "waits_until", "wanted",
     )  # fmt: skip
 
     def __init__(
