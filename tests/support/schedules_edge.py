@@ -472,6 +472,17 @@ def full_trim() -> None:
     assert len(grove.got("x", "g")) == 30, "lost: something"
 
 
+def sync_hold() -> None:
+    """What comes from below while a child waits for a full state is kept for it, and follows the state."""
+    grove = _uncovered({"g": ["c", "x", "e"]})
+    grove.until(lambda: grove.node("c").tree.full_request > 0)
+    for _ in range(20):
+        grove.send("e", "g")
+        grove.run(3)
+    grove.finish()
+    assert len(grove.got("c", "g")) == 23, "lost: something"
+
+
 def full_rejoin() -> None:
     """A group that is left and joined again while a full state is due is not in that state."""
     grove = _uncovered({"g": ["c", "x", "e"], "h": ["c", "x"]})
@@ -584,10 +595,10 @@ def rank() -> None:
 EDGES: dict[str, Callable[[], None]] = {
     check.__name__.replace("_", " "): check
     for check in (
-        bypass1, bypass2, bypass3, gate_born, gate_depth, gate_above, gate_opens, contrib_above, trim_root,
-        zombie, session_loss, return_log, return_snap, snap_merge, snap_subtree, join_state, join_crash,
-        leave_rejoin, unwanted, vol, fresh, newnode, beyond_wait, beyond_root, partition, chain_moved,
-        snap_gate, snap_extend, chain_load, chain_extend, window, chain_inband, full_trim, full_rejoin,
-        join_below, unwanted_cause, rehome, rehome_stale, leave_tree, rank,
+        bypass1, bypass2, bypass3, gate_born, gate_depth, gate_above, gate_opens, contrib_above,
+        trim_root, zombie, session_loss, return_log, return_snap, snap_merge, snap_subtree, join_state,
+        join_crash, leave_rejoin, unwanted, vol, fresh, newnode, beyond_wait, beyond_root, partition,
+        chain_moved, snap_gate, snap_extend, chain_load, chain_extend, window, chain_inband, full_trim,
+        full_rejoin, sync_hold, join_below, unwanted_cause, rehome, rehome_stale, leave_tree, rank,
     )
 }  # fmt: skip

@@ -56,14 +56,15 @@ def seek(tree: EdgeTree) -> None:
         if tree.probe_at == NEVER:
             tree.probe_at = tree.now + tree.settings.probe_us
         return
-    ask(tree, open_ones[0])
+    ask(tree, open_ones[0], tree.settings.attach_us // (3 if len(open_ones) > 1 else 1))
 
 
-def ask(tree: EdgeTree, who: str) -> None:
+def ask(tree: EdgeTree, who: str, patience_us: int) -> None:
+    """`patience_us`: less where another could be asked. A link to a process that died may seem to be up."""
     book = tree.book
     book.session += 1
     book.host.changed()
-    tree.target = (who, book.session, tree.now + tree.settings.attach_us)
+    tree.target = (who, book.session, tree.now + patience_us)
     groups = tree.asked = tuple(sorted(book.covered & tree.want()))
     logged = tuple([(*pair, number) for pair, number in book.logged().items()])
     have, named = book.restricted(groups), "" if book.free else who
