@@ -64,6 +64,12 @@ def test_bodies_that_make_no_sense_are_refused() -> None:
             decode(encode(EdgeUp(1, 1, (item,))))
 
 
+@pytest.mark.parametrize("name", ["a b", "a\n", "\x00"])
+def test_names_that_no_log_would_take_are_refused(name: str) -> None:
+    with pytest.raises(PeerError):
+        decode(encode(EdgeUp(1, 1, (EdgeNames((name,)),))))
+
+
 @pytest.mark.parametrize("nodes", [2, 10_000, 1 << 20])
 @pytest.mark.parametrize("groups", [1, 10_000, 1 << 20])
 @pytest.mark.parametrize("number", [1, 1 << 20, 1 << 42])

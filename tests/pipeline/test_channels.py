@@ -5,13 +5,20 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from pipeline.layouts import write_jsonl, write_parquet
+from pipeline.layouts import table, write_jsonl, write_parquet
 from support.run_channels import channel_run
 
 from thence.check import judge
 from thence.pipeline import local
+from thence.pipeline.judge import judge as judge_block
+from thence.pipeline.marks import settle
+from thence.pipeline.pack import pack
+from thence.pipeline.rows import decode
 from thence.sim.edge_storm import EdgeStorm, draw_edge
 from thence.trace.schema import Event
+
+pytestmark = pytest.mark.xdist_group("spark")
+"""Where its kernels are compiled."""
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -27,6 +34,22 @@ def test_kernels_and_oracle_agree(tmp_path: Path, seed: int) -> None:
         found.update(verdict for verdict, count in run.violations.items() if count)
     assert len(report.runs) == len(verdicts)
     assert all(found[verdict] > 20 for verdict in ("order", "duplicate", "unsent", "lost")), found
+
+
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_a_run_that_is_judged_in_blocks(blocks: int) -> None:
+    for seed in range(120):
+        events = channel_run(Random(seed), "r")
+        found, marks = Counter[str](), []
+        for number in range(blocks):
+            payloads = [piece.payload for piece in pack(decode(table(events)))]
+            for finding in judge_block(payloads, number, blocks):
+                found[finding.verdict] += finding.number if finding.what == "count" else 0
+                marks += [finding.payload] if finding.what == "marks" else []
+        for finding in settle(marks):
+            found[finding.verdict] += finding.number if finding.what == "count" else 0
+        [verdict] = judge(events)
+        assert +found == +Counter(verdict.violations), f"seed {seed}"
 
 
 def test_a_storm_over_an_edge_tree_is_faultless_to_both(tmp_path: Path) -> None:

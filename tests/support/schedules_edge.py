@@ -360,6 +360,19 @@ def chain_load() -> None:
     grove.finish()
 
 
+def chain_regrown() -> None:
+    """A subtree that went on by itself is attached again, and its chains become whole under load."""
+    grove = _alone()
+    for number in range(250):
+        if number == 50:
+            grove.world.cut.clear()
+        grove.send("b", "g")
+        grove.send("b", "h")
+        grove.run(7)
+    assert len(grove.chain("c")) == 2, "chain: never whole under load"
+    grove.finish()
+
+
 def snap_gate() -> None:
     """A state does not go down before all that is in it is known above: a child could not send it up."""
     grove = Grove(LINE, 1, {"g": ["b", "x"]})
@@ -472,16 +485,27 @@ def full_trim() -> None:
     assert len(grove.got("x", "g")) == 30, "lost: something"
 
 
+def sync_hold() -> None:
+    """What comes from below while a child waits for a full state is kept for it, and follows the state."""
+    grove = _uncovered({"g": ["c", "x", "e"]})
+    grove.until(lambda: grove.node("c").tree.full_request > 0)
+    for _ in range(20):
+        grove.send("e", "g")
+        grove.run(3)
+    grove.finish()
+    assert len(grove.got("c", "g")) == 23, "lost: something"
+
+
 def full_rejoin() -> None:
     """A group that is left and joined again while a full state is due is not in that state."""
     grove = _uncovered({"g": ["c", "x", "e"], "h": ["c", "x"]})
     grove.hold_session(("b", "c"))
     grove.until(lambda: grove.node("c").tree.full_request > 0)
-    grove.run(100)
+    grove.run(80)
     grove.world.leave("c", "g")
-    grove.run(700)
+    grove.run(60)
     grove.send("x", "g")
-    grove.run(100)
+    grove.run(60)
     grove.world.join("c", "g")
     grove.release(("b", "c"))
     for _ in range(20):
@@ -584,10 +608,11 @@ def rank() -> None:
 EDGES: dict[str, Callable[[], None]] = {
     check.__name__.replace("_", " "): check
     for check in (
-        bypass1, bypass2, bypass3, gate_born, gate_depth, gate_above, gate_opens, contrib_above, trim_root,
-        zombie, session_loss, return_log, return_snap, snap_merge, snap_subtree, join_state, join_crash,
-        leave_rejoin, unwanted, vol, fresh, newnode, beyond_wait, beyond_root, partition, chain_moved,
-        snap_gate, snap_extend, chain_load, chain_extend, window, chain_inband, full_trim, full_rejoin,
-        join_below, unwanted_cause, rehome, rehome_stale, leave_tree, rank,
+        bypass1, bypass2, bypass3, gate_born, gate_depth, gate_above, gate_opens, contrib_above,
+        trim_root, zombie, session_loss, return_log, return_snap, snap_merge, snap_subtree, join_state,
+        join_crash, leave_rejoin, unwanted, vol, fresh, newnode, beyond_wait, beyond_root, partition,
+        chain_moved, snap_gate, snap_extend, chain_load, chain_regrown, chain_extend, window,
+        chain_inband, full_trim, full_rejoin, sync_hold, join_below, unwanted_cause, rehome, rehome_stale,
+        leave_tree, rank,
     )
 }  # fmt: skip

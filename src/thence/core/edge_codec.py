@@ -140,9 +140,12 @@ def take_name(reader: Reader) -> str:
     if length > NAME_BYTES_MAX:
         raise PeerError(f"a name of {length} bytes")
     try:
-        return reader.take_bytes(length).decode()
+        name = reader.take_bytes(length).decode()
     except UnicodeDecodeError as error:
         raise PeerError("a name that is no text") from error
+    if not name.isprintable() or " " in name:
+        raise PeerError(f"{name!r} is no name")
+    return name
 
 
 def take_data(reader: Reader) -> bytes:

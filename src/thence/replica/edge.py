@@ -220,7 +220,11 @@ class EdgeMachine:
 
     @property
     def refuses(self) -> ThenceError | None:
-        return StorageError("this node has left the tree") if self.book.gone else None
+        if self.book.gone:
+            return StorageError("this node has left the tree")
+        if self.tree.behind:
+            return StorageError(f"{self.tree.behind}: its data folder is an old copy, or a peer lies")
+        return None
 
     def encode(self, packet: EdgePacket) -> bytes:
         return encode(packet)

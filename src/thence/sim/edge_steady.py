@@ -48,6 +48,8 @@ class EdgeLoad:
     groups: int = 0
     """0: a third of the nodes."""
     degree: int = 3
+    deep: bool = False
+    """The tree is thin: its depth grows with its nodes."""
     seed: int = 1
 
 
@@ -99,7 +101,7 @@ class SteadyTree:
     def __init__(self, load: EdgeLoad) -> None:
         self.load = load
         self._random = Random(f"{load.seed}/steady")
-        self.parents = tree_of(load.nodes, load.degree, self._random)
+        self.parents = tree_of(load.nodes, load.degree, self._random, load.deep)
         self.members = members_of(load, self.parents, self._random)
         settings = EdgeSettings(
             delta=load.delta, heartbeat_us=SECOND, suspect_us=3500 * MS, drop_us=6 * SECOND,

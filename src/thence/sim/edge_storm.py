@@ -15,6 +15,8 @@ from typing import Literal
 
 from thence.core.groups import incarnation, process_of
 from thence.sim.edge import EdgeWorld
+from thence.sim.groups_disks import KINDS as KINDS_OF_DISKS
+from thence.sim.groups_disks import worsen
 from thence.sim.step_world import Air
 from thence.spread.edge_book import EdgeSettings
 
@@ -87,13 +89,13 @@ def draw_edge(seed: int) -> EdgeWeather:
     )
 
 
-def tree_of(nodes: int, degree: int, random: Random) -> dict[str, str]:
-    """Parents by name, the root first."""
+def tree_of(nodes: int, degree: int, random: Random, deep: bool = True) -> dict[str, str]:
+    """Parents by name, the root first. A deep tree grows where it grew last, another one anywhere."""
     names = [f"n{number}" for number in range(nodes)]
     parents, children = {names[0]: ""}, dict.fromkeys(names, 0)
     for at, name in enumerate(names[1:], 1):
         open_ones = [other for other in names[:at] if children[other] < degree]
-        parent = random.choice(open_ones[-2 * degree :])
+        parent = random.choice(open_ones[-2 * degree :] if deep else open_ones)
         children[parent] += 1
         parents[name] = parent
     return parents
@@ -108,7 +110,7 @@ class EdgeStorm:
         self.world = EdgeWorld(seed, self.parents, weather.air, weather.settings, take_us=weather.take_us)
         self.groups = [f"g{number}" for number in range(weather.groups)]
         self._fresh = weather.nodes
-        self.deaths = self.crashes = self.losses = self.moves = self.revived = 0
+        self.deaths = self.crashes = self.losses = self.moves = self.revived = self.spoilt = 0
 
     def __call__(self) -> str:
         """Why it did not end well; empty: it did."""
@@ -155,7 +157,8 @@ class EdgeStorm:
         world.air = Air(
             latency_us=world.air.latency_us, jitter_us=world.air.jitter_us, links=True, wire=world.air.wire
         )
-        for name in list(world.processes):
+        for name, process in world.processes.items():
+            process.shelf.heal()
             world.boot(name)
 
     def _revive(self) -> None:
@@ -190,7 +193,7 @@ class EdgeStorm:
         else:
             kinds = [
                 self._crash, self._crash, self._neighbours, self._cut, self._change_group, self._change_group,
-                self._move, self._lose, self._die, self._pause, self._newcomer, self._leave_tree,
+                self._move, self._lose, self._die, self._pause, self._newcomer, self._leave_tree, self._spoil,
             ]  # fmt: skip
         return random.choice(kinds)
 
@@ -277,6 +280,14 @@ class EdgeStorm:
     def _pause(self) -> None:
         world = self.world
         world.processes[self._some(root=True)].paused = world.now + self._random.randrange(SECOND)
+
+    def _spoil(self) -> None:
+        """A disk is full, or one of its next operations fails."""
+        world, random, name = self.world, self._random, self._some(root=True)
+        shelf = world.processes[name].shelf
+        self.spoilt += 1
+        worsen(shelf, random.choice(KINDS_OF_DISKS), random)
+        world.at(world.now + random.randrange(2 * SECOND), shelf.heal)
 
     def _change_group(self) -> None:
         world, random = self.world, self._random

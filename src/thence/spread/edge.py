@@ -27,7 +27,16 @@ from thence.core.edge import (
 )
 from thence.core.errors import PeerError
 from thence.core.groups import process_of
-from thence.spread.edge_attach import begin, heard_attach, heard_opened, lose, refused, seek, tick_seeking
+from thence.spread.edge_attach import (
+    begin,
+    heard_attach,
+    heard_opened,
+    lose,
+    must_not_be_behind,
+    refused,
+    seek,
+    tick_seeking,
+)
 from thence.spread.edge_book import MESSAGE, EdgeEntry
 from thence.spread.edge_gate import announce, beat, heard_status, settle
 from thence.spread.edge_interest import (
@@ -208,6 +217,7 @@ def _heard_from_parent(tree: EdgeTree, parent: EdgeParent, body: EdgeBody) -> No
 
 def _item(tree: EdgeTree, stream: EdgeStream, item: EdgeItem, parent: EdgeParent | None) -> None:
     origin, group = stream.name(item.origin), stream.name(item.group)
+    must_not_be_behind(tree, [(origin, group, item.number)])
     entry = EdgeEntry(MESSAGE, origin, group, item.number, item.back, item.payload)
     entry.source = stream.who
     if parent is not None:

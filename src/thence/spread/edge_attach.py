@@ -1,6 +1,8 @@
 """Finding a parent, and taking children: rules 7, 9 and 10 of docs/protocols/edge.md."""
 
-from thence.core.edge import EdgeAttach, EdgeOpened, EdgeRefused
+from collections.abc import Iterable
+
+from thence.core.edge import Count, EdgeAttach, EdgeOpened, EdgeRefused
 from thence.core.errors import PeerError
 from thence.core.groups import process_of
 from thence.core.machine import NEVER
@@ -54,14 +56,15 @@ def seek(tree: EdgeTree) -> None:
         if tree.probe_at == NEVER:
             tree.probe_at = tree.now + tree.settings.probe_us
         return
-    ask(tree, open_ones[0])
+    ask(tree, open_ones[0], tree.settings.attach_us // (3 if len(open_ones) > 1 else 1))
 
 
-def ask(tree: EdgeTree, who: str) -> None:
+def ask(tree: EdgeTree, who: str, patience_us: int) -> None:
+    """`patience_us`: less where another could be asked. A link to a process that died may seem to be up."""
     book = tree.book
     book.session += 1
     book.host.changed()
-    tree.target = (who, book.session, tree.now + tree.settings.attach_us)
+    tree.target = (who, book.session, tree.now + patience_us)
     groups = tree.asked = tuple(sorted(book.covered & tree.want()))
     logged = tuple([(*pair, number) for pair, number in book.logged().items()])
     have, named = book.restricted(groups), "" if book.free else who
@@ -132,11 +135,22 @@ def heard_attach(tree: EdgeTree, peer: str, attach: EdgeAttach) -> None:
     child.cursor = book.base if covered else book.end
     child.skip = child.passed = 0 if covered else book.end
     tree.children[child.who] = child
-    mine = tuple([(o, g, book.have[o, g]) for o, g, _ in attach.logged if (o, g) in book.have])
+    named = dict.fromkeys([(origin, group) for origin, group, _ in attach.logged])
+    named |= dict.fromkeys([pair for pair in book.have if pair[0] == attach.child])
+    mine = tuple([(*pair, book.have[pair]) for pair in named if pair in book.have])
     tree.post(peer, EdgeOpened(book.me, child.session, book.rank, mine, covered, child.chain))
 
 
 # As a child
+
+
+def must_not_be_behind(tree: EdgeTree, have: Iterable[Count]) -> None:
+    """A process whose disk was put back, unknown to it, is not whom it thinks: it must not go on counting."""
+    book = tree.book
+    for origin, group, number in have:
+        if origin == book.me and number > book.have.get((origin, group), 0):
+            tree.behind = f"others have message {number} of {origin}, which its log lacks"
+            raise PeerError(tree.behind)
 
 
 def heard_opened(tree: EdgeTree, peer: str, opened: EdgeOpened) -> None:
@@ -146,6 +160,7 @@ def heard_opened(tree: EdgeTree, peer: str, opened: EdgeOpened) -> None:
         return
     if opened.chain[:1] != (opened.parent,) or process_of(opened.parent) != peer:
         raise PeerError("an answer of another than was asked")
+    must_not_be_behind(tree, opened.have)
     parent = EdgeParent(opened.parent, opened.session, tree.now, book.base, len(opened.chain))
     tree.parent, tree.target, tree.shrunk = parent, None, False
     tree.patience_at = tree.probe_at = tree.retry_at = tree.waits_until = NEVER

@@ -50,7 +50,7 @@ def welcome(tree: EdgeTree, peer: str) -> None:
 
 def heard_invited(tree: EdgeTree, invited: EdgeInvited) -> None:
     if tree.parent is None and tree.target is None and invited.session == tree.book.session and tree.invited:
-        ask(tree, invited.host)
+        ask(tree, invited.host, tree.settings.attach_us)
 
 
 def leave_tree(tree: EdgeTree) -> bool:

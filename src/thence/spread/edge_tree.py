@@ -119,10 +119,10 @@ class EdgeChild(EdgeStream):
 
 class EdgeTree:
     __slots__ = (
-        "asked", "book", "candidates", "children", "contacts", "desperate_at", "full_at", "full_request",
-        "guests", "invited", "joins", "linger", "linked", "lost_at", "next_beat", "now", "outbox", "parent",
-        "patience_at", "pending", "probe_at", "retry_at", "root", "rooted_st", "settings", "shrunk", "st",
-        "target", "tried", "waits_until", "wanted",
+        "asked", "behind", "book", "candidates", "children", "contacts", "desperate_at", "full_at",
+        "full_request", "guests", "invited", "joins", "linger", "linked", "lost_at", "next_beat", "now",
+        "outbox", "parent", "patience_at", "pending", "probe_at", "retry_at", "root", "rooted_st",
+        "settings", "shrunk", "st", "target", "tried", "waits_until", "wanted",
     )  # fmt: skip
 
     def __init__(
@@ -151,6 +151,8 @@ class EdgeTree:
         self.full_at = 0
         self.linger: dict[str, int] = {}
         self.shrunk = False
+        self.behind = ""
+        """Others have messages of this node that its log lacks, in words: it must not go on counting."""
         # Seeking a parent
         self.lost_at = now
         self.candidates: list[str] = []
