@@ -3,10 +3,10 @@
 Each finding is shown by a pair: the rules as printed fail, and with the mend, or in our own code, they hold.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from support.chains import Chains
@@ -426,3 +426,40 @@ def test_joins() -> None:
     assert all(joiner not in cut.ahead and joiner not in cut.behind for cut in zones.cuts(4))
     with pytest.raises(UsageError, match="no gateway joins it"):
         zones.extend(0, "island", [], ["x"])
+
+
+class Twins:
+    """A process of ours and the printed one, mended, in lockstep."""
+
+    def __init__(self, me: int, rules: str, numbers: Collection[int]) -> None:
+        self.ours, self.printed = Mended(me, rules=RULES[rules]), Printed(me, rules=numbers)
+
+    def send(self, address: frozenset[int], /) -> Any:
+        sent, twin = self.ours.send(address), self.printed.send(address)
+        assert sent.H == twin.H, f"{sent.uid}"
+        self.pairs[sent.uid] = twin
+        return sent
+
+    def receive(self, sent: Any, /) -> list[Any]:
+        found, twins = self.ours.receive(sent), self.printed.receive(self.pairs[sent.uid])
+        assert sorted(each.uid for each in found) == sorted(each.uid for each in twins), f"{sent.uid}"
+        return found
+
+    pairs: ClassVar[dict[tuple[int, int], Any]] = {}
+
+
+@pytest.mark.parametrize(
+    ("rules", "numbers"),
+    [
+        ("1-4", range(1, 5)),
+        ("1-5", range(1, 6)),
+        ("1-7", range(1, 8)),
+        ("1-6,8", (1, 2, 3, 4, 5, 6, 8)),
+        ("1-8", range(1, 9)),
+    ],
+)
+def test_the_printed_rules_mended_write_the_same_stamps_as_ours(rules: str, numbers: Collection[int]) -> None:
+    """And release the same hops at the same arrivals. With R9 claims differ (S10), and so may stamps."""
+    for seed in range(15):
+        Twins.pairs.clear()
+        campaign(lambda me, _: Twins(me, rules, numbers), seed)

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 
 def test_spark_and_the_oracle_agree(spark: SparkSession, tmp_path: Path) -> None:
-    """One run as it is; one in which messages wait for nothing; one with a delivery that nobody addressed."""
+    """One run as it is; one in which messages wait for nothing; one with a misaddressed delivery."""
     settings = configure("storm", order="separator", seed=12)
     assert simulate(settings, tmp_path / "clean", run="clean").complete
     table = pq.read_table(tmp_path / "clean" / "sim.parquet")

@@ -99,7 +99,7 @@ def check_bounded(history: Any) -> None:
 
 
 def check_settled(history: Any) -> None:
-    """R11: what was said covers what it says, and no more."""
+    """R11: a word covers the hops that it names, and no later ones."""
     run = world(history)
     run.pass_on(S, C)
     run.send(S, C)

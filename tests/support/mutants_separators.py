@@ -75,7 +75,7 @@ SEPARATOR = of(
     "thence.order.separator",
     ("S2: every member forwards", "chain order", "twice",
      (":GatewayOrderer.active", "self._gone.issuperset(members[: members.index(self._me)])", "True")),
-    ("S3: nobody takes over", "chain crash", "lost",
+    ("S3: no member takes over", "chain crash", "lost",
      (":GatewayOrderer._flushed", "            self._gone.add(dead)\n", "")),
     ("S3: no echo", "chain crash after", "twice",
      (":GatewayOrderer._release", "self.todo.pop(message.dot, None)", "pass")),

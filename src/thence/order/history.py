@@ -27,8 +27,8 @@ class Rules:
     """Which rules are in force; R1 to R4 always are."""
 
     fifo: bool = True
-    """R5: hops of one sender are ordered, so that delivered ones are a counter, and whoever is addressed by a
-    later one was told of the earlier ones (R6.3)."""
+    """R5: hops of one sender are ordered, so that delivered ones are a counter, and the addressees of a later
+    one were told of the earlier ones (R6.3)."""
     copies: bool = True
     """R6: who was told is kept. R7, R8 and R9 need it."""
     carried: bool = False

@@ -19,15 +19,10 @@ NOWHERE: Final = -1
 """Stands for the separator of a hop that came through none."""
 
 
-SETS_MAX: Final = 1024
-
-
 class Zone:
-    __slots__ = ("_sets", "index", "members", "name", "separators")
+    __slots__ = ("index", "members", "name", "separators")
 
     def __init__(self, name: str) -> None:
-        self._sets: dict[int, Processes] = {}
-        """Bit maps that were read lately: stamps repeat them."""
         self.name: Final = name
         self.members: list[int] = []
         self.index: dict[int, int] = {}
@@ -48,18 +43,12 @@ class Zone:
         return mask
 
     def unmask(self, mask: int) -> Processes:
-        known = self._sets.get(mask)
-        if known is not None:
-            return known
-        members, found, left = self.members, [], mask
-        while left:
-            lowest = left & -left
+        members, found = self.members, []
+        while mask:
+            lowest = mask & -mask
             found.append(members[lowest.bit_length() - 1])
-            left ^= lowest
-        if len(self._sets) >= SETS_MAX:
-            self._sets.clear()
-        self._sets[mask] = frozenset(found)
-        return self._sets[mask]
+            mask ^= lowest
+        return frozenset(found)
 
 
 class Separator:
