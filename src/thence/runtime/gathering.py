@@ -27,7 +27,7 @@ OnCommit = Callable[[str, int, int], None]
 KEPT: Final = 64
 
 
-class Batch:
+class Gathered:
     """The operations of one turn."""
 
     __slots__ = ("call", "first", "me", "payloads")
@@ -49,9 +49,9 @@ class Batch:
 class Gathering:
     def __init__(self, most: int) -> None:
         self._most: Final = most
-        self._open: Batch | None = None
-        self._pending: deque[Batch] = deque()
-        self._refused: deque[tuple[Batch, BaseException]] = deque(maxlen=KEPT)
+        self._open: Gathered | None = None
+        self._pending: deque[Gathered] = deque()
+        self._refused: deque[tuple[Gathered, BaseException]] = deque(maxlen=KEPT)
         self._waiting = 0
         self._room: deque[asyncio.Future[None]] = deque()
         self.on_commit: list[OnCommit] = []
@@ -80,17 +80,17 @@ class Gathering:
         self._waiting += 1
         return batch.me, batch.last
 
-    def _begin(self, driver: "Driver[Any]", payload: bytes) -> Batch:
+    def _begin(self, driver: "Driver[Any]", payload: bytes) -> Gathered:
         if (why := driver.cannot_send) is not None:
             raise why
         machine = driver.machine
-        batch = self._open = Batch(machine.me, machine.sent + 1, payload)
+        batch = self._open = Gathered(machine.me, machine.sent + 1, payload)
         self._pending.append(batch)
         batch.call = driver.gather(batch.payloads)
         batch.call.add_done_callback(lambda call: self._answered(batch, call))
         return batch
 
-    def _answered(self, batch: Batch, call: "asyncio.Future[list[Sent]]") -> None:
+    def _answered(self, batch: Gathered, call: "asyncio.Future[list[Sent]]") -> None:
         if self._open is batch:
             self._open = None
         self._pending.remove(batch)

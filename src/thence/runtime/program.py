@@ -93,7 +93,7 @@ class Installed(NamedTuple):
     state: bytes
 
 
-Told = Event | OperationRun | Installed
+Occurrence = Event | OperationRun | Installed
 
 
 class Program:
@@ -105,9 +105,9 @@ class Program:
         self._state: Final = state
         self._send_again: Final = send_again
         self.happened: Final = Happened[Event](events_max, _key)
-        self._fresh: list[Told] = []
+        self._fresh: list[Occurrence] = []
         """Of the step that is under way."""
-        self._flight: deque[Told] = deque()
+        self._flight: deque[Occurrence] = deque()
         """Of steps whose outputs are still to be released, of a program that is a state."""
         self._done = 0
         """So many of both have reached the state already."""
@@ -155,7 +155,7 @@ class Program:
         self.repeats = self._out
         self.happened.drop(_is_repeated)
 
-    def tell(self, events: Sequence[Told]) -> None:
+    def tell(self, events: Sequence[Occurrence]) -> None:
         """The step in which this happened is in the log."""
         self._out -= len(events)
         if self._state is None:
@@ -176,7 +176,7 @@ class Program:
             if self._listens or type(event) is not Stable:
                 self.happened.append(event)
 
-    def _reach(self, event: Told) -> None:
+    def _reach(self, event: Occurrence) -> None:
         """Of what happens, so much concerns the state."""
         assert self._state is not None
         if isinstance(event, Delivered):
@@ -293,7 +293,7 @@ class Program:
             self._orphans += 1
             self._fresh.append(_as_event(orphan))
 
-    def output(self) -> list[Told]:
+    def output(self) -> list[Occurrence]:
         if self._view is not None and self._view != self._told:
             self._told = self._view
             self._fresh.append(self._view)
@@ -336,7 +336,7 @@ def _spelled(run: OperationRun) -> list[Delivered]:
     ]
 
 
-def _one_by_one(events: Iterable[Told]) -> Iterator[Event]:
+def _one_by_one(events: Iterable[Occurrence]) -> Iterator[Event]:
     """For a reader, which is told nothing of states."""
     for event in events:
         if type(event) is OperationRun:
@@ -345,7 +345,7 @@ def _one_by_one(events: Iterable[Told]) -> Iterator[Event]:
             yield event  # type: ignore[misc]  # none is `Installed`
 
 
-def _is_repeated(event: Told) -> bool:
+def _is_repeated(event: Occurrence) -> bool:
     return isinstance(event, Delivered | OperationRun | Gap)
 
 

@@ -21,7 +21,7 @@ from thence.runtime.logs import StructuredLog
 from thence.runtime.making import make_node
 from thence.runtime.node import Node
 from thence.runtime.pacing import Clock
-from thence.runtime.program import Program, Told
+from thence.runtime.program import Occurrence, Program
 from thence.runtime.settings import NodeSettings
 from thence.store import commands, ops
 from thence.store.executor import LOADING, Executor, Later, MemberSeen
@@ -48,7 +48,7 @@ class StoreProgram(Program):
         super().__init__(replicated, lambda _: False)
         self._on_orphan: Final = on_orphan
 
-    def tell(self, events: Sequence[Told]) -> None:
+    def tell(self, events: Sequence[Occurrence]) -> None:
         super().tell(events)
         for event in events:
             if isinstance(event, Orphaned):
