@@ -92,8 +92,9 @@ def test_weather_is_told_to_the_kernel_in_its_words() -> None:
     [
         (["--nodes", "1"], "2 to 9 nodes"),
         (["--minutes", "0"], "--minutes must be positive"),
-        (["--changing", "--nodes", "3"], "a changing group is a mesh or a tree of at least 4 nodes"),
-        (["--changing", "--spread", "eco-sync-tree"], "a changing group is a mesh or a tree"),
+        (["--changing", "--nodes", "3"], "a changing group has at least 4 nodes"),
+        (["--order", "none"], "--order none is for a tree that is --changing"),
+        (["--changing", "--spread", "star"], "--spread is mesh or tree or eco-sync-tree, not 'star'"),
         (["--out", "."], "holds something else"),
     ],
 )

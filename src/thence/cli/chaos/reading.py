@@ -12,7 +12,7 @@ from zlib import crc32
 
 from thence.cli.chaos.heard import Begun, Missed, Record, Told
 from thence.replica.events import Delivered, Gap
-from thence.replica.group_parts import Operation
+from thence.replica.group_parts import Operation, OperationRun
 from thence.replica.life_tag import LifeTag
 from thence.runtime import application
 from thence.runtime.application import OpenNode
@@ -42,6 +42,11 @@ class Accompanied(Program):
     ) -> None:
         self._tally.apply(operation, own, tag, again, position, carried)
         super().apply(operation, own, tag, again, position, carried)
+
+    def apply_run(self, run: OperationRun) -> None:
+        for seq, payload in enumerate(run.payloads, run.first):
+            self._tally.apply(Operation(run.origin, seq, payload), run.own, None, False, 0, False)
+        super().apply_run(run)
 
     def state(self) -> bytes:
         return self._tally.state()
