@@ -181,16 +181,20 @@ class Member:
     def operations_of(self, payloads: Sequence[bytes], most: int, now: int) -> list[Sent]:
         """Operations of the program, in as few messages as hold them. `most`: bytes of a payload."""
         sent: list[Sent] = []
-        for run in in_runs(payloads, most):
+        for run in in_runs(payloads, min(most, self._settings.frame_bytes // 2)):  # none of several is large
             tag = self._send(run_payload(run), len(run), now)
-            seq = self.ledger.sent - len(run)
-            places = [(self.me, seq + at) for at in range(1, len(run) + 1)]
+            end = tag.dot >> ORIGIN_BITS
+            places = [(self.me, seq) for seq in range(end - len(run) + 1, end + 1)]
             sent += [(place, LifeTag(tag, self.me, place, self.book)) for place in places]
+        if self.view.suspects:
+            self.flush(now)
         return sent
 
     def broadcast(self, kind: int, body: bytes, now: int) -> None:
         """A message about the group."""
         self._send(bytes((kind,)) + body, 1, now)
+        if self.view.suspects:
+            self.flush(now)
 
     def _send(self, payload: bytes, span: int, now: int) -> Tag:
         """Rule 1: tagged with everything that was delivered here, delivered here, sent to all."""
@@ -210,10 +214,7 @@ class Member:
             named = ledger.named(message)
             for member in sorted((self.view.side - {self.me}) | self.view.departing.keys()):
                 self._post(member, Data(self.me, member, (named,)))
-        tag = self._delivered(message, now)
-        if self.view.suspects:
-            self.flush(now)
-        return tag
+        return self._delivered(message, now)
 
     def _tell_sent(self, message: Message, now: int) -> None:
         """Of a run, each operation follows from the one before it."""
@@ -275,7 +276,7 @@ class Member:
 
     def missed(self, operation: Operation, count: int) -> tuple[LifeTag, int]:
         """Tag and position of what its program had missed, the `count`th of it."""
-        inner = self.book.inner((operation.origin, operation.seq))
+        inner = self.book.known((operation.origin, operation.seq))
         tag = LifeTag(inner, self.me, operation.dot, self.book)
         return tag, self._position + min(count, place_of(0, self.reading.begun))
 

@@ -65,15 +65,21 @@ class TagBook:
     def inner(self, place: Place) -> Tag | None:
         """Of an operation that was delivered here; None: it is stable. `UsageError`: it was not."""
         ledger, (name, seq) = self._ledger, place
+        tag = self.known(place)
+        if tag is None and (seq < 1 or (seq > ledger.count(name) and place not in self._operations.carried)):
+            raise UsageError(f"{name}:{seq} was not delivered at {ledger.me}")
+        return tag
+
+    def known(self, place: Place) -> Tag | None:
+        """None: it is stable, or was not delivered here."""
+        ledger, (name, seq) = self._ledger, place
         if (carrier := self._carrier.get(place)) is not None:
             return ledger.window.tag_of(carrier)
         index = ledger.index(name)
-        if index >= 0 and index not in ledger.quiet and 0 < seq <= ledger.counts[index]:
-            stable = seq <= ledger.window.stable_up_to(index)
-            return None if stable else ledger.window.tag_of(pack(index, seq))
-        if seq < 1 or (seq > ledger.count(name) and place not in self._operations.carried):
-            raise UsageError(f"{name}:{seq} was not delivered at {ledger.me}")
-        return None
+        if index < 0 or index in ledger.quiet or not 0 < seq <= ledger.counts[index]:
+            return None
+        stable = seq <= ledger.window.stable_up_to(index)
+        return None if stable else ledger.window.tag_of(pack(index, seq))
 
     def tag(self, place: Place) -> LifeTag:
         return LifeTag(self.inner(place), self._ledger.me, place, self)

@@ -90,7 +90,9 @@ class OpenNode:
         self._program: Final = Program(program, send_again, settings.application.events_max)
         self._reader: weakref.ref[Events] | None = None
         self._turns: Final = Turns(settings.application.broadcasts_max)
-        self._gathering: Final = Gathering(settings.application.broadcasts_max)
+        self._gathering: Final = Gathering(
+            settings.application.broadcasts_max, settings.links.frame_bytes_max // 2
+        )
         self._home: Home | None = None
         self._bell: Final = Bell()
         self._waiting: Final = Waiters()

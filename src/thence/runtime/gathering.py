@@ -47,8 +47,9 @@ class Gathered:
 
 
 class Gathering:
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, most_bytes: int) -> None:
         self._most: Final = most
+        self._most_bytes: Final = min(most_bytes, RUN_BYTES)
         self._open: Gathered | None = None
         self._pending: deque[Gathered] = deque()
         self._refused: deque[tuple[Gathered, BaseException]] = deque(maxlen=KEPT)
@@ -68,7 +69,7 @@ class Gathering:
             await future
 
     def add(self, driver: "Driver[Any]", payload: bytes) -> Place:
-        if len(payload) > RUN_BYTES:
+        if len(payload) > self._most_bytes:
             raise UsageError(f"{len(payload)} bytes are too many without waiting: use broadcast()")
         if self.room <= 0:
             raise UsageError(f"{self._waiting} operations wait for their answers: await until_room() first")
