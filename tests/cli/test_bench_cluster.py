@@ -31,6 +31,7 @@ UNITS = {
     "cluster.events.writes.changing": "writes",
     "cluster.events.p50": "us",
     "cluster.events.p50.changing": "us",
+    **{f"cluster.runs.{count}.{who}": "us" for count in (64, 16, 4, 1) for who in ("writer", "receiver")},
 }
 ALONE = ("cluster.latency.rate", "cluster.events.writes", "cluster.events.writes.changing")
 

@@ -59,4 +59,5 @@ def test_example(name: str) -> None:
 
 
 def test_every_example_is_tested() -> None:
-    assert {path.name for path in EXAMPLES.glob("*.py")} == set(EXPECTED)
+    served = {path.stem.removeprefix("test_") + ".py" for path in Path(__file__).parent.glob("test_*.py")}
+    assert {path.name for path in EXAMPLES.glob("*.py")} <= EXPECTED.keys() | served

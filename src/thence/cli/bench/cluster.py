@@ -31,6 +31,9 @@ trace, profile local, loads made inside the nodes (`runtime/load.py`).
 * `cluster.events.p50`, `.changing`: the median latency at `CALM` messages a second from each. Baselines: the
   bare echo at that rate, and the closed group.
 
+* `cluster.runs.N.writer`, `.receiver`: CPU time per operation of a program that sends N of them in each turn
+  of its loop, and of one that takes them (`cluster_runs.py`). Baseline: at one in a turn.
+
 Subject and baseline take turns, each figure is the median over the turns. Everything is on one machine, so
 the three processes share its cores, with each other and with whatever else runs. Files are made where
 temporary files go: `TMPDIR` chooses the disk.
@@ -48,6 +51,7 @@ from thence.cli.bench import cluster_application, cluster_bare
 from thence.cli.bench.cluster_always import always
 from thence.cli.bench.cluster_nodes import NODES, Nodes, Stretch, cpu_us, group_rate, running
 from thence.cli.bench.cluster_processes import Told, together
+from thence.cli.bench.cluster_runs import runs
 from thence.cli.bench.record import Record
 from thence.cli.layout import Layout, open_layout
 
@@ -58,7 +62,7 @@ STEADY: Final = 2_000.0
 CALM: Final = 500.0
 """Messages a second from each program: each is a step of its own."""
 
-PARTS: Final = ("always", "nodes", "latency", "events")
+PARTS: Final = ("always", "nodes", "latency", "events", "runs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +78,11 @@ class Effort:
     settle_s: float = 2.0
     """Until a node that has started is idle."""
     syncs: int = 500
+    operations: int = 80_000
+    """Some seconds at the slowest."""
 
 
-QUICK: Final = Effort(turns=1, warm_s=0.2, nodes_s=0.5, bare_s=0.3, settle_s=0.2, syncs=30)
+QUICK: Final = Effort(turns=1, warm_s=0.2, nodes_s=0.5, bare_s=0.3, settle_s=0.2, syncs=30, operations=2_000)
 
 
 def bench(quick: bool, parts: Sequence[str] = PARTS) -> Iterator[Record | str]:
@@ -99,6 +105,8 @@ def bench(quick: bool, parts: Sequence[str] = PARTS) -> Iterator[Record | str]:
             yield from _latency(folder, effort)
         if "events" in parts:
             yield from _events(folder, effort)
+        if "runs" in parts:
+            yield from runs(folder, effort.turns, effort.operations)
 
 
 class Turn(NamedTuple):
