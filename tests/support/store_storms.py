@@ -18,7 +18,7 @@ from thence.store.state import decode
 
 def store_storm(seed: int) -> Storm:
     """A short one. In turn a plain one, one with bad disks, one over a tree, one in which much takes many
-    steps, one over a closed group, whose traces are for others to judge."""
+    steps, one over a closed group (of which the states are judged, not the trace)."""
     kind, random = seed % 5, Random(f"{seed}/stores")
     weather = with_bad_disks(seed).weather if kind == 1 else glass(seed)
     if kind == 2:

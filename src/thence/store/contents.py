@@ -1,4 +1,4 @@
-"""What a replica holds, whoever it is: the same at all that have applied the same operations.
+"""What a replica holds: the same at all that have applied the same operations.
 
 Nothing of marks, of clocks or of an order of arrival is in it; keys whose deadline has passed are, until they
 are reaped."""
