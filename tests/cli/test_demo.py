@@ -89,6 +89,9 @@ def test_everything_holds_and_becomes_a_page(running: Running, tmp_path: Path) -
         "its process ended: exit code 0",
         "b came back from its log, boot 2",
         "others took its place",
+        "the counter has every increment",
+        "the counter is exact",
+        "joins and answers the same",
         "no violation of any kind",
         "tag: the tag of",
     ):

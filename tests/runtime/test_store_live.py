@@ -1,6 +1,7 @@
 """Stores on real nodes: over TCP, with disks, through restarts, joins and returns."""
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,34 @@ def test_writes_at_two_nodes_meet_and_become_stable(tmp_path: Path) -> None:
             await stable(a, b)
             assert contents(a) == contents(b)
             assert not a.node.state.space.flight
+
+    run(test)
+
+
+def test_a_command_sees_what_its_node_has_taken_and_not_synced(tmp_path: Path) -> None:
+    """Its operation follows from that for the middleware, which may call it stable before the operation
+    comes: a delete that had not seen it would remove it there, and not here."""
+
+    async def test() -> None:
+        group = Stores(tmp_path, "ab")
+        async with group.open("a", sync="always") as a, group.open("b", sync="always") as b:
+            await a.sadd("s", "y")
+            await same(a, b)
+            await stable(a, b)
+            goes_on = threading.Event()
+            a.node.node._premises.syncer.submit(goes_on.wait)
+            try:
+                taken = a.node.node.running.steps.taken
+                await b.sadd("s", "x")
+                await until(lambda: a.node.node.running.steps.taken > taken)
+                deleted = asyncio.create_task(a.delete("s"))
+                await until(lambda: bool(a.node.state.pending))
+                assert not deleted.done()
+            finally:
+                goes_on.set()
+            await deleted
+            await same(a, b)
+            assert await a.smembers("s") == await b.smembers("s") == frozenset()
 
     run(test)
 

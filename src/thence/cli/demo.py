@@ -1,10 +1,10 @@
 """`thence demo`: what thence does, shown step by step and checked on the way.
 
 A group of real processes works under load while one joins, one is cut off, one killed, one evicted and one
-leaves; another group works over a tree. Then everything must be everywhere, and Spark judges the traces. As
-the control, the simulator runs a group with no order at all, where effects come before their causes. Last,
-one fault of each kind is planted into a good trace, and Spark must find exactly those. What was seen on the
-way becomes a page.
+leaves; another group works over a tree; a third is a store, to which Redis clients write through a cut, a
+kill and a join. Then everything must be everywhere, and Spark judges the traces. As the control, the
+simulator runs a group with no order at all, where effects come before their causes. Last, one fault of each
+kind is planted into a good trace, and Spark must find exactly those. What was seen on the way becomes a page.
 
 Invariant: exit code 0 means that every claim held; and however the tour ends, no process is left.
 """
@@ -22,6 +22,7 @@ from thence.cli.tour.claims import Claims
 from thence.cli.tour.grove import LINKS, NODES, Grove
 from thence.cli.tour.live import FLAGS, Live, Story
 from thence.cli.tour.pace import Pace
+from thence.cli.tour.shop import Shop
 from thence.core.errors import UsageError
 from thence.trace.schema import VERDICTS
 
@@ -43,6 +44,7 @@ def run(folder: Path, master: str | None, pace: Pace | None = None) -> int:
     tour = Tour(folder, master, pace or Pace())
     story = tour.live()
     tour.grove()
+    tour.shop()
     tour.judge()
     tour.judge_tree()
     tour.control()
@@ -80,6 +82,10 @@ class Tour:
         trace = str((self.folder / "tree").absolute())
         tree = ("--spread", "tree", "--set", f"tree.neighbours={LINKS}", "--trace", trace)
         Grove(Cluster(layout, flags=(*FLAGS, *tree)), self.pace, self.claims).run()
+
+    def shop(self) -> None:
+        """A group of stores."""
+        Shop((self.folder / "store").absolute(), self.pace, self.claims).run()
 
     def judge(self) -> None:
         self.claims.step("Spark works out from the trace alone what caused what", "judge")

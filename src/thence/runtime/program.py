@@ -12,8 +12,8 @@ Two ways to be a program of a group:
 
 Invariant: a program is told of nothing that the log does not hold, so that nothing comes twice. Only a state
 that is asked for or begun from in the middle of a step is brought up to date before that step is committed
-(`state`, `install`); a step that fails ends in a machine that is built anew, and installs the state that the
-log has.
+(`state`, `install`), and one that is about to act before that step is durable (`catch_up`). A step that fails
+ends in a machine that is built anew, and installs the state that the log has.
 """
 
 from collections import deque
@@ -244,7 +244,7 @@ class Program:
         """With all that was applied, told or not."""
         if self._state is None:
             return b""
-        self._catch_up()
+        self.catch_up()
         state = called("state", self._state.state)
         if not isinstance(state, bytes):
             raise ProgramError(f"the program's state() gave {type(state).__name__}, not bytes")
@@ -263,11 +263,11 @@ class Program:
     def merge(self, state: bytes) -> None:
         """`Mergeable.merge`, after all that was applied."""
         assert isinstance(self._state, Mergeable)
-        self._catch_up()
+        self.catch_up()
         called("merge", self._state.merge, state)
 
-    def _catch_up(self) -> None:
-        """What is still to be told reaches the state now."""
+    def catch_up(self) -> None:
+        """What is still to be told reaches the state now: what the program sends next follows from it."""
         for event in islice(chain(self._flight, self._fresh), self._done, None):
             self._reach(event)
             self._done += 1
@@ -275,7 +275,7 @@ class Program:
     def install(self, state: bytes) -> None:
         if self._state is None:
             return
-        self._catch_up()
+        self.catch_up()
         self._reach(Installed(state))
         if not self._replays:
             self._fresh.append(Installed(state))

@@ -70,9 +70,8 @@ class StoreNode:
         self.engine.config.fix("set-wins", settings.set_wins)
         self.engine.config.fix("appendfsync", settings.log.sync)
         self.engine.facts.update(pid=os.getpid(), run_id=os.urandom(20).hex(), stop=self._stop)
-        self.node: Final[Node] = make_node(
-            settings, StoreProgram(self.replicated, self._orphaned), log, clock
-        )
+        self._program: Final = StoreProgram(self.replicated, self._orphaned)
+        self.node: Final[Node] = make_node(settings, self._program, log, clock)
         self._log: Final = log
         self._clock: Final = clock
         self._waiting: deque[Callable[[], None]] = deque()
@@ -149,8 +148,9 @@ class StoreNode:
         self._refusal = self._why_not()
         self._loading = not self.node.is_in.is_set() or self._tainted == self.replicated.installs
         if self._refusal is None:
-            machine = self.node.running.machine
-            self.state.become(machine.me)
+            # Operations follow from all that the machine has taken, durable or not: commands must see it.
+            self._program.catch_up()
+            self.state.become(self.node.running.machine.me)
             for kept, lost, orphan in self._again:
                 if lost:
                     self.engine.orphans.append((orphan.origin, orphan.seq, lost))

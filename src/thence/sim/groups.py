@@ -18,6 +18,7 @@ from thence.replica.steps import Steps
 from thence.sim.attic import MemoryAttic
 from thence.sim.groups_links import SimLinks
 from thence.sim.groups_parts import NUMBER_BYTES, SimApplication, SimDiary, SimShelf, close
+from thence.sim.groups_store import SimStore
 from thence.sim.step_world import Air, StepProcess, StepWorld
 
 GUEST = "guest"
@@ -52,11 +53,12 @@ class GroupWorld(StepWorld[GroupNode, Process]):
         starts: bool = False,
         closed: bool = False,
         turn_us: int = 0,
+        store: bool = False,
     ) -> None:
         """`guest`: there is one more process, linked to all, that is no seed. `starts`: each start of a
         process has a number. `numbered`: so has each operation, so that disks may be put back. `closed`: all
         processes are members from the start, and none joins or leaves. `turn_us`: how long a process that
-        has more to do than one step may waits before the next."""
+        has more to do than one step may waits before the next. `store`: programs are stores."""
         super().__init__(seed, names, air, (encode, decode), take_us, sync, turn_us)
         self._admits = frozenset(names if closed else ())
         self._numbered = numbered
@@ -74,9 +76,12 @@ class GroupWorld(StepWorld[GroupNode, Process]):
         """Who has left at some time."""
         self.disorderly: list[str] = []
         """Who has left at some time, and not in order."""
-        self.processes = {
-            name: Process(self._shelf(), SimApplication(self.operations), settings) for name in everybody
-        }
+        self.processes = {}
+        for name in everybody:
+            application = SimApplication(self.operations)
+            if store:
+                application = SimStore(name, self.operations, lambda: self.now, seed)
+            self.processes[name] = Process(self._shelf(), application, settings)
         self.stale: set[tuple[str, int]] = set()
         """Incarnations whose disks had been put back, and their starts since."""
         self.misled: set[str] = set()
@@ -112,8 +117,7 @@ class GroupWorld(StepWorld[GroupNode, Process]):
 
     def _make(self, name: str, process: Process) -> GroupNode:
         application = process.application
-        application.order.clear()
-        application.applied.clear()
+        application.begin()
         application.replays = set()
         process.trace.crash()
         try:
@@ -208,10 +212,12 @@ class GroupWorld(StepWorld[GroupNode, Process]):
 
         def ask(steps: Steps[GroupNode, None]) -> None:
             # Only now: a process that was paused goes on with something else, perhaps.
-            numbers = [next(self._numbers) for _ in range(count)] if self._numbered else []
-            heads = [number.to_bytes(NUMBER_BYTES, "big") for number in numbers] or [b""] * count
-            steps.ask([head + payload for head in heads], None)
-            steps.settle(self.now)
+            payloads = self.processes[name].application.compose(steps.machine, payload, count)
+            if self._numbered:
+                payloads = [next(self._numbers).to_bytes(NUMBER_BYTES, "big") + one for one in payloads]
+            if payloads:
+                steps.ask(payloads, None)
+                steps.settle(self.now)
 
         if self.processes[name].node is not None:
             self._input(name, ask)
@@ -315,6 +321,20 @@ class GroupWorld(StepWorld[GroupNode, Process]):
         had.difference_update(*[process.application.declined for process in self.processes.values()])
         have = [process.application.applied for process in members]
         return {place for place in had if not all(place in applied for applied in have)}
+
+    def differing_stores(self) -> str:
+        """What stores hold is a function of the operations that took effect; at rest nothing else is kept."""
+        first: tuple[str, SimStore] | None = None
+        for name, process in self.processes.items():
+            store = process.application
+            if process.node is None or process.node.status != "member" or not isinstance(store, SimStore):
+                continue
+            first = first or (name, store)
+            if store.holds() != first[1].holds():
+                return f"{first[0]} holds {first[1].holds()}, {name} {store.holds()}"
+            if store.keeps():
+                return f"{name} keeps what {store.keeps()} operations saw"
+        return ""
 
     def silent_losses(self) -> list[tuple[str, Place]]:
         """What took effect, and a program without a state neither got nor was told that it has missed."""

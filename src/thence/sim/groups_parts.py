@@ -12,6 +12,7 @@ from thence.core.storage import DiskError
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Policy
 from thence.oplog.settings import Settings as LogSettings
+from thence.replica.group import GroupNode
 from thence.replica.group_parts import Operation, Orphan
 from thence.replica.life_tag import LifeTag
 from thence.replica.steps import Rows
@@ -155,6 +156,15 @@ class SimApplication:
     def believe(self) -> None:
         """From here on operations take effect as they come: members that lie make them come anyhow."""
         self._pasts = self.reader.pasts = {}
+
+    def begin(self) -> None:
+        """Its process starts, with nothing but its disk."""
+        self.order.clear()
+        self.applied.clear()
+
+    def compose(self, node: GroupNode, payload: bytes, count: int) -> list[bytes]:  # noqa: ARG002
+        """What it broadcasts in one turn, if it is to send so many operations."""
+        return [payload] * count
 
     def stable(self, found: Sequence[LifeTag]) -> None:
         """Nothing that it would remember."""

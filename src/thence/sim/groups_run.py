@@ -1,5 +1,5 @@
 """A storm over a group, from what was asked for to trace and outcome: scenarios `membership`, `closed`,
-`tree`."""
+`tree`, `store`."""
 
 import math
 import time
@@ -14,21 +14,23 @@ from thence.core.dots import pack
 from thence.core.errors import UsageError
 from thence.core.groups import Place, number_of, process_of
 from thence.replica.group_settings import Order
-from thence.sim.groups_storm import Storm, Weather, draw_all, draw_closed, draw_tree
+from thence.sim.groups_storm import Storm, Weather, draw_all, draw_closed, draw_store, draw_tree
 from thence.sim.run import whole_trace
 from thence.trace.parquet import ParquetTrace
 from thence.trace.recorder import KINDS, Columns
 from thence.trace.schema import NO_OPERATION
 
-MEMBERSHIP, CLOSED, TREE, STORM = "membership", "closed", "tree", "storm"
-DRAWS = {MEMBERSHIP: draw_all, CLOSED: draw_closed, TREE: draw_tree}
+MEMBERSHIP, CLOSED, TREE, STORE, STORM = "membership", "closed", "tree", "store", "storm"
+DRAWS = {MEMBERSHIP: draw_all, CLOSED: draw_closed, TREE: draw_tree, STORE: draw_store}
 ORDERS: dict[str, tuple[Order, ...]] = {
     MEMBERSHIP: ("graph",), CLOSED: ("graph", "vector"), TREE: ("graph", "vector"),
+    STORE: ("graph",),
 }  # fmt: skip
 SAYS = {
     MEMBERSHIP: "members join, leave, crash, are evicted and return; then calm, and all must come right",
     CLOSED: "members that were named at the start crash, lose power and disks, and return",
     TREE: "either of these over a tree: few links each, and messages are passed on",
+    STORE: "as membership, and programs are stores: all must hold the same in the end",
 }
 SHARES = (None, CLOSED, None, CLOSED, MEMBERSHIP)
 """Of the seeds of scenario `storm`, in turns: which of these it is; None: neither."""

@@ -72,6 +72,8 @@ class Weather:
     """Up to so many operations are sent at a time."""
     turn_us: int = 0
     """How long a process waits between two steps if it has more to do than one may."""
+    store: bool = False
+    """Programs are stores, and what they send are commands."""
 
 
 def draw_all(seed: int) -> Weather:
@@ -120,6 +122,12 @@ def draw_tree(seed: int) -> Weather:
     processes = max(weather.processes, random.choice((3, 5, 6, 8)))
     air = replace(weather.air, links=True, sessions=False)
     return replace(weather, air=air, settings=settings, processes=processes)
+
+
+def draw_store(seed: int) -> Weather:
+    """The same over a changing group whose programs are stores: commands come several at a time."""
+    weather, random = draw_all(seed), Random(f"{seed}/commands")
+    return replace(weather, store=True, reads=False, runs=random.choice((1, 1, 5)))
 
 
 def _puts_back(seed: int, weather: Weather) -> bool:
@@ -192,6 +200,7 @@ class Storm:
         self.world = GroupWorld(
             seed, names, drawn.air, settings, drawn.take_us, drawn.sync, guest, numbered,
             starts=drawn.air.links, closed=drawn.closed, turn_us=drawn.turn_us,
+            store=drawn.store,
         )  # fmt: skip
         if guest:
             Guest(self.world, Random(f"{seed}/guest"), drawn.span_us, drawn.lies_us)
@@ -434,6 +443,8 @@ class Storm:
             return f"operations of one process in disorder: {inverted[:5]}"
         if silent := world.silent_losses():
             return f"programs never heard of: {silent[:5]}"
+        if differ := world.differing_stores():
+            return f"stores differ: {differ}"
         return ""
 
     def _calm(self) -> None:
