@@ -247,5 +247,6 @@ def probabilistic(entries: int, keys: int, recent: int = RECENT, assign: Assign 
         lambda me, size: ProbabilisticOrderer(me, size, clock, recent),
         predecessors,
         stamps_are_dots=False,
+        entries=entries,
         exact=False,
     )
