@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.conformance_codec import (
+    CLOCK_LIES,
     CODEC_CHECKS,
+    ENTRIES,
     GOOD,
     LIES,
     SIZE,
@@ -25,6 +27,7 @@ from thence.core.message import Message
 
 DOTS = Codec(SIZE, stamps_are_dots=True)
 COUNTERS = Codec(SIZE, stamps_are_dots=False)
+CLOCKS = Codec(SIZE, stamps_are_dots=False, entries=ENTRIES)
 
 members = st.integers(0, SIZE - 1)
 seqs = st.one_of(st.integers(1, 300), st.integers(1, 2**43 - 1))
@@ -69,6 +72,14 @@ def test_vectors_come_back_as_they_went(message: Message) -> None:
 
 
 @settings(derandomize=True, deadline=None)
+@given(members, seqs, st.lists(st.integers(0, 2**43 - 1), min_size=ENTRIES, max_size=ENTRIES), payloads)
+def test_clocks_come_back_as_they_went(origin: int, seq: int, clock: list[int], payload: bytes) -> None:
+    message = Message(pack(origin, seq), tuple(clock), payload)
+    for packet in (message, Batch((message, message)), Phantom(message.context, False)):
+        assert facts(CLOCKS.decode(CLOCKS.encode(packet))) == facts(packet)
+
+
+@settings(derandomize=True, deadline=None)
 @given(st.lists(st.integers(0, 10**6), min_size=SIZE, max_size=SIZE), st.lists(st.tuples(members, seqs)))
 def test_acks_come_back_as_they_went(received: list[int], early: list[tuple[int, int]]) -> None:
     ack = Ack(tuple(received), tuple(pack(member, seq) for member, seq in early))
@@ -87,6 +98,12 @@ def test_lies_about_vectors_are_the_peers_error(lie: str) -> None:
         COUNTERS.decode(sealed(VECTOR_LIES[lie]))
 
 
+@pytest.mark.parametrize("lie", CLOCK_LIES)
+def test_lies_about_clocks_are_the_peers_error(lie: str) -> None:
+    with pytest.raises(PeerError):
+        CLOCKS.decode(sealed(CLOCK_LIES[lie]))
+
+
 @pytest.mark.parametrize("check", CODEC_CHECKS)
 def test_codec_conforms(check: str) -> None:
     CODEC_CHECKS[check](Codec)
@@ -97,7 +114,7 @@ def test_integers_conform(check: str) -> None:
     VARINT_CHECKS[check](varint)
 
 
-@pytest.mark.parametrize("codec", [DOTS, COUNTERS], ids=["dots", "counters"])
+@pytest.mark.parametrize("codec", [DOTS, COUNTERS, CLOCKS], ids=["dots", "counters", "clocks"])
 def test_garbage_never_raises_anything_else(codec: Codec) -> None:
     """Random bytes with a right checksum, and good packets with a few bytes changed."""
     random = Random(1)

@@ -94,7 +94,41 @@ def test_a_point_of_the_keys_experiment(tmp_path: Path) -> None:
     assert result["complete"]
     assert 0 < result["errors"] < result["late"] < result["deliveries"]
     assert 0.2 < result["predicted"] / result["share"] < 5
-    drawn = prob.draw([result])
+    drawn = prob.draw(prob.KEYS, [result])
     assert drawn.title == "Errors by the number of keys"
-    _, rows = prob.beside([result])
+    _, rows = prob.beside(prob.KEYS, [result])
     assert rows[0]["best keys"] == "4"
+
+
+@pytest.mark.parametrize("experiment", [prob.BY_RATE, prob.BY_NODES, prob.CONSTANT])
+def test_points_around_the_documents_system(
+    experiment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prob, "NODES", 20)
+    monkeypatch.setattr(prob, "INTERVAL", 100.0)
+    monkeypatch.setattr(prob, "INTERVALS", (50.0, 100.0))
+    monkeypatch.setattr(prob, "AROUND", (10, 20))
+    monkeypatch.setattr(prob, "QUICK_AROUND", 5_000)
+    points = prob.points(experiment, quick=True)
+    results = [prob.run_clocks(point, tmp_path) for point in points]
+    assert len({point.name for point in points}) == 2
+    for result in results:
+        assert result["complete"]
+        assert 0 <= result["least"] <= result["share"]
+        assert result["least"] <= result["most"]
+    assert prob.draw(experiment, results).title
+    _, rows = prob.beside(experiment, results)
+    assert len(rows) == 2
+
+
+def test_the_documents_judge_counts_what_it_cannot_judge() -> None:
+    """Section 5.4.1: a vector is not ready for an early message, and has counted the late one before it
+    comes. Exact pasts know that the late one is in order."""
+    clocks = Clocks(4, 1, 1, log=20)
+    sends = [(SENT, 0, 0), (1, 0, 0), (SENT, 1, 1), (SENT, 2, 2)]
+    early = [(3, 2, 2), (3, 1, 1), (3, 0, 0)]
+    columns = np.array(sends + early, np.int64).T
+    clocks.run(columns[0].copy(), columns[1].copy(), columns[2].copy())
+    released = [tuple(row[1:]) for row in clocks.log[: clocks.counts[module.LOGGED]].tolist()]
+    assert released == [(0, 1, 0), (2, 1, 0), (1, 1, EARLY), (0, 1, COVERED)]
+    assert clocks.counts[ERRORS] == clocks.counts[module.UNREADY] == clocks.counts[module.COUNTED] == 1

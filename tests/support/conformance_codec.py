@@ -96,6 +96,24 @@ VECTOR_LIES = {
 }
 """The same where stamps are vectors; checksums are still to be added."""
 
+ENTRIES = 4
+"""Of a clock that members share."""
+
+CLOCK_LIES = {
+    "a clock with an entry too few": b"\x01\x00\x01\x05\x07\x00\x00\x00\x00",
+    "a clock with an entry too many": b"\x01\x00\x01\x05\x0b\x00\x00\x00\x00",
+    "a plain clock with an entry too many": b"\x01\x00\x01\x05\x0a" + b"\x00" * 7,
+    "a clock of more entries than there is memory": b"\x01\x00\x01\x05" + b"\xff" * 8 + b"\x7f" + b"\x00" * 4,
+    "a packed entry below nothing": b"\x01\x00\x01\x05\x09\x0b\x00\x00\x00",
+    "a plain entry below nothing": b"\x01\x00\x01\x05\x08\x00\x00\x0b\x00\x00\x00",
+    "an entry beyond any counter": b"\x01\x00\x01\x05\x09\x00\x2b" + b"\xff" * 21 + b"\x0f\x00\x00",
+    "entries wider than any counter": b"\x01\x00\x01\x05\x09\x00\x40" + b"\x00" * 34,
+    "bits behind the entries": b"\x01\x00\x01\x05\x09\x00\x01\x10\x00\x00",
+    "a clock that ends too early": b"\x01\x00\x01\x05\x09\x00\x10\x00\x00",
+    "a phantom with an entry too few": b"\x01\x02\x00\x07\x00\x00",
+}
+"""The same where stamps are clocks of `ENTRIES`."""
+
 
 def messages(seed: int, dots: bool) -> list[Message]:
     """Few origins and many, close counters and far ones."""
@@ -125,6 +143,23 @@ def check_round_trips(make: type[Codec]) -> None:
         packets.append(Ack((0,) * SIZE, (pack(3, 9), pack(3, 11), pack(SIZE - 1, 1))))
         for packet in packets:
             assert facts(codec.decode(codec.encode(packet))) == facts(packet), f"changed: {facts(packet)}"
+    check_clocks(make)
+
+
+def check_clocks(make: type[Codec]) -> None:
+    """Clocks that are young, old, or have entries far ahead, at both ends of what a counter may be."""
+    rng = Random(2)
+    for entries in (1, 4, 100):
+        codec = make(SIZE, False, entries=entries)
+        for base, spread in ((0, 0), (0, 1), (1, 40), (1000, 900), (2**43 - 1, 300), (2**42, 2**42 - 1)):
+            stamp = [min(max(0, base + rng.randint(-spread, spread)), 2**43 - 1) for _ in range(entries)]
+            for outlier in (stamp[0], 2**43 - 1):
+                stamp[0] = outlier
+                sent = Message(pack(7, rng.randint(1, base + 1)), tuple(stamp), b"x")
+                for packet in (sent, Batch((sent, sent)), Phantom(sent.context, False)):
+                    assert facts(codec.decode(codec.encode(packet))) == facts(packet), (
+                        f"changed: {facts(packet)}"
+                    )
 
 
 def check_sizes(make: type[Codec]) -> None:
@@ -142,11 +177,18 @@ def check_sizes(make: type[Codec]) -> None:
     vector = Message(pack(1, 10**6), tuple([10**6] * SIZE), b"")
     size = len(make(SIZE, False).encode(vector))
     assert size <= SIZE + 20, f"size: {size} bytes for a vector"
+    clocks = make(SIZE, False, entries=100)
+    near = tuple(10**6 + entry % 32 for entry in range(100))
+    size = len(clocks.encode(Message(pack(1, 10**6), near, b"")))
+    assert size <= 5 * 100 // 8 + 20, f"size: {size} bytes for a clock"
+    size = len(clocks.encode(Message(pack(1, 10**6), (10**9, *near[1:]), b"")))
+    assert size <= 100 + 24, f"size: {size} bytes for a clock with an entry far ahead"
 
 
 def check_lies(make: type[Codec]) -> None:
     lies = [(what, make(SIZE, True), data) for what, data in LIES.items()]
     lies += [(what, make(SIZE, False), sealed(data)) for what, data in VECTOR_LIES.items()]
+    lies += [(what, make(SIZE, False, entries=ENTRIES), sealed(data)) for what, data in CLOCK_LIES.items()]
     for what, codec, data in lies:
         try:
             codec.decode(data)

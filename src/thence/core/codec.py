@@ -2,14 +2,14 @@
 
     packet  = version (1 byte) kind (1 byte) body crc32 (4 bytes, little endian, of all before it)
     message = origin seq stamp dest payload      (payload: length, bytes)
-    stamp   = dots | counters | hop              (which one is the codec's, agreed on beforehand)
+    stamp   = dots | counters | clock | hop      (which one is the codec's, agreed on beforehand)
     batch   = count, then each message with its length in front
 
 All integers are varints. A counter is written as the difference to the message's own counter: members
 that send at similar rates have similar counters, so a dot costs two bytes and not nine. The origins of
 a context come as gaps between members, or, when there are many, as a bitmap with the counters packed
-into as few bits as the largest difference needs. A member is its index in
-the group, which both ends know.
+into as few bits as the largest difference needs, as are those of a clock that members share. A member is
+its index in the group, which both ends know.
 
 Decoding goes from unverified bytes to checked packets. Anything that no correct peer sends (a wrong
 checksum, leftover bytes, a member that is not there, a counter of zero, a context that names the message
@@ -122,6 +122,34 @@ def take_counters(reader: Reader, seq: int, size: int) -> tuple[int, ...]:
     return tuple(counters)
 
 
+def put_clock(out: bytearray, counters: tuple[int, ...], seq: int) -> None:
+    """A clock whose entries members share: packed, or, where a few entries are far ahead, as in a vector."""
+    head, differences = len(counters) << 1, [counter - seq for counter in counters]
+    packed, plain = bytearray(), bytearray()
+    put(packed, head | 1)
+    _put_packed(packed, differences)
+    if len(packed) > len(counters):  # a difference has one byte at least
+        put(plain, head)
+        for difference in differences:
+            put_signed(plain, difference)
+        if len(plain) < len(packed):
+            packed = plain
+    out += packed
+
+
+def take_clock(reader: Reader, seq: int, entries: int) -> tuple[int, ...]:
+    head = reader.take()
+    if head >> 1 != entries:
+        raise PeerError(f"a clock of {head >> 1} entries, not {entries}")
+    if head & 1:
+        differences = _take_packed(reader, entries)
+    else:
+        differences = [reader.take_signed() for _ in range(entries)]
+    if seq + min(differences) < 0 or seq + max(differences) >= MAX_SEQ:
+        raise PeerError("a clock with a counter that no message has")
+    return tuple([seq + difference for difference in differences])
+
+
 Span = Callable[[bytes], int]
 PutStamp = Callable[[bytearray, tuple[int, ...], int], None]
 TakeStamp = Callable[[Reader, int, int], tuple[int, ...]]
@@ -129,20 +157,29 @@ TakeStamp = Callable[[Reader, int, int], tuple[int, ...]]
 
 class Codec:
     """Both directions, for a group of `size` and the stamps of one engine. `hops`: messages are addressed,
-    their stamps are those of a hop, acknowledgements name hops, phantoms the newest hop of each sender."""
+    their stamps are those of a hop, acknowledgements name hops, phantoms the newest hop of each sender.
+    `entries`: stamps are clocks of so many entries, which members share."""
 
-    __slots__ = ("_dots", "_hops", "_put_stamp", "_size", "_span", "_take_stamp")
+    __slots__ = ("_dots", "_hops", "_put_stamp", "_size", "_span", "_stamp_size", "_take_stamp", "_vectors")
 
     def __init__(
-        self, size: int, stamps_are_dots: bool, hops: bool = False, span: Span | None = None
+        self, size: int, stamps_are_dots: bool, hops: bool = False, span: Span | None = None, entries: int = 0
     ) -> None:
         """`span`: how many operations a payload holds; None: one. `PeerError`: it is no payload."""
         self._size = size
         self._span = span
         self._dots = stamps_are_dots
         self._hops = hops
-        self._put_stamp: PutStamp = put_hop if hops else put_dots if stamps_are_dots else put_counters
-        self._take_stamp: TakeStamp = take_hop if hops else take_dots if stamps_are_dots else take_counters
+        self._vectors = not (hops or entries or stamps_are_dots)
+        self._put_stamp: PutStamp = put_dots
+        self._take_stamp: TakeStamp = take_dots
+        if hops:
+            self._put_stamp, self._take_stamp = put_hop, take_hop
+        elif entries:
+            self._put_stamp, self._take_stamp = put_clock, take_clock
+        elif not stamps_are_dots:
+            self._put_stamp, self._take_stamp = put_counters, take_counters
+        self._stamp_size = entries or size
 
     def encode(self, packet: Packet) -> bytes:
         out = bytearray((VERSION, MESSAGE))
@@ -271,7 +308,7 @@ class Codec:
             if asks > 1:
                 raise PeerError("a phantom that neither asks nor tells")
             take = take_dots if self._hops else self._take_stamp
-            return Phantom(take(reader, 0, self._size), asks == 1)
+            return Phantom(take(reader, 0, self._stamp_size), asks == 1)
         if kind >= FIRST:
             return take_body(kind, reader, self._size, self._take_messages)
         raise PeerError(f"a packet of kind {kind}")
@@ -296,12 +333,12 @@ class Codec:
         origin = checked_member(reader.take(), self._size)
         seq = checked_counter(reader.take())
         dot = pack(origin, seq)
-        context = self._take_stamp(reader, seq, self._size)
+        context = self._take_stamp(reader, seq, self._stamp_size)
         if self._dots:
             for p in context:
                 if p & ORIGIN_MASK == origin and p >= dot:
                     raise PeerError("a message that follows from itself")
-        elif not self._hops and (origin >= len(context) or context[origin] != seq):
+        elif self._vectors and (origin >= len(context) or context[origin] != seq):
             raise PeerError("a message whose vector does not count it")
         count = reader.take()
         if count > self._size:

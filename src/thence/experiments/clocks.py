@@ -29,8 +29,10 @@ QUEUE = 256
 SENT = -1
 """In the place of the receiver: the message is sent."""
 
-DELIVERIES, ERRORS, LATE, HELD, LOGGED, FULL = range(6)
-"""Places of the counters."""
+DELIVERIES, ERRORS, LATE, HELD, LOGGED, FULL, UNREADY, COUNTED = range(8)
+"""Places of the counters. The last two are those of the document (5.4.1), whose judge is a vector that takes
+the maximum of what was delivered: deliveries for which it was not ready, and those that it had counted before
+they came. The first give ε_min, both together ε_max."""
 
 EARLY, COVERED = 1, 2
 """What is said of a logged release: it came before a cause; its keys were covered by others."""
@@ -69,13 +71,19 @@ def _deliver(
             flags = 0
     if flags & COVERED:
         counts[LATE] += 1
-    lacks = 0
+    lacks = unready = 0
+    counted = seq[slot] <= known[node, origin]
     for other in range(past.shape[1]):
         lacks += past[slot, other] > held[node, other]
+        unready += past[slot, other] > known[node, other]
         known[node, other] = max(known[node, other], past[slot, other])
     if lacks:
         flags |= EARLY
         counts[ERRORS] += 1
+    if counted:
+        counts[COUNTED] += 1
+    elif unready:
+        counts[UNREADY] += 1
     known[node, origin] = max(known[node, origin], seq[slot])
     if not _hold(held, early, node, origin, seq[slot]):
         counts[FULL] = 1
@@ -159,7 +167,7 @@ class Clocks:
             np.zeros((nodes, nodes), np.uint64),
         )
         self._queue = np.zeros((nodes, QUEUE), np.int64), np.zeros(nodes, np.int64)
-        self.counts = np.zeros(6, np.int64)
+        self.counts = np.zeros(8, np.int64)
         self.log = np.zeros((log, 4), np.int64)
         """Node, origin, counter, and what is said of the release."""
 

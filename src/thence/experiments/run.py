@@ -90,6 +90,22 @@ _ALL = (
         "The optimal number of keys",
         "Section 5.4.2, figure 3: clocks of 100 entries, 200 messages a second in all, 100 ms under way.",
     ),
+    Experiment(
+        prob.BY_RATE,
+        "Errors by the interval",
+        "Section 5.4.3, figure 4: 1,000 nodes that send every second to every 10 s; 100 entries, four keys.",
+    ),
+    Experiment(
+        prob.BY_NODES,
+        "Errors by the number of nodes",
+        "Section 5.4.3, figure 5: 250 to 2,000 nodes, each sends every 5 s; 100 entries, four keys.",
+    ),
+    Experiment(
+        prob.CONSTANT,
+        "Errors by the number of nodes, under the same load",
+        "Section 5.4.3, figure 6: 250 to 2,000 nodes that send 200 messages a second in all; 100 entries, "
+        "four keys.",
+    ),
     *[Experiment(name, title, sep.SAYS[name]) for name, title in sep.TITLES.items()],
     Experiment(
         edge.LATENCY, "Edge trees: delay", "Section 7: what the causal barrier costs, by δ. " + edge.SETTING
@@ -296,8 +312,8 @@ def _write(
             for result in results
         ]
     elif experiment.name in prob.EXPERIMENTS:
-        charts = [prob.draw(results)]
-        table, rows = prob.beside(results)
+        charts = [prob.draw(experiment.name, results)]
+        table, rows = prob.beside(experiment.name, results)
     elif experiment.name in sep.EXPERIMENTS:
         charts = sep_figures.draw(experiment.name, results)
         table, rows = sep_figures.beside(experiment.name, results)

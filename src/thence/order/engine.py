@@ -171,6 +171,8 @@ class Engine:
     """Every message is released at the first moment that causality allows."""
     stamps_are_dots: bool = True
     """How stamps are encoded: as dots, or as counters by member."""
+    entries: int = 0
+    """Stamps are clocks of so many entries, which members share; 0: they are not."""
     exact: bool = True
     """No message is ever released before its causes."""
     hops: bool = False

@@ -195,11 +195,27 @@ class ProbabilisticOrderer:
         if not self._recent.maxlen:
             effects.append(Doubt(late.dot))
             return
-        found = list(self._recent)
-        for key in keys:
-            least = late.context[key]
-            found = [message for message in found if message.context[key] >= least]
-        effects += [Doubt(message.dot) for message in found]
+        effects += [Doubt(dot) for dot in reversed(self._as_if(late, keys))]
+
+    def _as_if(self, late: Message, keys: tuple[int, ...]) -> list[int]:
+        """From the newest delivery back to where the clock itself was behind `late`: so was everything before
+        that."""
+        clock, stamp = self._clock, late.context
+        ahead = {key: clock[key] - 1 - stamp[key] for key in keys}
+        found = []
+        for message in reversed(self._recent):
+            context = message.context
+            for key in keys:
+                if context[key] < stamp[key]:
+                    break
+            else:
+                found.append(message.dot)
+            for key in self._keys[message.dot & ORIGIN_MASK]:
+                if key in ahead:
+                    ahead[key] -= 1
+                    if ahead[key] < 0:
+                        return found
+        return found
 
     def _scan(self, effects: list[OrderEffect]) -> None:
         """Go through the queue until a whole pass delivers nothing."""
@@ -231,5 +247,6 @@ def probabilistic(entries: int, keys: int, recent: int = RECENT, assign: Assign 
         lambda me, size: ProbabilisticOrderer(me, size, clock, recent),
         predecessors,
         stamps_are_dots=False,
+        entries=entries,
         exact=False,
     )

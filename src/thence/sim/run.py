@@ -104,7 +104,7 @@ class Run:
         )
         self._stability = settings.stability and engine.witness is not None
         self.plan: Plan = find_scenario(settings.scenario).plan(settings, Random(f"{settings.seed}/plan"))
-        codec = Codec(size, engine.stamps_are_dots, engine.hops)
+        codec = Codec(size, engine.stamps_are_dots, engine.hops, entries=engine.entries)
         columns = self._recording.columns
         self._world = World(settings, self.plan, self._replicas, codec, columns, self._zones)
 

@@ -34,6 +34,12 @@ def _metadata(quick: bool) -> Iterator[Record]:
     return bench(quick)
 
 
+def _clocks(quick: bool) -> Iterator[Record | str]:
+    from thence.cli.bench.clocks import bench
+
+    return bench(quick)
+
+
 def _oplog(quick: bool) -> Iterator[Record]:
     from thence.cli.bench.oplog import bench
 
@@ -88,6 +94,7 @@ BENCHES: dict[str, Callable[[bool], Iterator[Record | str]]] = {
     "order": _order,
     "tags": _tags,
     "metadata": _metadata,
+    "clocks": _clocks,
     "sim": _sim,
     "oplog": _oplog,
     "cluster": _cluster,
