@@ -85,7 +85,7 @@ def sim(
     spread: Annotated[
         str | None,
         typer.Option(
-            help="How messages travel: mesh, sync-tree (or tree), eco-sync-tree, edge, flood, pull, …"
+            help="How messages travel: mesh, sync-tree (or tree), eco-sync-tree, edge, edge-paths, flood, …"
         ),
     ] = None,
     nodes: Annotated[int | None, typer.Option(help="Members of the group.")] = None,

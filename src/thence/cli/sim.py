@@ -35,7 +35,9 @@ def run(
         return 0
     if edge_wanted(scenario, given):
         seed = edge_weather(given)[0]
-        return sim_edge.run(given, trace, as_json, sim_overlay.run_name(name, "edge", seed))
+        return sim_edge.run(
+            given, trace, as_json, sim_overlay.run_name(name, str(given.get("spread") or EDGE), seed)
+        )
     given = sim_edge.without_its_own(given)
     if sim_overlay.wanted(scenario, given):
         return sim_overlay.run(scenario, given, trace, as_json, name)

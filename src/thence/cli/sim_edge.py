@@ -7,7 +7,7 @@ from pathlib import Path
 
 from thence.cli.console import out
 from thence.core.errors import UsageError
-from thence.sim.edge_run import simulate_edge
+from thence.sim.edge_run import EDGE, simulate_edge
 
 ITS_OWN = ("delta", "groups")
 
@@ -27,7 +27,7 @@ def run(given: Mapping[str, object], trace: Path | None, as_json: bool, name: st
         return 0 if outcome.complete else 1
     packets = ", ".join(f"{count:,} {what}" for what, count in outcome.packets.items())
     out.print(
-        f"edge ({outcome.kind}): {outcome.nodes} nodes, {outcome.identities} identities, "
+        f"{outcome.spread} ({outcome.kind}): {outcome.nodes} nodes, {outcome.identities} identities, "
         f"{outcome.groups} groups, delta {outcome.delta}, seed {outcome.seed}"
     )
     out.print(
@@ -35,12 +35,16 @@ def run(given: Mapping[str, object], trace: Path | None, as_json: bool, name: st
         f"{outcome.moves:,} moves"
     )
     out.print(f"  {outcome.sends:,} sends, {outcome.deliveries:,} deliveries, {outcome.states:,} states")
+    if outcome.entries:
+        out.print(f"  {outcome.entries:.2f} numbers and barriers per copy")
     out.print(f"  packets: {packets or 'none'}")
     out.print(f"  {outcome.virtual_ms / 1000:,.3f} s of virtual time in {outcome.cpu_seconds:.2f} s of CPU")
     if trace:
         out.print(f"  trace in {trace}")
     out.print(
         "  complete: all attached and joined, and all have what the root has"
+        if outcome.complete and outcome.spread == EDGE
+        else "  complete: all have what the root has, and no node keeps a message"
         if outcome.complete
         else f"  INCOMPLETE: {outcome.why}"
     )

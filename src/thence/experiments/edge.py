@@ -2,7 +2,8 @@
 
 Each experiment is a sweep of steady trees (`sim.edge_steady`). They count for themselves and leave no traces:
 storms are what traces of edge trees are judged of (`thence soak --scenario edge`). *No gate* is the same tree
-without its causal barrier: messages are forwarded by group as they come, in order per link alone.
+without its causal barrier: messages are forwarded by group as they come, in order per link alone. *Paths* is
+the document's own scheme for δ = 1, on the same trees and groups.
 """
 
 from dataclasses import asdict, dataclass, replace
@@ -14,6 +15,7 @@ import altair as alt
 from thence.pages.charts import Chart, finished
 from thence.pages.page import table
 from thence.pages.text import significant
+from thence.sim.edge_paths_steady import SteadyPaths
 from thence.sim.edge_steady import EdgeLoad, SteadyTree
 
 LATENCY, METADATA, FAILURES = "edge-latency", "edge-metadata", "edge-failures"
@@ -22,6 +24,8 @@ EXPERIMENTS = frozenset({LATENCY, METADATA, FAILURES, MEMBERSHIP, GENUINE})
 
 SIZES = (15, 60, 250, 1000, 2000)
 QUICK_SIZES = (15, 40)
+PATHS_SIZE_MAX = 250
+"""Nodes of the document's own scheme tell all within four hops what they have: larger trees take too long."""
 DELTAS = (1, 2, 3)
 
 SETTING = (
@@ -42,7 +46,8 @@ class Point:
         load = self.load
         where = "local" if load.local else "spread"
         groups = f"-{load.groups}g" if load.groups else ""
-        return f"{load.nodes}-{load.delta}-{where}{groups}{'' if load.gate else '-no-gate'}"
+        kind = "-paths" if load.paths else "" if load.gate else "-no-gate"
+        return f"{load.nodes}-{load.delta}-{where}{groups}{kind}"
 
     @property
     def cost(self) -> int:
@@ -59,8 +64,13 @@ def _shorter(load: EdgeLoad) -> EdgeLoad:
 
 
 def _loads(experiment: str, sizes: tuple[int, ...]) -> list[EdgeLoad]:
+    paths = [nodes for nodes in sizes if nodes <= PATHS_SIZE_MAX]
     if experiment == LATENCY:
         return [
+            EdgeLoad(nodes=nodes, delta=1, local=local, paths=True)
+            for nodes in paths
+            for local in (True, False)
+        ] + [
             EdgeLoad(nodes=nodes, delta=delta, local=local, gate=gate)
             for nodes in sizes
             for local in (True, False)
@@ -68,6 +78,10 @@ def _loads(experiment: str, sizes: tuple[int, ...]) -> list[EdgeLoad]:
         ]
     if experiment == METADATA:
         return [
+            EdgeLoad(nodes=nodes, delta=1, groups=groups, paths=True)
+            for nodes in paths
+            for groups in (2, max(3, nodes // 3))
+        ] + [
             EdgeLoad(nodes=nodes, delta=delta, groups=groups)
             for nodes in sizes
             for delta in (1, 3)
@@ -82,7 +96,8 @@ def _loads(experiment: str, sizes: tuple[int, ...]) -> list[EdgeLoad]:
 
 def run_tree(point: Point, trace: Path) -> dict[str, Any]:  # noqa: ARG001
     """Run one point. It leaves no trace."""
-    measured = SteadyTree(replace(point.load, seed=point.seed))()
+    load = replace(point.load, seed=point.seed)
+    measured = SteadyPaths(load)() if load.paths else SteadyTree(load)()
     chosen = {key: value for key, value in asdict(point.load).items() if key != "seed"}
     return {"name": point.name, "experiment": point.experiment, "seed": point.seed, **chosen, **measured}
 
@@ -117,6 +132,12 @@ CURVES = {
 }
 
 
+def _tree(result: dict[str, Any]) -> str:
+    if result["paths"]:
+        return "paths, δ = 1"
+    return f"δ = {result['delta']}" if result["gate"] else "no gate"
+
+
 def _dash(curve: Curve, result: dict[str, Any]) -> str:
     if curve.dash == "groups":
         return "two groups" if result["groups"] == 2 else "a third of the nodes"
@@ -132,7 +153,7 @@ def _curve(curve: Curve, results: list[dict[str, Any]]) -> Chart:
         {
             "nodes": result["nodes"],
             "value": result[curve.measure],
-            "tree": f"δ = {result['delta']}" if result["gate"] else "no gate",
+            "tree": _tree(result),
             "which": _dash(curve, result),
         }
         for result in results

@@ -335,8 +335,9 @@ def _write(
 
 
 def _csv(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Points of one sweep may measure different things."""
     with path.open("w", newline="", encoding="utf-8") as file:
         if rows:
-            writer = csv.DictWriter(file, list(rows[0]))
+            writer = csv.DictWriter(file, list(dict.fromkeys(key for row in rows for key in row)))
             writer.writeheader()
             writer.writerows(rows)

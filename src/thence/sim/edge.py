@@ -7,7 +7,7 @@ looks inside a machine only to see whether all is settled.
 
 from collections.abc import Iterator, Mapping, Sequence
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -15,6 +15,7 @@ from thence.core.edge_codec import decode, encode
 from thence.core.errors import InvariantError
 from thence.core.groups import Place, incarnation
 from thence.oplog.policy import Policy
+from thence.replica.contract import Machine
 from thence.replica.edge import EdgeMachine, addressed
 from thence.replica.group_settings import GroupSettings
 from thence.replica.steps import Steps
@@ -94,7 +95,43 @@ class EdgeProcess(StepProcess[EdgeMachine, SimEdgeProgram]):
         """Its next start is another identity."""
 
 
-class EdgeWorld(StepWorld[EdgeMachine, EdgeProcess]):
+M = TypeVar("M", bound=Machine[Any])
+P = TypeVar("P", bound=StepProcess[Any, SimEdgeProgram])
+
+
+class TreeWorld(StepWorld[M, P]):
+    """What all worlds of a tree with groups have."""
+
+    def send(self, name: str, group: str, payload: bytes = b"") -> None:
+        def ask(steps: Steps[M, None]) -> None:
+            steps.ask([addressed(group, payload)], None)
+            steps.settle(self.now)
+
+        if self.processes[name].node is not None:
+            self._input(name, ask)
+
+    def _diary(self, identity: str, process: P) -> SimDiary:
+        if identity not in self.diaries:
+            self.diaries[identity] = SimDiary()
+            process.trace.diaries.append(self.diaries[identity])
+        return self.diaries[identity]
+
+    def events(self, run: str = "") -> Iterator[Event]:
+        """The trace."""
+        for identity, diary in self.diaries.items():
+            for pos, (kind, about, deps, at, _) in enumerate(diary.rows):
+                named = None if deps is None else [Dot(*place) for place in deps]
+                of = about if kind in (SEND, DELIVER) else None
+                channel = diary.channels.get(about) if kind == SEND and about else None
+                if kind in (SUBSCRIBE, UNSUBSCRIBE) and about:
+                    channel = about[0]
+                yield Event(
+                    run=run, node=identity, pos=pos, kind=KINDS[kind], origin=of and of[0], seq=of and of[1],
+                    at_us=at, deps=named, channel=channel,
+                )  # fmt: skip
+
+
+class EdgeWorld(TreeWorld[EdgeMachine, EdgeProcess]):
     def __init__(
         self,
         seed: int | str,
@@ -146,12 +183,6 @@ class EdgeWorld(StepWorld[EdgeMachine, EdgeProcess]):
 
     # Processes
 
-    def _diary(self, identity: str, process: EdgeProcess) -> SimDiary:
-        if identity not in self.diaries:
-            self.diaries[identity] = SimDiary()
-            process.trace.diaries.append(self.diaries[identity])
-        return self.diaries[identity]
-
     def _make(self, name: str, process: EdgeProcess) -> EdgeMachine:
         process.trace.crash()
         process.application.clear()
@@ -194,14 +225,6 @@ class EdgeWorld(StepWorld[EdgeMachine, EdgeProcess]):
         """Its disk is put back to an earlier state, which it is told of: it starts as another identity."""
         self.crash(name)
         self.processes[name].retired = True
-
-    def send(self, name: str, group: str, payload: bytes = b"") -> None:
-        def ask(steps: Steps[EdgeMachine, None]) -> None:
-            steps.ask([addressed(group, payload)], None)
-            steps.settle(self.now)
-
-        if self.processes[name].node is not None:
-            self._input(name, ask)
 
     def join(self, name: str, group: str) -> None:
         self.processes[name].groups[group] = None
@@ -304,17 +327,3 @@ class EdgeWorld(StepWorld[EdgeMachine, EdgeProcess]):
             if identity not in running and diary.rows and not kinds & {LEAVE, CRASH}:
                 diary.row(CRASH, None, None, self.now)
                 diary.write(diary.take())
-
-    def events(self, run: str = "") -> Iterator[Event]:
-        """The trace."""
-        for identity, diary in self.diaries.items():
-            for pos, (kind, about, deps, at, _) in enumerate(diary.rows):
-                named = None if deps is None else [Dot(*place) for place in deps]
-                of = about if kind in (SEND, DELIVER) else None
-                channel = diary.channels.get(about) if kind == SEND and about else None
-                if kind in (SUBSCRIBE, UNSUBSCRIBE) and about:
-                    channel = about[0]
-                yield Event(
-                    run=run, node=identity, pos=pos, kind=KINDS[kind], origin=of and of[0], seq=of and of[1],
-                    at_us=at, deps=named, channel=channel,
-                )  # fmt: skip

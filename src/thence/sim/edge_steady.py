@@ -5,6 +5,7 @@ that are near each other in the tree, others are drawn from all of it. With `kil
 good in the midst of it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 from statistics import fmean
@@ -24,6 +25,7 @@ from thence.core.edge_codec import encode
 from thence.core.groups import process_of
 from thence.sim.edge import EdgeWorld
 from thence.sim.edge_storm import MS, SECOND, tree_of
+from thence.sim.groups_parts import SimDiary
 from thence.sim.step_world import Air
 from thence.spread.edge_book import IN, EdgeSettings
 from thence.trace.recorder import DELIVER, SEND
@@ -50,6 +52,8 @@ class EdgeLoad:
     degree: int = 3
     deep: bool = False
     """The tree is thin: its depth grows with its nodes."""
+    paths: bool = False
+    """The report's own scheme instead (`sim.edge_paths_steady`)."""
     seed: int = 1
 
 
@@ -136,7 +140,7 @@ class SteadyTree:
         world.run(began + load.span_us)
         if not why and not self._rest():
             why = world.problem or world.unsettled()
-        found = self._delays(began)
+        found = delays_of(world.diaries, began)
         messages, seen, extra = self._seen()
         repairs = [
             node.tree.parent.since - node.tree.lost_at
@@ -147,7 +151,7 @@ class SteadyTree:
         items = max(1, self.meter.items)
         return {
             "complete": not why, "why": why, "deliveries": len(found), "messages": messages,
-            "delay_ms": fmean(found) / MS if found else 0.0, "delay_p99_ms": _percentile(found, 0.99) / MS,
+            "delay_ms": fmean(found) / MS if found else 0.0, "delay_p99_ms": percentile(found, 0.99) / MS,
             "head_bytes": self.meter.head_bytes / items, "items": self.meter.items,
             "statuses": self.meter.statuses / items, "statuses_alone": self.meter.alone / items,
             "log_mean": fmean(self.log_sizes) if self.log_sizes else 0.0,
@@ -230,17 +234,6 @@ class SteadyTree:
     def _look(self) -> None:
         self.log_sizes += [len(node.book.entries) for node in self.world.nodes().values()]
 
-    def _delays(self, began: int) -> list[int]:
-        sent: dict[tuple[str, int], int] = {}
-        for diary in self.world.diaries.values():
-            sent |= {about: at for kind, about, _, at, _ in diary.rows if kind == SEND and about}
-        return [
-            at - sent[about]
-            for diary in self.world.diaries.values()
-            for kind, about, _, at, _ in diary.rows
-            if kind == DELIVER and about and sent.get(about, 0) >= began
-        ]
-
     def _seen(self) -> tuple[int, int, int]:
         """Messages, how many nodes have seen them in all, and how many of those lie on no way from a
         publisher or a member to the root."""
@@ -263,6 +256,19 @@ class SteadyTree:
         return messages, seen, extra
 
 
-def _percentile(values: list[int], share: float) -> float:
+def delays_of(diaries: Mapping[str, SimDiary], began: int) -> list[int]:
+    """From sending to delivery, of each delivery of what was sent since then."""
+    sent: dict[tuple[str, int], int] = {}
+    for diary in diaries.values():
+        sent |= {about: at for kind, about, _, at, _ in diary.rows if kind == SEND and about}
+    return [
+        at - sent[about]
+        for diary in diaries.values()
+        for kind, about, _, at, _ in diary.rows
+        if kind == DELIVER and about and sent.get(about, 0) >= began
+    ]
+
+
+def percentile(values: list[int], share: float) -> float:
     ordered = sorted(values)
     return float(ordered[min(len(ordered) - 1, int(share * len(ordered)))]) if ordered else 0.0
