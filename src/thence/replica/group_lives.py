@@ -18,6 +18,7 @@ from thence.members.operations import Operations
 from thence.members.spans import Spans
 from thence.oplog.log import OpLog
 from thence.order.tags import Attic
+from thence.replica.group_backlog import KILOBYTE_BITS
 from thence.replica.group_ledger import CODEC, Ledger
 from thence.replica.group_links import Wires
 from thence.replica.group_member import Member
@@ -194,9 +195,10 @@ class Lives:
             begun = yield from self._resuming(me, log, state, _noted(unstable, seen))
             member = self._begin(begun, state, now)
             for stored in log.since(snapshot.covers):
-                member.replay(understood(CODEC, stored), now)
+                message = understood(CODEC, stored)
+                member.replay(message, now)
                 seen.append(stored.dot)
-                yield len(stored.data)
+                yield max(len(stored.data), (message.span - 1) << KILOBYTE_BITS)  # each operation is applied
             member.recovered(seen, log.stable, log.notes, now)
             diary = self._diaries(member.me)
             if not forgetful and diary.is_ahead(member.ledger.count):
