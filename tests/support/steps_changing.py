@@ -7,8 +7,9 @@ from typing import Any, cast
 from support.steps_world import PEERS, START_US, Files, Program, Trace, World
 from thence.core.codec import Codec
 from thence.core.group_codec import decode, encode
-from thence.core.groups import NOBODY_YET, OPERATION, Flow, JoinRequest, Place, Receipt, Running, plain
+from thence.core.groups import NOBODY_YET, OPERATION, RUN, Flow, JoinRequest, Place, Receipt, Running, plain
 from thence.core.message import Message
+from thence.core.runs import payload_run
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Policy, Sync
 from thence.oplog.settings import Settings
@@ -159,7 +160,7 @@ class ChangingSubject(World):
             return ["-"]
         messages = [self._codec.decode(body) for body in packet.bodies]
         payloads = [plain(message.payload) for message in messages if isinstance(message, Message)]
-        return [payload[1:].decode() if payload[0] == OPERATION else "-" for payload in payloads]
+        return [said for payload in payloads for said in _said(payload)]
 
     def insist(self) -> None:
         asks = JoinRequest("d", "a", NOBODY_YET, Running("d", "", "d", 1), 0, 0, "", 1)
@@ -168,3 +169,9 @@ class ChangingSubject(World):
 
     def close(self) -> bool:
         return bool(super().close())
+
+
+def _said(payload: bytes) -> list[str]:
+    if payload[0] == RUN:
+        return [operation.decode() for operation in payload_run(payload)]
+    return [payload[1:].decode() if payload[0] == OPERATION else "-"]
