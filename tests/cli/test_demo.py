@@ -106,7 +106,7 @@ def test_everything_holds_and_becomes_a_page(running: Running, tmp_path: Path) -
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 @pytest.mark.parametrize(
-    "moment", ["1. A group", "3. c is cut off", "5. d falls", "8. 8 processes", "9. Spark"]
+    "moment", ["1. A group", "3. c is cut off", "5. d falls", "8. 8 processes", "9. Redis", "10. Spark"]
 )
 def test_an_interrupt_at_any_moment_leaves_no_process_behind(running: Running, moment: str) -> None:
     running.until(moment)
