@@ -172,7 +172,9 @@ def test_what_is_taken_in_a_turn_does_not_come_before_what_was_sent_in_it(group:
     async def story() -> None:
         async with group.open("a") as a, group.open("b", join="a", application=Batches()) as b:
             events = a.events()
-            theirs = await b.broadcast(b"theirs")
+            async with group.open("c", join="a"):
+                await until(lambda: len(a.members) == len(b.members) == 3)
+            theirs = await b.broadcast(b"theirs")  # c is away: nothing becomes stable
             await until(lambda: a._machine.waiting)
             mine = a.broadcast_nowait(b"mine")
             [event] = await delivered(events, 1)

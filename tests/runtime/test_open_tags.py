@@ -56,7 +56,12 @@ def test_a_tag_is_a_value() -> None:
     assert tag == same
     assert len({tag, same, Tag(None, "a", ("b", 4))}) == 2
     assert not tag.before(same)
-    assert tag.before(Tag(None, "a", ("b", 4))), "both are stable: what is asked about comes first"
+    assert tag.before(Tag(None, "a", ("b", 4))), "of one origin the order is known"
+    assert not Tag(None, "a", ("b", 4)).before(tag)
+    other = Tag(None, "a", ("c", 1))
+    assert not tag.before(other), "both are stable"
+    assert not other.before(tag)
+    assert not tag.concurrent(other)
     with pytest.raises(UsageError, match=r"Tag\(b:3\) is of a, which is over"):
         tag.saw("a", 1)
 

@@ -41,13 +41,13 @@ class LifeTag:
         return self.origin, self.seq
 
     def before(self, other: "LifeTag") -> bool:
-        """Did this operation happen before the other?"""
+        """Did this operation happen before the other? Of two that are stable it is known only if they have
+        one origin; else the answer is no."""
+        if self.origin == other.origin:
+            return self.seq < other.seq
         if self.inner is None or other.inner is None:
-            return self.inner is None and self != other
-        inner = self._comparable(other, other.inner)
-        if self.inner.dot == inner.dot:  # of one message
-            return self.origin == other.origin and self.seq < other.seq
-        return self.inner.before(inner)
+            return self.inner is None and other.inner is not None
+        return self.inner.before(self._comparable(other, other.inner))
 
     def after(self, other: "LifeTag") -> bool:
         """Did the other operation happen before this one?"""
@@ -55,12 +55,10 @@ class LifeTag:
 
     def concurrent(self, other: "LifeTag") -> bool:
         """Did neither happen before the other?"""
-        if self.inner is None or other.inner is None:
+        if self.origin == other.origin or self.inner is None or other.inner is None:
             return False
         inner = self._comparable(other, other.inner)
-        if self.inner.dot == inner.dot:
-            return self.origin != other.origin
-        return self.inner.concurrent(inner)
+        return self.inner.dot == inner.dot or self.inner.concurrent(inner)  # or carried in one message
 
     def saw(self, origin: str, seq: int) -> bool:
         """Did this operation happen after the one of that name, which was delivered here before it? What is
@@ -68,10 +66,10 @@ class LifeTag:
         if self._book is None:
             raise UsageError(f"{self} is of {self.life}, which is over: nothing more is known of it")
         other = self._book.inner((origin, seq))
+        if origin == self.origin:
+            return seq < self.seq
         if other is None:
-            return (origin, seq) != self.dot
-        if self.inner is not None and other.dot == self.inner.dot:
-            return origin == self.origin and seq < self.seq
+            return True
         return self.inner is not None and other.before(self.inner)
 
     def _comparable(self, other: "LifeTag", inner: Tag) -> Tag:
