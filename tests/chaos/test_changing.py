@@ -30,7 +30,7 @@ from thence.cli.cluster import Cluster
 from thence.cli.layout import open_layout
 from thence.cli.node import as_arguments
 from thence.core.errors import ThenceError
-from thence.replica.group_parts import Operation
+from thence.replica.group_parts import Applied, Operation
 from thence.runtime.shelf import read_written
 from thence.runtime.status import GroupStatus, LogStatus, MemberStatus, Status
 
@@ -112,7 +112,7 @@ def test_a_group_that_never_agrees_is_told_of() -> None:
 def applied(data: Path, *operations: Operation) -> Tallying:
     tally = Tallying(data, 10)
     for operation in operations:
-        tally.apply(operation, False, None, False, 0, False)
+        tally.apply(Applied(operation))
     return tally
 
 
@@ -136,7 +136,7 @@ def test_a_state_that_was_handed_over_is_tallied_on(tmp_path: Path) -> None:
     first = applied(tmp_path / "a", ONE)
     second = Tallying(tmp_path / "b", 10)
     second.install(first.state())
-    second.apply(OTHER, False, None, False, 0, False)
+    second.apply(Applied(OTHER))
     second.write()
     applied(tmp_path / "a", ONE, OTHER).write()
     assert read_tally(tmp_path / "b") == read_tally(tmp_path / "a")

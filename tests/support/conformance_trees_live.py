@@ -36,7 +36,7 @@ from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync as SyncFile
 from thence.oplog.settings import Settings as LogSettings
 from thence.replica.eco import LogStates
-from thence.replica.group_parts import Closed, Operation
+from thence.replica.group_parts import Applied, Closed, Operation
 from thence.replica.live import LiveSettings, open_tree
 from thence.replica.overlay import Overlay
 from thence.replica.tree_names import Processes
@@ -432,7 +432,7 @@ def state_of(**counts: int) -> bytes:
     theirs = RegisterProgram(holds=True)
     for name, count in counts.items():
         for seq in range(1, count + 1):
-            theirs.apply(Operation(name, seq, b"y"), False, None, False, 0, False)
+            theirs.apply(Applied(Operation(name, seq, b"y")))
     return theirs.state()
 
 

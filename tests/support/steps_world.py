@@ -20,7 +20,7 @@ from support.steps_subject import Call, Where
 from thence.core.errors import PeerError, ThenceError
 from thence.core.groups import Place
 from thence.core.storage import DiskError
-from thence.members.operations import Operation
+from thence.replica.group_parts import Applied
 from thence.replica.group_sending import SendQueue
 from thence.replica.group_settings import GroupSettings
 from thence.replica.life_tag import LifeTag
@@ -142,18 +142,9 @@ class Program(Drain):
         self.on_stable: Callable[[Place], None] = lambda _: None
         self._fresh: list[bytes] = []
 
-    def apply(
-        self,
-        operation: Operation,
-        own: bool,
-        tag: LifeTag | None,
-        again: bool,
-        position: int,
-        carried: bool,
-    ) -> None:
-        del tag, again, position, carried
-        if not own:
-            self._fresh.append(operation.payload)
+    def apply(self, one: Applied) -> None:
+        if not one.own:
+            self._fresh.append(one.operation.payload)
 
     def stable(self, found: Sequence[LifeTag]) -> None:
         for tag in found:

@@ -58,7 +58,7 @@ from thence.replica.group_ledger import Ledger
 from thence.replica.group_lineage import Lineages
 from thence.replica.group_links import Links, Wires
 from thence.replica.group_making import Making
-from thence.replica.group_parts import Application, Closed, Diary, OperationRun, TakesRuns
+from thence.replica.group_parts import Application, Applied, Closed, Diary, OperationRun, TakesRuns
 from thence.replica.group_passing import Passing
 from thence.replica.group_peers import Peers
 from thence.replica.group_reading import Reading
@@ -354,7 +354,7 @@ class Member:
         again = self.reading.had((operation.origin, operation.seq), self.ledger.timelines.exactly)
         position = self._position + place_of(0, self.ledger.delivered, part)
         named = LifeTag(tag, self.me, operation.dot, self.book)
-        self._application.apply(operation, own, named, again, position, carried)
+        self._application.apply(Applied(operation, own, named, again, position, carried))
 
     def _membership(self, kind: int, dot: int, payload: bytes, now: int) -> None:
         origin, seq = self.ledger.place(dot)

@@ -1,6 +1,6 @@
 """What a member of a changing group needs from its surroundings."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from thence.core.groups import Lost, Place
@@ -8,6 +8,20 @@ from thence.core.tag import Tag
 from thence.members.operations import Operation as Operation
 from thence.oplog.log import OpLog
 from thence.replica.life_tag import Book, LifeTag
+
+
+class Applied(NamedTuple):
+    """An operation that takes effect."""
+
+    operation: Operation
+    own: bool = False
+    tag: LifeTag | None = None
+    """Of the message that it came in, if there are tags."""
+    again: bool = False
+    """A program that reads had it in an earlier incarnation."""
+    position: int = 0
+    carried: bool = False
+    """It came in a CARRY."""
 
 
 class Application(Protocol):
@@ -19,18 +33,8 @@ class Application(Protocol):
         """It has no state, and takes messages: what it missed is of use to it."""
         ...
 
-    def apply(
-        self,
-        operation: Operation,
-        own: bool,
-        tag: LifeTag | None,
-        again: bool,
-        position: int,
-        carried: bool,
-    ) -> None:
-        """An operation takes effect, after everything that it follows from; each once. `tag`: of the message
-        that it came in, if there are tags. `again`: one that reads had it in an earlier incarnation.
-        `carried`: it came in a CARRY."""
+    def apply(self, one: Applied) -> None:
+        """An operation takes effect, after everything that it follows from; each once."""
         ...
 
     def missed(self, operation: Operation, tag: LifeTag | None, position: int) -> None:
@@ -90,6 +94,12 @@ class OperationRun(NamedTuple):
 
     def tag_of(self, at: int) -> LifeTag:
         return LifeTag(self.tag, self.life, (self.origin, self.first + at), self.book)
+
+    def each(self) -> Iterator[Applied]:
+        """The same one by one."""
+        for at, payload in enumerate(self.payloads):
+            operation = Operation(self.origin, self.first + at, payload)
+            yield Applied(operation, self.own, self.tag_of(at), position=self.position + at + 1)
 
 
 @runtime_checkable

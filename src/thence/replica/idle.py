@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from thence.core.groups import Lost
-from thence.replica.group_parts import Operation, Orphan
+from thence.replica.group_parts import Applied, Operation, Orphan
 from thence.replica.life_tag import LifeTag
 
 
@@ -12,15 +12,7 @@ class Idle:
 
     reads = False
 
-    def apply(
-        self,
-        operation: Operation,
-        own: bool,
-        tag: LifeTag | None,
-        again: bool,
-        position: int,
-        carried: bool,
-    ) -> None:
+    def apply(self, one: Applied) -> None:
         """Nothing."""
 
     def missed(self, operation: Operation, tag: LifeTag | None, position: int) -> None:

@@ -30,7 +30,7 @@ from thence.oplog.log import Collected, OpLog
 from thence.oplog.policy import Sync
 from thence.oplog.record import SnapshotRef, Stored, Taken
 from thence.oplog.state import covers
-from thence.replica.group_parts import Application, Diary, Operation
+from thence.replica.group_parts import Application, Applied, Diary, Operation
 from thence.replica.history import LogHistory, understood
 from thence.replica.overlay import Overlay
 from thence.trace import recorder as rows
@@ -145,7 +145,7 @@ class TreeReplica:
 
     def _apply(self, message: Message, own: bool) -> None:
         operation = Operation(*self.place(message.dot), message.payload)
-        self._application.apply(operation, own, None, False, self.taken, False)
+        self._application.apply(Applied(operation, own, position=self.taken))
 
     def _before(self) -> list[int]:
         """Counters of what came before the log's oldest record."""

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, Protocol, TypeVa
 from thence.core.errors import ProgramError
 from thence.core.groups import Lost
 from thence.replica.events import Delivered, Event, Gap, Orphaned, Stable, ViewChanged, gap
-from thence.replica.group_parts import Operation, OperationRun, Orphan
+from thence.replica.group_parts import Applied, Operation, OperationRun, Orphan
 from thence.replica.life_tag import LifeTag
 from thence.replica.steps import TAKE_MAX
 from thence.runtime.happened import Happened
@@ -186,8 +186,8 @@ class Program:
                 last = event.tag_of(len(event.payloads) - 1)
                 called("apply_batch", self._batches, event.origin, event.first, event.payloads, last)
             else:
-                for each in _spelled(event):
-                    called("apply", self._state.apply, each)
+                for one in event.each():
+                    called("apply", self._state.apply, _delivered(one))
         elif isinstance(event, Installed):
             called("install", self._state.install, event.state)
         elif isinstance(event, Stable) and self._hears is not None:
@@ -202,20 +202,12 @@ class Program:
         self._fresh.clear()
         self._done = len(self._flight)
 
-    def apply(
-        self,
-        operation: Operation,
-        own: bool,
-        tag: LifeTag | None,
-        again: bool,
-        position: int,
-        carried: bool,
-    ) -> None:
+    def apply(self, one: Applied) -> None:
         if self._replays:
             if self._state is not None:
-                self._reach(Delivered(tag, operation.payload, *operation.dot, position, carried))
-        elif self._state is not None or not (again or (own and not self.own)):
-            self._fresh.append(Delivered(tag, operation.payload, *operation.dot, position, carried))
+                self._reach(_delivered(one))
+        elif self._state is not None or not (one.again or (one.own and not self.own)):
+            self._fresh.append(_delivered(one))
 
     def apply_run(self, run: OperationRun) -> None:
         if self._replays:
@@ -225,7 +217,7 @@ class Program:
             self._fresh.append(run)
 
     def missed(self, operation: Operation, tag: LifeTag | None, position: int) -> None:
-        self._fresh.append(Delivered(tag, operation.payload, *operation.dot, position))
+        self._fresh.append(_delivered(Applied(operation, tag=tag, position=position)))
 
     def lost(self, what: tuple[Lost, ...], holders: tuple[str, ...], position: int) -> None:
         self._fresh.append(gap(what, holders, position))
@@ -328,19 +320,15 @@ def _key(event: Event) -> Hashable | None:
     return ViewChanged if isinstance(event, ViewChanged) else None
 
 
-def _spelled(run: OperationRun) -> list[Delivered]:
-    """A run as single operations."""
-    return [
-        Delivered(run.tag_of(at), payload, run.origin, run.first + at, run.position + at + 1)
-        for at, payload in enumerate(run.payloads)
-    ]
+def _delivered(one: Applied) -> Delivered:
+    return Delivered(one.tag, one.operation.payload, *one.operation.dot, one.position, one.carried)
 
 
 def _one_by_one(events: Iterable[Occurrence]) -> Iterator[Event]:
     """For a reader, which is told nothing of states."""
     for event in events:
         if type(event) is OperationRun:
-            yield from _spelled(event)
+            yield from map(_delivered, event.each())
         else:
             yield event  # type: ignore[misc]  # none is `Installed`
 

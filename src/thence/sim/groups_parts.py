@@ -13,7 +13,7 @@ from thence.oplog.log import OpLog
 from thence.oplog.policy import Policy
 from thence.oplog.settings import Settings as LogSettings
 from thence.replica.group import GroupNode
-from thence.replica.group_parts import Operation, Orphan
+from thence.replica.group_parts import Applied, Operation, Orphan
 from thence.replica.life_tag import LifeTag
 from thence.replica.steps import Rows
 from thence.sim.disk import Disk
@@ -177,29 +177,20 @@ class SimApplication:
         self.places[known] = operation.origin, operation.seq
         return known
 
-    def apply(
-        self,
-        operation: Operation,
-        own: bool,
-        tag: LifeTag | None,
-        again: bool,
-        position: int,
-        carried: bool,
-    ) -> None:
-        del tag, position, carried
-        place = self.known_as(operation)
+    def apply(self, one: Applied) -> None:
+        place = self.known_as(one.operation)
         if place in self.applied:
             raise InvariantError(f"{place} takes effect twice")
         if not self._pasts.get(place, NOTHING) <= self.applied:
             raise InvariantError(f"{place} takes effect before something that it follows from")
-        past = frozenset(self.applied) if own and self.replays is None else None
+        past = frozenset(self.applied) if one.own and self.replays is None else None
         self.order.append(place)
         self.applied.add(place)
         self._knows({place})
         if self.replays is not None:
             self.replays.add(place)
         elif self.reads:
-            self.reader.hears(place, again)
+            self.reader.hears(place, one.again)
         if past is not None:
             self._sent[place] = past
 

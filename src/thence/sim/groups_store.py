@@ -12,7 +12,7 @@ from random import Random
 from thence.core.errors import ProgramError, ThenceError
 from thence.core.groups import Place, process_of
 from thence.replica.group import GroupNode
-from thence.replica.group_parts import Operation, Orphan
+from thence.replica.group_parts import Applied, Orphan
 from thence.replica.life_tag import LifeTag
 from thence.sim.groups_parts import NUMBER_BYTES, SimApplication
 from thence.store import commands, ops, snapshot
@@ -87,16 +87,9 @@ class SimStore(SimApplication):
         self._again.clear()
         self._begin()
 
-    def apply(
-        self,
-        operation: Operation,
-        own: bool,
-        tag: LifeTag | None,
-        again: bool,
-        position: int,
-        carried: bool,
-    ) -> None:
-        super().apply(operation, own, tag, again, position, carried)
+    def apply(self, one: Applied) -> None:
+        super().apply(one)
+        operation = one.operation
         payload = operation.payload[NUMBER_BYTES if self.numbered else 0 :]
         self.payloads[self.known_as(operation)] = payload
         self.store.deliver(*operation.dot, payload)

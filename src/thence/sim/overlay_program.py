@@ -11,9 +11,8 @@ from zlib import crc32
 
 from thence.core.errors import InvariantError
 from thence.core.groups import Place
-from thence.replica.group_parts import Operation
+from thence.replica.group_parts import Applied
 from thence.replica.idle import Idle
-from thence.replica.life_tag import LifeTag
 
 
 class RegisterProgram(Idle):
@@ -28,17 +27,15 @@ class RegisterProgram(Idle):
         self._registers: dict[str, tuple[int, int]] = {}
         self._fresh: list[Place] = []
 
-    def apply(
-        self, operation: Operation, own: bool, tag: LifeTag | None, again: bool, position: int, carried: bool
-    ) -> None:
-        del tag, again, position, carried
+    def apply(self, one: Applied) -> None:
+        operation = one.operation
         name, seq = operation.dot
         if self.holds:
             before, checksum = self._registers.get(name, (0, 0))
             if seq != before + 1:
                 raise InvariantError(f"write {seq} of {name} after {before}")
             self._registers[name] = seq, crc32(operation.payload, checksum)
-        if not own and not self.again:
+        if not one.own and not self.again:
             self._fresh.append(operation.dot)
 
     def output(self) -> list[Place]:

@@ -12,8 +12,7 @@ from zlib import crc32
 
 from thence.cli.chaos.heard import Begun, Missed, Record, Told
 from thence.replica.events import Delivered, Gap
-from thence.replica.group_parts import Operation, OperationRun
-from thence.replica.life_tag import LifeTag
+from thence.replica.group_parts import Applied, OperationRun
 from thence.runtime import application
 from thence.runtime.application import OpenNode
 from thence.runtime.node import Node
@@ -31,21 +30,13 @@ class Accompanied(Program):
         super().__init__(*given)
         self._tally = tally
 
-    def apply(
-        self,
-        operation: Operation,
-        own: bool,
-        tag: LifeTag | None,
-        again: bool,
-        position: int,
-        carried: bool,
-    ) -> None:
-        self._tally.apply(operation, own, tag, again, position, carried)
-        super().apply(operation, own, tag, again, position, carried)
+    def apply(self, one: Applied) -> None:
+        self._tally.apply(one)
+        super().apply(one)
 
     def apply_run(self, run: OperationRun) -> None:
-        for seq, payload in enumerate(run.payloads, run.first):
-            self._tally.apply(Operation(run.origin, seq, payload), run.own, None, False, 0, False)
+        for one in run.each():
+            self._tally.apply(one)
         super().apply_run(run)
 
     def state(self) -> bytes:

@@ -32,8 +32,7 @@ from thence.cli.chaos import reading
 from thence.cli.chaos.doomed import Doom
 from thence.cli.chaos.heard import Places, add_place
 from thence.cli.main import main
-from thence.replica.group_parts import Operation
-from thence.replica.life_tag import LifeTag
+from thence.replica.group_parts import Applied
 from thence.runtime import running
 from thence.runtime.drain import Drain
 from thence.runtime.node import Node
@@ -72,16 +71,8 @@ class Tallying(Drain):
         self._acknowledged: dict[str, int] = {}
         self._file = -1
 
-    def apply(
-        self,
-        operation: Operation,
-        own: bool,
-        tag: LifeTag | None,
-        again: bool,
-        position: int,
-        carried: bool,
-    ) -> None:
-        del own, tag, again, position, carried
+    def apply(self, one: Applied) -> None:
+        operation = one.operation
         origin, seq = operation.dot
         count, total = self._tally.get(origin, (0, 0))
         what = crc32(operation.payload, seq)
