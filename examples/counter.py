@@ -41,7 +41,7 @@ def free_address() -> str:
 async def main(folder: Path) -> None:
     door = free_address()
 
-    def open_node(name: str, counter: Counter, listen: str, *join: str):
+    def open_node(name: str, counter: Counter, listen: str, *join: str) -> thence.Node:
         settings = {"profile": "local", "log_level": "error"}
         return thence.open(
             name, listen=listen, join=join, data=folder / name, application=counter, settings=settings

@@ -8,6 +8,7 @@ three machines, nothing changes but the addresses.
 import asyncio
 import socket
 import tempfile
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import thence
@@ -23,7 +24,7 @@ def free_addresses() -> dict[str, str]:
     return addresses
 
 
-async def next_entry(events) -> thence.Delivered:
+async def next_entry(events: AsyncIterator[thence.Event]) -> thence.Delivered:
     """The next message of somebody else; announcements of stability are passed over."""
     async for event in events:
         if isinstance(event, thence.Delivered):
@@ -34,7 +35,7 @@ async def next_entry(events) -> thence.Delivered:
 async def main(folder: Path) -> None:
     members = free_addresses()
 
-    def open_node(name: str):
+    def open_node(name: str) -> thence.Node:
         settings = {"profile": "local", "log_level": "error"}
         return thence.open(name, members=members, data=folder / name, settings=settings)
 
@@ -48,8 +49,9 @@ async def main(folder: Path) -> None:
             seen = sorted([await next_entry(at_bob), await next_entry(at_bob)], key=lambda one: one.origin)
             returned = await bob.broadcast(b"bob returns 10")
             print("bob saw:", ", ".join(entry.payload.decode() for entry in seen))
-            print("  both before his answer:", all(entry.tag.before(returned) for entry in seen))
-            print("  concurrent with each other:", seen[0].tag.concurrent(seen[1].tag))
+            one, other = [bob.tag(entry.origin, entry.seq) for entry in seen]
+            print("  both before his answer:", one.before(returned) and other.before(returned))
+            print("  concurrent with each other:", one.concurrent(other))
 
             at_carol = carol.events()
             first = await next_entry(at_carol)

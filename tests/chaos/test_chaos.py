@@ -13,6 +13,7 @@ from thence.cli.chaos.net import Net, Weather, far, inside, why_not
 from thence.cli.cluster import Cluster
 from thence.cli.layout import open_layout
 from thence.cli.main import main
+from thence.cli.where import Where
 
 
 @pytest.mark.spark
@@ -20,7 +21,7 @@ from thence.cli.main import main
 def test_a_storm_on_real_processes_ends_well(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = command.run(0.25, 3, 2, tmp_path / "out", netem=False, keep=False, master="local[2]")
+    code = command.run(0.25, 3, 2, tmp_path / "out", netem=False, keep=False, where=Where(master="local[2]"))
     said = capsys.readouterr().out
     assert code == 0, said
     assert "no violation of any kind" in said
@@ -33,7 +34,7 @@ def test_a_storm_over_a_changing_group_ends_well(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = command.run(
-        0.25, 5, 5, tmp_path / "out", netem=False, keep=False, master="local[2]", changing=True
+        0.25, 5, 5, tmp_path / "out", netem=False, keep=False, where=Where(master="local[2]"), changing=True
     )
     said = capsys.readouterr().out
     assert code == 0, said
@@ -94,7 +95,7 @@ def test_weather_is_told_to_the_kernel_in_its_words() -> None:
         (["--minutes", "0"], "--minutes must be positive"),
         (["--changing", "--nodes", "3"], "a changing group has at least 4 nodes"),
         (["--order", "none"], "--order none is for a tree that is --changing"),
-        (["--changing", "--spread", "star"], "--spread is mesh or tree or eco-sync-tree, not 'star'"),
+        (["--changing", "--spread", "star"], "--spread is mesh or tree or eco-sync-tree or edge, not 'star'"),
         (["--out", "."], "holds something else"),
     ],
 )

@@ -14,6 +14,7 @@ from support.processes import eventually
 from thence.cli.demo import Tour
 from thence.cli.tour.claims import Claims
 from thence.cli.tour.pace import Pace
+from thence.cli.where import Where
 from thence.core.errors import UsageError
 
 PROGRAM = """
@@ -21,8 +22,9 @@ import signal, sys
 from pathlib import Path
 from thence.cli import demo, main
 from thence.cli.tour.pace import Pace
+from thence.cli.where import Where
 pace = Pace(rate=50, calm_s=0.5, cut_s=1, down_s=0.5, after_s=0.3)
-main.app.command("short")(lambda: sys.exit(demo.run(Path(sys.argv[1]), "local[2]", pace)))
+main.app.command("short")(lambda: sys.exit(demo.run(Path(sys.argv[1]), Where(master="local[2]"), pace)))
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.exit(main.main(["short"]))
 """
@@ -126,7 +128,7 @@ def test_a_trace_with_an_effect_before_its_cause_is_a_claim_that_did_not_hold(
         "node,pos,kind,origin,seq\n"
         "a,1,send,a,1\nb,1,deliver,a,1\nb,2,send,b,1\nc,1,deliver,b,1\nc,2,deliver,a,1\na,2,deliver,b,1\n"
     )
-    tour = Tour(tmp_path, spark.conf.get("spark.master"), Pace())
+    tour = Tour(tmp_path, Where(master=spark.conf.get("spark.master")), Pace())
     tour.judge()
     [step] = tour.claims.steps
     assert not tour.claims.held

@@ -87,9 +87,9 @@ def test_impossible_sizes_and_ports_are_refused(tmp_path: Path, nodes: int, base
 
 
 def test_ports_that_somebody_else_has_are_named_and_passed_over(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = other.getsockname()[1]
-        layout = open_layout(tmp_path / "c", 1, port)
-        with pytest.raises(UsageError, match=f"port {port} .* in use"):
-            need_ports(layout, patience_s=0)
+    layout = open_layout(tmp_path / "c", 1)
+    port = layout.base_port
+    busy = pytest.raises(UsageError, match=f"port {port} .* in use")
+    with socket.create_server(("127.0.0.1", port)), busy:
+        need_ports(layout, patience_s=0)
     need_ports(layout, patience_s=0)

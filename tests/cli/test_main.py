@@ -39,6 +39,9 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["sim", "--order", "graph", "--entries", "3"], "--entries is for --order probabilistic"),
         (["sim", "--spread", "butter"], "there is mesh"),
         (["sim", "--scenario", "rain"], "there is steady"),
+        (["sim", "--scenario", "rain"], "membership, closed, tree, store, edge, stable, churn"),
+        (["soak", "--scenario", "rain"], "there is steady"),
+        (["soak", "--scenario", "rain"], "membership, closed, tree, store, edge"),
         (["sim", "--latency-matrix", "/nonexistent"], "cannot read"),
         (["sim", "--latency-ms", "nan"], "finite"),
         (["sim", "--bogus"], "--bogus"),
@@ -60,6 +63,57 @@ def test_bad_input_is_one_line_and_exit_2(
     assert out.err.startswith("thence: ")
     assert out.err.count("\n") == 1
     assert complaint in out.err
+
+
+WITHOUT_EXTRAS = """
+import sys
+from thence.cli.extras import EXTRAS
+for package in EXTRAS:
+    sys.modules[package] = None  # as if it were not installed
+from thence.cli.main import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def without_extras(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT_EXTRAS, *arguments],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["sim", "--trace", "t"],
+        ["soak", "--seeds", "1"],
+        ["bench", "verify"],
+        ["bench", "all"],
+        ["experiment", "list"],
+        ["experiment", "run", "tcb-1", "--out", "x"],
+        ["verify", "t"],
+        ["metrics", "t"],
+        ["demo"],
+        ["chaos"],
+    ],
+)
+def test_without_an_extra_every_command_says_what_to_install(arguments: list[str], tmp_path: Path) -> None:
+    ended = without_extras(arguments, tmp_path)
+    assert ended.returncode in (2, 3), ended.stderr
+    assert "pip install 'thence[lab]'" in ended.stderr
+    assert ended.stderr.count("\n") == 1, "one line and no traceback"
+    assert list(tmp_path.iterdir()) == [], "nothing was begun"
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["sim", "--help"], ["up", "--help"], ["status", "."]])
+def test_the_middleware_needs_no_extra(arguments: list[str], tmp_path: Path) -> None:
+    ended = without_extras(arguments, tmp_path)
+    assert "pip install" not in ended.stderr
+    assert "Traceback" not in ended.stderr
 
 
 def test_tune_tells_people_and_programs(capsys: pytest.CaptureFixture[str]) -> None:

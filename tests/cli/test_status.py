@@ -235,3 +235,20 @@ def test_the_root_of_a_tree_is_told_and_so_are_several(cluster: dict[str, FakeNo
     assert told("", "", "") == [], "a mesh has none"
     assert told("a", "a", "a") == ["one tree, root a"]
     assert told("a", "c", "c") == ["several roots, which do not hear each other: a (1 nodes), c (2 nodes)"]
+
+
+def test_a_node_that_has_its_folder_and_does_not_answer_yet_is_starting(tmp_path: Path) -> None:
+    with DataFolder(tmp_path / "a"):
+        [seen] = look([tmp_path / "a"])
+        assert (seen.state, seen.why, seen.well) == ("starting", "it does not answer yet", False)
+    [seen] = look([tmp_path / "a"])
+    assert seen.state == "down"
+
+
+def test_to_wait_ends_when_all_are_well_or_the_time_is_over(
+    tmp_path: Path, cluster: dict[str, FakeNode], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["status", str(tmp_path), "--wait", "600"]) == 0
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "log.txt").touch()
+    assert main(["status", str(tmp_path), "--wait", "0.2"]) == 1

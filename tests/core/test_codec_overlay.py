@@ -33,6 +33,8 @@ from thence.core.overlay import (
     Pull,
     Refuse,
     Resync,
+    Rumour,
+    Shared,
     Shuffle,
     ShuffleReply,
     StatePiece,
@@ -52,6 +54,8 @@ PACKETS: list[OverlayPacket] = [
     StatePiece(1, CLOCK, 0, 1, b""),
     Ping(1 << 50), Pong(0), Tree(7 << 20 | 299, 3), StatePiece(300, FULL, 2, 3, b"state"),
     Naming(0, ()), Naming(300, ("a", "ä~2")), Places(((0, "a", "127.0.0.1:1"), (300, "b", ""))), Places(()),
+    Shared(100, 4), Rumour(pack(299, 1 << 40), bytes(range(100)), (1 << 32) - 1, b"x"),
+    Rumour(pack(0, 1), b"", 0, b""),
 ]  # fmt: skip
 
 
@@ -140,7 +144,8 @@ def test_packets_are_what_they_were() -> None:
         Shuffle(3, 2, (1, 2)), ShuffleReply((1,)), Tree(0, 17), Announce(0, 17), Graft(3, (1, 0, 2, 0)),
         Prune(4), Resync(), Sync(3, (message,), True), More(), Pull((1, 0, 2, 0)),
         StatePiece(3, (1, 0, 2, 0), 0, 2, b"state"), Ping(1 << 40), Pong(7), Naming(2, ("c", "d~2")),
-        Places(((0, "a", "127.0.0.1:1"), (3, "ä", ""))),
+        Places(((0, "a", "127.0.0.1:1"), (3, "ä", ""))), Shared(100, 4),
+        Rumour(pack(1, 2), b"\x01\xff", 7, b"payload"),
     ]  # fmt: skip
     assert {type(packet) for packet in packets} == set(KINDS) - {NoneType}, "a kind without a golden packet"
     said = {type(packet).__name__: small.encode(packet).hex() for packet in packets}

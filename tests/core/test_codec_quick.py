@@ -1,13 +1,15 @@
-"""Differential: the quick way to decode a message against the thorough one."""
+"""Differential: the quick ways to decode and encode messages and flows against the thorough ones."""
 
 from binascii import crc32
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from thence.core import group_codec
 from thence.core.codec import Codec
 from thence.core.dots import pack
 from thence.core.errors import PeerError
+from thence.core.groups import Flow
 from thence.core.message import Message
 from thence.core.varint import MAX_SEQ, Reader
 
@@ -76,3 +78,51 @@ def test_messages_and_broken_messages_mean_the_same_either_way(
         body[at % len(body)] = byte
     data = packet(bytes(body))
     assert quick(data) == thorough(data)
+
+
+@settings(max_examples=500)
+@given(
+    st.integers(0, SIZE - 1),
+    counters,
+    st.dictionaries(st.integers(0, SIZE - 1), counters, max_size=4),
+    st.binary(max_size=300),
+    st.lists(st.integers(0, SIZE - 1), max_size=1),
+)
+def test_a_message_has_the_same_bytes_either_way(
+    origin: int, seq: int, context: dict[int, int], payload: bytes, dest: list[int]
+) -> None:
+    dots = tuple(sorted([pack(member, counter) for member, counter in context.items()]))
+    message, body = Message(pack(origin, seq), dots, payload, tuple(dest)), bytearray()
+    CODEC.put_message(body, message)
+    assert CODEC.encode(message) == packet(bytes(body)) == message.wire
+
+
+numbers = st.one_of(st.integers(0, 300), st.integers(0, 1 << 40))
+
+
+@settings(max_examples=300)
+@given(
+    numbers,
+    numbers,
+    st.lists(st.sampled_from(["a", "b~2", "a-longer-name"]), max_size=2),
+    st.lists(st.one_of(st.binary(max_size=300), st.integers(100, 20_000).map(bytes)), max_size=3),
+    st.lists(st.tuples(st.integers(0, 500), st.integers(0, 255)), max_size=2),
+    st.integers(0, 20),
+)
+def test_a_flow_means_the_same_either_way(
+    stream: int, first: int, names: list[str], bodies: list[bytes], breaks: list[tuple[int, int]], cut: int
+) -> None:
+    flow = Flow(stream, first, tuple(names), tuple(bodies))
+    data = bytearray(group_codec.encode(flow))
+    assert group_codec._take_any_flow(bytes(data)) == flow
+    for at, byte in breaks:
+        data[2 + at % (len(data) - 2)] = byte
+    broken = bytes(data[: len(data) - cut if cut < len(data) - 8 else None])
+    try:
+        thoroughly = group_codec._take_any_flow(broken)
+    except PeerError:
+        thoroughly = None
+    try:
+        assert group_codec._take_flow(broken) == thoroughly
+    except PeerError:
+        assert thoroughly is None

@@ -74,6 +74,7 @@ packets: st.SearchStrategy[GroupPacket] = st.one_of(
         names,
         st.lists(spans, max_size=3).map(tuple),
         st.integers(0, 2**60),
+        optional,
     ),
     st.builds(
         JoinRequest,

@@ -11,13 +11,15 @@ from thence.core.group_sizes import (
     CONTEXT_MAX,
     DOT_BYTES,
     FLOW_BYTES,
+    FRAGMENT_BYTES,
     MESSAGE_BYTES,
     NAMED_BYTES,
+    PLACE_BYTES,
     names_fit,
     payload_max,
 )
 from thence.core.group_words import MAX_NAME, MAX_SEQ
-from thence.core.groups import Flow, Notice, Receipt, Running
+from thence.core.groups import Flow, Fragment, Notice, Receipt, Running
 from thence.core.message import Message
 from thence.members.operations import Operation
 from thence.replica.group_state import Carried, carry_payload, flush_payload
@@ -44,20 +46,29 @@ def test_a_message_is_no_longer_than_its_parts(
 
 
 def test_the_largest_payload_fits_with_the_widest_context() -> None:
-    frame = 1 << 16
+    record = 1 << 16
     step = ORIGIN_MASK // (CONTEXT_MAX + 1)
     context = tuple(
         sorted([pack((1 + n) * step, 1 + n * (MAX_SEQ // CONTEXT_MAX)) for n in range(CONTEXT_MAX)])
     )
-    payload = bytes(payload_max(frame) + 1)  # with its kind
-    assert flow_of(Message(pack(ORIGIN_MASK, MAX_SEQ - 1), context, payload)) <= frame
+    payload = bytes(payload_max(record) + 1)  # with its kind
+    assert len(CODEC.encode(Message(pack(ORIGIN_MASK, MAX_SEQ - 1), context, payload))) <= record
 
 
 @given(FRAMES, st.text("ab", min_size=MAX_NAME, max_size=MAX_NAME), st.integers(1, MAX_SEQ - 1))
-def test_the_largest_payload_can_be_carried(frame: int, name: str, seq: int) -> None:
+def test_the_largest_payload_can_be_carried(record: int, name: str, seq: int) -> None:
     carried = carry_payload(Carried([Operation(name, seq, b"")]))
     assert 1 + len(carried) + 5 <= CARRIED_BYTES  # the length of what is carried takes up to five bytes
-    assert payload_max(frame) + CARRIED_BYTES + MESSAGE_BYTES + FLOW_BYTES + CONTEXT_MAX * DOT_BYTES == frame
+    wide = tuple([(f"{place:0>{MAX_NAME}}", MAX_SEQ - 1 - place) for place in range(CONTEXT_MAX)])
+    with_context = carry_payload(Carried([Operation(name, seq, b"", wide)]))
+    assert 1 + len(with_context) + 5 <= CARRIED_BYTES + CONTEXT_MAX * PLACE_BYTES
+    beside = MESSAGE_BYTES + CARRIED_BYTES + CONTEXT_MAX * (DOT_BYTES + PLACE_BYTES)
+    assert payload_max(record) + beside == record
+
+
+@given(st.integers(0, (1 << 63) - 1), st.integers(1, 1 << 26), st.binary(min_size=1, max_size=300))
+def test_a_fragment_is_no_longer_than_its_parts(stream: int, total: int, data: bytes) -> None:
+    assert len(encode(Fragment(stream, total - 1, total, data))) <= FRAGMENT_BYTES + len(data)
 
 
 NAMES = st.lists(st.text("abcé", min_size=1, max_size=60), max_size=40, unique=True)

@@ -21,6 +21,9 @@ class Past:
     def before(self, other: "Past", /) -> bool:
         return self.name in other.past
 
+    def saw(self, origin: str, seq: int, /) -> bool:
+        raise NotImplementedError
+
 
 class History:
     """Operations at a few replicas, each delivered everywhere in causal order, at any moment."""

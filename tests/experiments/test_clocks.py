@@ -11,7 +11,18 @@ from thence.core.machine import Doubt
 from thence.core.message import Message
 from thence.experiments import clocks as module
 from thence.experiments import prob
-from thence.experiments.clocks import COVERED, DELIVERIES, EARLY, ERRORS, LATE, SENT, Clocks, Traffic, measure
+from thence.experiments.clocks import (
+    COVERED,
+    DELIVERIES,
+    DOUBTS,
+    EARLY,
+    ERRORS,
+    LATE,
+    SENT,
+    Clocks,
+    Traffic,
+    measure,
+)
 from thence.order.keys import drawn
 from thence.order.probabilistic import probabilistic
 
@@ -89,7 +100,7 @@ def test_a_load_that_does_not_fit_is_told() -> None:
 
 
 def test_a_point_of_the_keys_experiment(tmp_path: Path) -> None:
-    [point] = [point for point in prob.points(prob.KEYS, quick=True) if point.name == "50-4"]
+    [point] = [point for point in prob.points(prob.KEYS, quick=True) if point.name == "50-4-1"]
     result = prob.run_clocks(point, tmp_path)
     assert result["complete"]
     assert 0 < result["errors"] < result["late"] < result["deliveries"]
@@ -97,7 +108,7 @@ def test_a_point_of_the_keys_experiment(tmp_path: Path) -> None:
     drawn = prob.draw(prob.KEYS, [result])
     assert drawn.title == "Errors by the number of keys"
     _, rows = prob.beside(prob.KEYS, [result])
-    assert rows[0]["best keys"] == "4"
+    assert rows[0]["keys"] == "4 (best)"
 
 
 @pytest.mark.parametrize("experiment", [prob.BY_RATE, prob.BY_NODES, prob.CONSTANT])
@@ -111,7 +122,7 @@ def test_points_around_the_documents_system(
     monkeypatch.setattr(prob, "QUICK_AROUND", 5_000)
     points = prob.points(experiment, quick=True)
     results = [prob.run_clocks(point, tmp_path) for point in points]
-    assert len({point.name for point in points}) == 2
+    assert len({point.name for point in points}) == 2 * prob.QUICK_SEEDS
     for result in results:
         assert result["complete"]
         assert 0 <= result["least"] <= result["share"]
@@ -132,3 +143,68 @@ def test_the_documents_judge_counts_what_it_cannot_judge() -> None:
     released = [tuple(row[1:]) for row in clocks.log[: clocks.counts[module.LOGGED]].tolist()]
     assert released == [(0, 1, 0), (2, 1, 0), (1, 1, EARLY), (0, 1, COVERED)]
     assert clocks.counts[ERRORS] == clocks.counts[module.UNREADY] == clocks.counts[module.COUNTED] == 1
+
+
+def doubted_by_the_engine(traffic: Traffic, entries: int, keys: int, messages: int, recent: int) -> int:
+    """How many deliveries the engine doubts, each counted once."""
+    size = traffic.nodes
+    engine = probabilistic(entries, keys, recent, drawn(entries, keys, traffic.seed))
+    taggers = [engine.tagger(me, size) for me in range(size)]
+    orderers = [engine.orderer(me, size) for me in range(size)]
+    sent: dict[int, Message] = {}
+    found: set[tuple[int, int]] = set()
+    for block in traffic.blocks(messages):
+        for receiver, number, sender in zip(*(column.tolist() for column in block), strict=True):
+            me = sender if receiver == SENT else receiver
+            if receiver == SENT:
+                sent[number] = taggers[me].tag(b"")
+                effects = orderers[me].sent(sent[number], 0)
+            else:
+                effects = orderers[me].receive(sent[number], sender, 0)
+            for effect in effects:
+                if isinstance(effect, Doubt):
+                    found.add((me, effect.dot))
+                elif isinstance(effect, Message):
+                    taggers[me].took(effect)
+    return len(found)
+
+
+@pytest.mark.parametrize(("nodes", "entries", "keys"), [(8, 6, 2), (12, 20, 3), (5, 1, 1)])
+def test_kernel_and_engine_doubt_the_same_deliveries(nodes: int, entries: int, keys: int) -> None:
+    for seed, recent in ((1, 5), (2, 100)):
+        traffic = Traffic(nodes=nodes, interval=60.0, skew=60.0, seed=seed)
+        clocks = measure(traffic, entries, keys, 150, recent)
+        assert clocks.counts[DOUBTS] == doubted_by_the_engine(traffic, entries, keys, 150, recent) > 0
+
+
+def test_a_list_that_reaches_back_far_enough_leaves_no_error_undoubted() -> None:
+    traffic = Traffic(nodes=12, interval=100.0, skew=60.0)
+    long, short = measure(traffic, 10, 2, 500, 200), measure(traffic, 10, 2, 500, 2)
+    assert long.counts[ERRORS] == short.counts[ERRORS] > 100
+    assert long.undoubted == 0
+    assert 0 < short.undoubted < short.counts[ERRORS]
+
+
+def test_a_detection_point_that_doubts_too_little_is_not_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    point = prob.points(prob.DETECT, quick=True)[0]
+    assert prob.run_clocks(point, tmp_path)["complete"]
+    monkeypatch.setattr(prob, "RECENT", 2)
+    forgetful = prob.points(prob.DETECT, quick=True)[0]
+    result = prob.run_clocks(forgetful, tmp_path)
+    assert "were not doubted" in result["why"]
+    _, rows = prob.beside(prob.DETECT, [result])
+    assert rows[0]["undoubted"] == str(result["undoubted"])
+    assert prob.draw(prob.DETECT, [result]).title
+
+
+def test_seeds_of_a_point_are_told_together() -> None:
+    one = {
+        "size": 5, "keys": 2, "interval": 1.0, "share": 0.1, "least": 0.05, "most": 0.2, "deliveries": 100,
+        "errors": 10, "doubts": 3, "undoubted": 0,
+    }  # fmt: skip
+    [both] = prob.pooled([one, {**one, "share": 0.3, "errors": 30}])
+    assert (both["seeds"], both["errors"], both["deliveries"]) == (2, 40, 200)
+    assert both["share"] == pytest.approx(0.2)
+    assert both["error"] == pytest.approx(0.1)

@@ -63,10 +63,11 @@ def test_an_experiment_without_traces(
     assert ran.fine
     assert not ran.judged
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
-    assert "8 runs" in page
+    assert f"{prob.QUICK_SEEDS * len(prob.COUNTS)} runs" in page
     assert page.count("<figure>") == 1
     with (tmp_path / "out" / "points.csv").open(encoding="utf-8") as file:
-        assert [point["keys"] for point in csv.DictReader(file)] == [str(keys) for keys in prob.COUNTS]
+        points = [point["keys"] for point in csv.DictReader(file)]
+    assert points == [str(keys) for keys in prob.COUNTS for _ in range(prob.QUICK_SEEDS)]
 
 
 def test_an_experiment_goes_on_where_it_stopped(spark: SparkSession, tmp_path: Path) -> None:

@@ -4,16 +4,21 @@ from collections.abc import Callable
 
 import pytest
 from support.groups import (
+    trouble_among_strangers,
+    trouble_at_points,
     trouble_in_a_glass,
     trouble_in_a_tree,
+    trouble_in_full,
     trouble_in_runs,
     trouble_in_turns,
     trouble_with_a_guest,
     trouble_with_a_traitor,
     trouble_with_disks,
+    trouble_with_large,
 )
 from support.mutants_groups import MUTANTS, GroupMutant, planted
 from support.schedules_closing import CLOSING
+from support.schedules_collected import COLLECTED_SCHEDULES
 from support.schedules_forgetful import FORGETFUL
 from support.schedules_groups import SCHEDULES
 from support.schedules_installing import INSTALLING
@@ -24,14 +29,19 @@ from support.schedules_runs import RUNS
 from support.schedules_trees import TREES
 
 BY_HAND = SCHEDULES | FORGETFUL | CLOSING | LOAD | READING | INSTALLING | LEAVING | TREES | RUNS
+BY_HAND |= COLLECTED_SCHEDULES
 
 STORMS = {
     "disks": trouble_with_disks,
+    "strangers": trouble_among_strangers,
     "guest": trouble_with_a_guest,
     "traitor": trouble_with_a_traitor,
     "turns": trouble_in_turns,
     "runs": trouble_in_runs,
+    "large": trouble_with_large,
+    "points": trouble_at_points,
     "tree": trouble_in_a_tree,
+    "full": trouble_in_full,
 }
 
 MORE_SEEDS = 40
@@ -70,4 +80,4 @@ def test_nothing_stays_planted() -> None:
 
 
 def test_no_two_bugs_are_the_same() -> None:
-    assert len({mutant.edits for mutant in MUTANTS}) == len({mutant.name for mutant in MUTANTS}) == 145
+    assert len({mutant.edits for mutant in MUTANTS}) == len({mutant.name for mutant in MUTANTS}) == 165

@@ -14,6 +14,8 @@ def finds(seeds: int) -> int | None:
     try:
         for early in (False, True):
             store_world.reap_beside_a_statement(early)
+            store_world.set_over_set(early)
+        store_world.reap_beside_set_over_set()
     except Exception:
         return -1
     for seed in range(seeds):

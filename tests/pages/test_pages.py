@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from thence.cli.sim import seeds_told
+from thence.cli.verify import write_page
 from thence.pages.charts import Chart, save_all
 from thence.pages.measured import metrics_page, natural
 from thence.pages.page import Page, table
@@ -74,6 +76,18 @@ def judged(name: str = "", **violations: int) -> RunReport:
         {"kind": kind, "node": "<n>", "pos": 3, "message": "a:1", "missing": "b:2"} for kind in violations
     ]
     return RunReport(name, "", 3, 5, 10, 0, counts, examples)
+
+
+def test_the_page_of_a_verdict_names_the_seed_that_its_run_is_named_after(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    write_page(Report(True, 0, [judged("partition-7"), judged("cluster-3")]), page, "t", False)
+    assert " Seed: 7 (scenario partition).</p>" in page.read_text()
+
+
+def test_seeds_are_told_by_names_of_scenarios_alone() -> None:
+    assert seeds_told(["edge-paths-2", "storm-1", "storm-1"]) == "2 (scenario edge-paths), 1 (scenario storm)"
+    assert seeds_told(["", "storm", "storm-", "storm-x", "mine-1", "storm-²"]) == ""
+    assert seeds_told([f"storm-{seed}" for seed in range(22)]).endswith("19 (scenario storm) and 2 more")
 
 
 def test_the_page_of_a_verdict_shows_what_was_found() -> None:

@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 
 from thence.pipeline import bench, files
-from thence.pipeline.judge import judge
+from thence.pipeline.judge import Part, judge
 from thence.pipeline.metrics import bench as timed
 from thence.pipeline.metrics.tally import tally
 from thence.pipeline.metrics.timed import pack_timed, read_timed
 from thence.pipeline.pack import pack
 from thence.pipeline.readers import read
+from thence.pipeline.shards import Payload
 
 pytestmark = pytest.mark.xdist_group("spark")  # kernels are compiled where the other tests need them too
 
@@ -22,8 +23,11 @@ def test_the_made_up_trace_is_valid(tmp_path: Path, stables: bool, blocks: int) 
     assert 19_000 < events <= 20_000
     payloads = []
     for split in files.cut(files.trace_files(tmp_path)):
-        payloads += [packed.payload for piece in read(split) for packed in pack(piece.rows)]
-    found = [finding.what for number in range(blocks) for finding in judge(list(payloads), number, blocks)]
+        packed = [piece for some in read(split) for piece in pack(some.rows)]
+        payloads += [Payload(piece.bucket, piece.payload) for piece in packed]
+    found = [
+        finding.what for number in range(blocks) for finding in judge(list(payloads), Part(number, blocks))
+    ]
     assert found == ["run"]
 
 
@@ -33,6 +37,17 @@ def test_memory_of_the_whole_tree_is_watched() -> None:
         while peak[0] < len(ballast):
             pass
     assert peak[0] >= len(ballast)
+
+
+def test_processor_time_is_told_apart() -> None:
+    """What this process does is the driver's, and is in the sum of what an event costs."""
+    before = bench.processor_time()
+    while bench.processor_time()["driver"] < before["driver"] + 0.05:
+        pass
+    told = {record["name"]: record for record in bench.shares("x", 1000, before)}
+    assert sorted(told) == ["x.cpu.driver", "x.cpu.java", "x.cpu.workers"]
+    assert told["x.cpu.driver"]["value"] >= 50_000
+    assert all(record["value"] <= record["baseline"] for record in told.values())
 
 
 def test_the_made_up_trace_with_times_is_measured_whole(tmp_path: Path) -> None:

@@ -10,10 +10,12 @@ from support.run_channels import channel_run
 
 from thence.check import judge
 from thence.pipeline import local
+from thence.pipeline.judge import Part
 from thence.pipeline.judge import judge as judge_block
 from thence.pipeline.marks import settle
 from thence.pipeline.pack import pack
 from thence.pipeline.rows import decode
+from thence.pipeline.shards import Payload
 from thence.sim.edge_storm import EdgeStorm, draw_edge
 from thence.trace.schema import Event
 
@@ -42,8 +44,8 @@ def test_a_run_that_is_judged_in_blocks(blocks: int) -> None:
         events = channel_run(Random(seed), "r")
         found, marks = Counter[str](), []
         for number in range(blocks):
-            payloads = [piece.payload for piece in pack(decode(table(events)))]
-            for finding in judge_block(payloads, number, blocks):
+            payloads = [Payload(piece.bucket, piece.payload) for piece in pack(decode(table(events)))]
+            for finding in judge_block(payloads, Part(number, blocks)):
                 found[finding.verdict] += finding.number if finding.what == "count" else 0
                 marks += [finding.payload] if finding.what == "marks" else []
         for finding in settle(marks):

@@ -82,11 +82,15 @@ def verdicts() -> list[tuple[Any, ...]]:
     return [expected(verdict) for run in runs(1, RUNS) for verdict in judge(run)]
 
 
-@pytest.mark.parametrize("blocks", [1, 3])
+@pytest.mark.parametrize(("blocks", "shards"), [(1, None), (3, None), (None, 3)])
 def test_spark_and_the_oracle_agree_row_by_row(
-    spark: SparkSession, folder: Path, verdicts: list[tuple[Any, ...]], blocks: int
+    spark: SparkSession,
+    folder: Path,
+    verdicts: list[tuple[Any, ...]],
+    blocks: int | None,
+    shards: int | None,
 ) -> None:
-    report = verify(spark, folder, blocks=blocks, split_bytes=1 << 18, split_rows=1 << 14)
+    report = verify(spark, folder, blocks=blocks, shards=shards, split_bytes=1 << 18, split_rows=1 << 14)
     found = [reported(run) for run in report.runs]
     assert len(found) == len(verdicts)
     differences = [pair for pair in zip(sorted(verdicts), sorted(found), strict=True) if pair[0] != pair[1]]
@@ -109,9 +113,11 @@ def _flat(found: DataFrame) -> DataFrame:
     return found.withColumn("detail", F.array_sort(F.map_entries("detail")))
 
 
-@pytest.mark.parametrize("blocks", [1, 3])
-def test_every_finding_is_told(spark: SparkSession, few: Path, blocks: int) -> None:
-    told = findings(spark, few, blocks=blocks, split_bytes=1 << 16, split_rows=1 << 12)
+@pytest.mark.parametrize(("blocks", "shards"), [(1, None), (3, None), (2, 3)])
+def test_every_finding_is_told(
+    spark: SparkSession, few: Path, blocks: int | None, shards: int | None
+) -> None:
+    told = findings(spark, few, blocks=blocks, shards=shards, split_bytes=1 << 16, split_rows=1 << 12)
     found = [(row[0], row[1], row[2], row[3], row[4], f"{row[5]}:{row[6]}") for row in told.collect()]
     told.unpersist()
     flags = [

@@ -19,6 +19,7 @@ from support.spark_cluster import HOME, cluster, connect_server, environment
 from thence.cli import submit
 from thence.core.errors import TraceError
 from thence.pipeline import local
+from thence.pipeline.metrics.measured import measure
 from thence.pipeline.verify import verify
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -84,6 +85,12 @@ def test_spark_submit_says_the_same(folder: Path, expected: str) -> None:
 
 def test_a_url_is_read_through_spark(spark: SparkSession, folder: Path, expected: str) -> None:
     assert verify(spark, f"file://{folder}/trace").to_json() + "\n" == expected
+
+
+def test_a_url_is_measured_through_spark(spark: SparkSession, folder: Path) -> None:
+    here, there = measure(spark, folder / "trace"), measure(spark, f"file://{folder}/trace")
+    assert there.report == here.report
+    assert sorted(there.tables) == sorted(here.tables)
 
 
 def test_folders_and_errors_of_a_url(spark: SparkSession, tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 from pipeline.layouts import scatter, write_jsonl
 from pyspark.sql import SparkSession
+from support.changing import Changing, one_waits
 from support.metrics_model import models, random_trace
+from support.open_nodes import run as run_story
 
 from thence.cli.main import main
 from thence.core.errors import TraceError
@@ -38,6 +40,18 @@ def test_what_a_trace_does_not_tell_is_left_out_with_the_reason(spark: SparkSess
     assert run.left_out["memory"].startswith("no `metric` rows")
     assert run.doubts == {"untimed": 1}
     assert (run.from_us, run.bytes_per_delivery, run.synchronisations) == (None, None, None)
+
+
+def test_a_live_group_tells_how_long_messages_were_held(spark: SparkSession, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+
+    async def story() -> None:
+        await one_waits(Changing(tmp_path, "abc"), trace)
+
+    run_story(story)
+    [run] = measure(spark, trace).report.runs
+    assert run.distributions["held"].count >= 1
+    assert "held" not in run.left_out
 
 
 def test_a_row_that_cannot_be_read_is_an_error(spark: SparkSession, tmp_path: Path) -> None:

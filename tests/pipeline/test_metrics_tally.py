@@ -1,5 +1,6 @@
 """Unit and differential: the kernels of metrics against definitions in plain Python, without Spark."""
 
+from collections import Counter
 from collections.abc import Sequence
 from random import Random
 
@@ -9,7 +10,7 @@ import pytest
 from pipeline.layouts import table
 from support.metrics_model import describe, models, random_trace
 
-from thence.pipeline.metrics.sorting import heaps, sorted_order
+from thence.pipeline.metrics.sorting import counted, heaps, sorted_order
 from thence.pipeline.metrics.tally import Tally, pack_counts, quantiles, rounded, tally
 from thence.pipeline.metrics.timed import ROWS, decode_timed, pack_timed
 from thence.pipeline.rows import RowError
@@ -117,15 +118,19 @@ def test_values_beyond_a_second_keep_twenty_bits() -> None:
 
 
 @pytest.mark.parametrize("top", [0, 1, 2000, 1 << 33, (1 << 62) - 1])
-def test_sorting_is_stable_and_heaps_keep_its_order(top: int) -> None:
+def test_sorting_is_stable_and_heaps_are_sorted(top: int) -> None:
     rng = np.random.default_rng(top % 97)
     values = rng.integers(0, top + 1, 500)
     order = sorted_order(values)
     assert order.tolist() == np.argsort(values, kind="stable").tolist()
     keys = rng.integers(0, 7, 500)
-    out, bounds = heaps(values[order], keys, 7, order)
+    out, bounds = heaps(values, keys, 7)
     for key in range(7):
         assert out[bounds[key] : bounds[key + 1]].tolist() == sorted(values[keys == key].tolist())
+    for given in (values, values % 50):
+        distinct, counts = counted(given)
+        assert dict(zip(distinct.tolist(), counts.tolist(), strict=True)) == Counter(given.tolist())
+        assert distinct.tolist() == sorted(distinct.tolist())
 
 
 @pytest.mark.parametrize(

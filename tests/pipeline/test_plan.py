@@ -1,6 +1,6 @@
 """Who judges what: small runs share a task, large ones are cut, memory is bounded."""
 
-from thence.pipeline.plan import EVENTS_PER_RUN, MATRIX_BYTES_MAX, Share, Size, blocks_of, plan
+from thence.pipeline.plan import EVENTS_PER_RUN, MATRIX_BYTES_MAX, Share, Size, blocks_of, buckets_for, plan
 
 
 def test_a_small_trace_is_one_task() -> None:
@@ -37,3 +37,13 @@ def test_a_number_of_blocks_can_be_forced() -> None:
 
 def test_no_runs_no_shares() -> None:
     assert plan([], parallelism=2) == []
+
+
+def test_runs_that_fit_are_cut_into_blocks_on_few_cores_and_into_shards_on_many() -> None:
+    size = Size("", "", 10**7, 60_000, 170)
+    few = plan([size], 2, buckets=buckets_for(size.events, 2))
+    many = plan([size], 8, buckets=buckets_for(size.events, 8))
+    assert {(share.shards, share.blocks) for share in few} == {(1, 2)}
+    assert {(share.shards, share.blocks) for share in many} == {(8, 1)}
+    large = size._replace(events=10**8)
+    assert {share.shards for share in plan([large], 2, buckets=buckets_for(large.events, 2))} == {3}

@@ -4,9 +4,11 @@ import pytest
 from support.edges import Grove
 from support.schedules_edge import LINE
 
-from thence.core.edge import EdgeItem, EdgeNames, EdgeUp
+from thence.core.edge import EdgeItem, EdgeNames, EdgeUp, EdgeWant
 from thence.core.errors import PeerError, UsageError
+from thence.oplog.record import MAX_BODY
 from thence.replica.edge import addressed, unaddressed
+from thence.spread.edge_tree import in_packets
 
 MEMBERS = {"g": ["c", "x"]}
 
@@ -79,5 +81,45 @@ def test_what_a_program_may_not_ask() -> None:
     with pytest.raises(UsageError):
         grove.node("r").leave_group("g", now)
     with pytest.raises(UsageError):
-        unaddressed(b"\x09short")
+        unaddressed(b"\x01gpayload")
     assert unaddressed(addressed("g", b"payload")) == ("g", b"payload")
+
+
+def test_one_that_comes_back_waits_for_a_parent_before_it_sends_more_and_not_for_ever() -> None:
+    """Its disk may have been put back. Without a parent it goes on after a while, and wakes for nothing."""
+    grove = Grove(LINE, 1, MEMBERS, greet_us=500_000)
+    grove.send("c", "g")
+    grove.run(300)
+    grove.world.crash("c")
+    grove.world.crash("b")
+    grove.world.crash("a")
+    grove.world.crash("r")
+    grove.world.boot("c")
+    grove.send("c", "g")
+    assert grove.node("c").in_debt
+    assert grove.node("c").book.number == 1
+    grove.run(600)
+    assert not grove.node("c").in_debt
+    assert grove.node("c").book.number == 2
+    assert grove.node("c").wake_at > grove.world.now
+    grove.finish()
+
+
+def test_a_state_that_no_link_carries_costs_the_link_and_not_the_node() -> None:
+    grove = Grove(LINE, 1, MEMBERS)
+    r = grove.node("r")
+    large = bytes(MAX_BODY)
+    grove.world.processes["r"].application.state = lambda group: large  # type: ignore[method-assign]  # noqa: ARG005
+    [child, *_] = [child for child in r.tree.children.values() if child.peer == "a"]
+    want = EdgeUp(child.session, child.got + 1, (EdgeWant(99, ("g",), False),))
+    with pytest.raises(PeerError, match="links carry up to"):
+        r.receive("a", want, grove.world.now)
+
+
+def test_packets_are_cut_at_a_number_of_bytes_and_of_bodies() -> None:
+    items = [EdgeItem(0, 1, number, 1, bytes(100)) for number in range(1, 2500)]
+    assert [len(some) for some in in_packets(list(items), 1 << 20)] == [1024, 1024, 451]
+    assert [len(some) for some in in_packets(list(items[:25]), 1000)] == [10, 10, 5]
+    large = EdgeItem(0, 1, 1, 1, bytes(5000))
+    assert [len(some) for some in in_packets([items[0], large, items[1]], 1000)] == [1, 1, 1]
+    assert [*in_packets([], 1000)] == [()]

@@ -14,6 +14,8 @@ from thence.core.groups import (
     Extent,
     Farewell,
     Flow,
+    Fragment,
+    FragmentReceipt,
     GroupPacket,
     JoinRequest,
     Lost,
@@ -41,6 +43,9 @@ from thence.replica.group_state import (
 from thence.sim.disk import Disk
 
 GOLDEN = Path(__file__).parent / "golden" / "group-v1.json"
+
+GOLDEN_2 = GOLDEN.with_name("group-v2.json")
+"""What has changed since, or come to it: states whose operations have contexts."""
 
 RUNNING = Running("a", "a~2", "a~3", 3)
 PACKETS: dict[str, GroupPacket] = {
@@ -113,6 +118,22 @@ def written() -> dict[str, object]:
     }
 
 
+FRAGMENTS: dict[str, GroupPacket] = {
+    "fragment": Fragment(3, 1 << 20, 5 << 20, b"some of it"),
+    "receipt": FragmentReceipt(3, 2 << 20),
+}
+FOLLOWS = Operation("w", 10, b"orphan", (("a", 2), ("b", 300)))
+WITH_CONTEXT = CARRIED._replace(operations=(*CARRIED.operations, FOLLOWS))
+
+
+def written_2() -> dict[str, object]:
+    return {
+        "packets": {name: encode(packet).hex() for name, packet in FRAGMENTS.items()},
+        "carry": carry_payload(WITH_CONTEXT).hex(),
+        "state": encode_state(replace(STATE, orphans=[FOLLOWS])).hex(),
+    }
+
+
 def test_what_a_state_tells_programs_without_one_comes_back_as_it_went() -> None:
     state = replace(
         STATE,
@@ -130,8 +151,9 @@ def test_what_a_state_tells_programs_without_one_comes_back_as_it_went() -> None
 
 def test_packets_and_messages_are_what_they_were() -> None:
     golden, now = json.loads(GOLDEN.read_text()), written()
-    for what in ("packets", "join", "flush", "carry", "state"):
+    for what in ("packets", "join", "flush", "carry"):
         assert now[what] == golden[what]
+    assert written_2() == json.loads(GOLDEN_2.read_text())
 
 
 def test_packets_and_messages_of_any_version_are_understood() -> None:
@@ -142,6 +164,11 @@ def test_packets_and_messages_of_any_version_are_understood() -> None:
     assert payload_flush(b"\x03" + bytes.fromhex(golden["flush"])) == (("x", "y~2"), (("d", 1, 40),))
     assert payload_carry(b"\x04" + bytes.fromhex(golden["carry"])) == CARRIED
     assert decode_state(bytes.fromhex(golden["state"])) == STATE
+    golden = json.loads(GOLDEN_2.read_text())
+    packets = {name: decode(bytes.fromhex(data)) for name, data in golden["packets"].items()}
+    assert packets == FRAGMENTS
+    assert payload_carry(b"\x04" + bytes.fromhex(golden["carry"])) == WITH_CONTEXT
+    assert decode_state(bytes.fromhex(golden["state"])) == replace(STATE, orphans=[FOLLOWS])
 
 
 def test_what_came_to_messages_later_is_read_as_it_was_written() -> None:

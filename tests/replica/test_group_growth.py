@@ -38,7 +38,7 @@ def sizes(play: Play, name: str) -> dict[str, int]:
         "operations": len(one.operations.carried) + len(one.operations.inherited),
         "peers": len(one._peers._peers),
         "coming": len(one._watch.coming),
-        "gate": len(one._gate._watched) + len(one._gate._states),
+        "gate": len(one._gate.watched) + len(one._gate._states),
     }
 
 

@@ -1,6 +1,6 @@
 """A joiner takes no state that contradicts itself."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 
 import pytest
@@ -12,7 +12,15 @@ from thence.members.spans import Spans
 from thence.replica.group_backlog import Allowance
 from thence.replica.group_handover import check_state
 from thence.replica.group_making import Making
-from thence.replica.group_state import Encoded, GroupState, decode_state, encode_state, encoding
+from thence.replica.group_state import (
+    Encoded,
+    GroupState,
+    Sources,
+    decode_state,
+    drained,
+    encode_state,
+    encoding,
+)
 from thence.sim.step_world import Air
 
 
@@ -104,6 +112,26 @@ def test_a_state_says_what_was_so_when_it_was_begun_however_long_it_is_in_the_ma
     state = decode_state(made[0].read(0, 1 << 30))
     check_state(state, "b")
     assert len(state.retained if evicted else state.log) > 60
+
+
+def test_a_programs_state_is_made_when_its_turn_comes_and_is_the_same_as_at_once() -> None:
+    chunks, asked = [bytes([at]) * (at % 5 * 700) for at in range(100)], 0
+
+    def given() -> Iterator[bytes]:
+        nonlocal asked
+        for chunk in chunks:
+            asked += 1
+            yield chunk
+
+    made, before = Making(encoding(GroupState(), Sources(given(), *[iter(())] * 4))), 0
+    while not made.whole:
+        made.go_on(Allowance(10))
+        assert asked - before <= 20, "each costs something, and a step may cost so much"
+        before = asked
+    data = made.read(0, 1 << 30)
+    assert decode_state(data).application == b"".join(chunks)
+    whole = encoding(GroupState(b"".join(chunks)), Sources(iter((b"".join(chunks),)), *[iter(())] * 4))
+    assert b"".join(drained(whole).parts) == data
 
 
 def test_what_was_carried_is_part_of_a_state_as_it_was_when_that_was_begun() -> None:

@@ -138,7 +138,7 @@ def test_what_comes_under_an_old_number_is_passed_over() -> None:
 
 def test_names_come_in_turn_and_messages_use_no_others() -> None:
     ledger = Linked("ab").together("ab").member("a").ledger
-    incoming = Incoming(1, "b", ledger)
+    incoming = Incoming(1, "b", ledger, 1 << 20)
     incoming.learn(0, ("a", "b"))
     with pytest.raises(PeerError, match="where 2 is due"):
         incoming.learn(1, ("b",))
@@ -307,10 +307,15 @@ def test_a_joiner_asks_each_member_once_however_many_links_come_up() -> None:
     assert play.member("z").me == "z"
 
 
-def test_who_comes_or_goes_is_told_at_once_and_the_others_with_the_next_receipts() -> None:
-    """If everybody told everybody at once, a change would cost the square of the group's size, each time."""
+@pytest.mark.parametrize(("collect_from", "leaves_within_s"), [(99, 0.15), (17, 0.5)])
+def test_who_comes_or_goes_is_told_at_once_and_the_others_with_the_next_receipts(
+    collect_from: int, leaves_within_s: float
+) -> None:
+    """If everybody told everybody at once, a change would cost the square of the group's size, each time.
+    Where there is a collector, a leaver hears by way of it that all have its leave, an interval later."""
     names = "abcdefghijklmnopqrst"
-    play = Linked(f"{names}yz", GroupSettings(receipt_every_us=200_000)).together(names)
+    settings = GroupSettings(receipt_every_us=200_000, collect_from=collect_from)
+    play = Linked(f"{names}yz", settings).together(names)
     comings: list[Callable[[], None]] = [
         lambda: play.join("y"),
         lambda: play.join("z"),
@@ -324,6 +329,7 @@ def test_who_comes_or_goes_is_told_at_once_and_the_others_with_the_next_receipts
         receipts = [packet for _, _, packet in play.seen if isinstance(packet, Receipt) and packet.target]
         assert len(receipts) < len(names) ** 2 // 2
     assert play.member("z").me == "z"
+    play.passes(leaves_within_s - 0.15)
     assert play.processes["b"].node is not None
     assert play.processes["b"].node.status == "outside"
     play.passes(5)

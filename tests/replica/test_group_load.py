@@ -10,7 +10,6 @@ from support.schedules_groups import Play
 from support.schedules_load import LOAD, Framed
 
 from thence.core.errors import UsageError
-from thence.core.group_sizes import payload_max
 from thence.core.group_words import MAX_NAME
 from thence.core.groups import (
     NOBODY_YET,
@@ -64,7 +63,7 @@ def test_every_packet_fits_a_frame(frame: int, sent: list[tuple[str, float]], le
     play = Framed("abc", frame, frame // 2).together("ab")
     play.hears_of("b", [f"n{number:x}".ljust(length, "x") for number, length in enumerate(lengths)])
     for name, share in sent:
-        play.send(name, bytes(int(share * payload_max(frame))))
+        play.send(name, bytes(int(share * play.payload_max)))
         if name == "c":
             play.join("c")
         play.passes(0.05)
@@ -73,13 +72,13 @@ def test_every_packet_fits_a_frame(frame: int, sent: list[tuple[str, float]], le
     assert play.ends_well() == ""
 
 
-def test_a_payload_that_no_link_carries_is_refused_and_in_no_log() -> None:
+def test_a_payload_that_no_record_holds_is_refused_and_in_no_log() -> None:
     play = Framed("ab", 1 << 16, 1 << 15).together("ab")
     node = play.processes["a"].node
     assert node is not None
     assert node.member is not None
-    before, most = node.member.ledger.sent, payload_max(1 << 16)
-    with pytest.raises(UsageError, match=rf"a payload of {most + 1} bytes: links carry up to {most}$"):
+    before, most = node.member.ledger.sent, play.payload_max
+    with pytest.raises(UsageError, match=rf"a payload of {most + 1} bytes: an operation has up to {most}$"):
         node.broadcast([bytes(most + 1)], play.now)
     assert node.member.ledger.sent == before
     play.send("a", bytes(most))
@@ -104,7 +103,7 @@ def test_a_context_that_is_too_wide_is_followed_by_an_empty_message(monkeypatch:
         play.send(name)
     play.passes(1)
     sent = member.ledger.sent
-    play.send("a", bytes(payload_max(1 << 16)))
+    play.send("a", bytes(play.payload_max))
     assert [*contexts, member.ledger.sent - sent] == [1, 2]
     assert play.ends_well() == ""
 

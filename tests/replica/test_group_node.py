@@ -93,7 +93,7 @@ def test_a_member_comes_back_from_its_disk_as_it_was() -> None:
 def test_a_step_that_a_crash_cuts_short_happened_or_did_not() -> None:
     play = Play("ab").together("ab")
     for _ in range(20):
-        play.crash("b", torn=True)
+        play.crash("b", torn="written")
         play.send("b")
         play.boot("b")
         play.send("a")

@@ -56,7 +56,8 @@ def test_receipts_of_others_say_what_has_grown() -> None:
     passed = [
         receipt for _, _, packet in play.seen if isinstance(packet, Passed) for receipt in packet.receipts
     ]
-    grown = [receipt for receipt in passed if set(receipt.counts) <= {"a"}]
+    assert all(receipt.source in receipt.counts for receipt in passed)  # without that, none may count
+    grown = [receipt for receipt in passed if set(receipt.counts) <= {"a", receipt.source}]
     assert len(grown) > len(passed) / 2  # but for those that are told anew now and then
 
 

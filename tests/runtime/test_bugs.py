@@ -153,3 +153,22 @@ def test_a_bug_in_the_bookkeeping_of_links_stops_the_node_which_says_why(
 
     run(story)
     assert to_the_loop == []
+
+
+def test_a_wait_that_begins_after_a_bug_is_told_at_once_and_leaves_no_future_behind(
+    either: EitherPair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A future that no task awaits would be told the same later, and its error would reach the event loop."""
+
+    async def story() -> None:
+        with pytest.raises(InvariantError, match="ZeroDivisionError: planted"):
+            async with either.open("a") as a:
+                tag = await a.broadcast(b"nobody else has it")
+                plant(a, "call", monkeypatch)
+                with pytest.raises(InvariantError, match="ZeroDivisionError: planted"):
+                    await a.broadcast(b"not sent")
+                with pytest.raises(InvariantError, match="ZeroDivisionError: planted"):
+                    await a.until_stable(tag, 2 if not either.changing else None)
+                assert not a._waiting.waiting
+
+    run(story)

@@ -5,7 +5,19 @@ from pathlib import Path
 import msgspec
 
 from thence.runtime.diaries import Diaries, has_ended, next_boot, traced
-from thence.trace.recorder import CRASH, DELIVER, EVICT, INSTALL, LEAVE, RESTART, SEND, STABLE, START
+from thence.trace.recorder import (
+    CRASH,
+    DELIVER,
+    DUPLICATE,
+    EVICT,
+    HOLD,
+    INSTALL,
+    LEAVE,
+    RESTART,
+    SEND,
+    STABLE,
+    START,
+)
 from thence.trace.schema import Event
 
 
@@ -54,6 +66,19 @@ def test_what_a_crash_cut_off_is_told_from_the_log_and_nothing_twice(tmp_path: P
     ]  # fmt: skip
 
 
+def test_rows_for_metrics_are_written_each_time_and_in_any_order(tmp_path: Path) -> None:
+    """A message may come any number of times, and wait again after what was pending was dropped."""
+    diaries = Diaries(tmp_path, 1)
+    story(diaries, 3)
+    for kind, seq in ((HOLD, 3), (HOLD, 2), (DUPLICATE, 1), (DUPLICATE, 1), (HOLD, 3)):
+        diaries("a").row(kind, ("b", seq), None, 0)
+    write(diaries)
+    diaries.close()
+    assert [row[1:] for row in rows(tmp_path)[3:]] == [
+        ("hold", "b", 3), ("hold", "b", 2), ("duplicate", "b", 1), ("duplicate", "b", 1), ("hold", "b", 3),
+    ]  # fmt: skip
+
+
 def test_the_first_row_of_each_file_says_which_process_and_incarnation_it_is(tmp_path: Path) -> None:
     """Also where the first step was not committed, and of a file that only ends a life."""
     diaries = Diaries(tmp_path, 3)
@@ -79,6 +104,34 @@ def test_the_first_row_of_each_file_says_which_process_and_incarnation_it_is(tmp
     assert told == [
         ("start", "b%", 12, []), ("send", None, None, ["-:0"]), ("send", None, None, ["b%:7", "a:1"]),
         ("deliver", None, None, []), ("crash", "b%", 12, []),
+    ]  # fmt: skip
+
+
+def test_each_state_that_brings_something_new_is_told_and_none_twice(tmp_path: Path) -> None:
+    """Over a tree without tags an incarnation begins with an `install`, and takes over states later on."""
+    first, second = (("a", 4), ("b", 2)), (("a", 4), ("b", 7), ("c", 1))
+    before = Diaries(tmp_path, 1)
+    before("b~2").row(INSTALL, None, first, 0)
+    before("b~2").row(DELIVER, ("a", 5), None, 0)
+    write(before)
+    before("b~2").row(INSTALL, None, second, 0)
+    before.take_back()  # it could not be kept
+    before("b~2").row(INSTALL, None, second, 0)
+    write(before)
+    before.close()
+    after = Diaries(tmp_path, 2)
+    for frontier in (first, second, (("b", 6),), (("a", 4), ("b", 8))):
+        after("b~2").row(INSTALL, None, frontier, 0)
+    write(after)
+    after.close()
+    told = [
+        (event.kind, [str(dot) for dot in event.deps or []])
+        for file in sorted(tmp_path.iterdir())
+        for event in msgspec.json.Decoder(Event).decode_lines(file.read_bytes())
+    ]
+    assert told == [
+        ("install", ["a:4", "b:2"]), ("deliver", []), ("install", ["a:4", "b:7", "c:1"]),
+        ("install", ["a:4", "b:8"]),
     ]  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from thence.core.groups import CARRY
 from thence.members.operations import Operation
 from thence.oplog.record import Stored
 from thence.oplog.view import View
-from thence.replica.events import Delivered, Repeated
+from thence.replica.events import Delivered, Gap, Repeated
 from thence.replica.group import GroupNode
 from thence.replica.group_member import Member
 from thence.replica.group_replay import TURN, since
@@ -151,3 +151,32 @@ def test_an_operation_that_was_carried_before_the_position_is_not_told_when_it_i
     assert payloads(replayed(play, positions[0] | 1)) == [b"new"]
     assert payloads(replayed(play, positions[1] | 1)) == [b"new"], "the second part of it"
     assert payloads(replayed(play, positions[1] | 2)) == []
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["whole", "written down"])
+def test_a_position_of_two_incarnations_ago_names_those_who_have_left_since(kept: bool) -> None:
+    """What the first of them delivered is in no log of this process any more, and they are not spoken of."""
+    play = Play("abc", air=Air(jitter_us=0, links=True, wire=False)).together("abc")
+    play.processes["a"].application.reads = True
+    node, _ = running(play)
+    after = node.position
+    play.send("c", b"from one who leaves")
+    play.passes(1)
+    play.leaves("c")
+    play.passes(5)
+    for _ in range(2):
+        play.cuts("ab")
+        play.evicts("b", play.me("a"))
+        play.passes(1)
+        play.heals()
+        play.passes(10)
+    node, member = running(play)
+    assert member.me == "a~3"
+    assert "c" in member.view.past
+    if not kept:
+        member.reading.read_all()
+        member.reading.written_down()
+        member.reading.whole = False
+    found = [event for event in node.replay(after, 0) if isinstance(event, Gap)]
+    assert [event.first.get("c") for event in found] == [1]
+    assert "c" not in found[0].last

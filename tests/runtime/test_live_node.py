@@ -1,6 +1,7 @@
 """Whole nodes: whose folder it is, who is let in, and what people are told when it is the wrong one."""
 
 import asyncio
+import logging
 import os
 import re
 import shutil
@@ -23,21 +24,20 @@ ALONE = {"drain_us": 0}
 
 
 class Said:
-    """What nodes have written to stderr so far."""
+    """What nodes told their programs' log."""
 
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
-        self._capsys = capsys
-        self._text = ""
+    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
+        self._caplog = caplog
 
     def __call__(self, *parts: str) -> bool:
         """Has any line all of these in it?"""
-        self._text += self._capsys.readouterr().err
-        return any(all(part in line for part in parts) for line in self._text.splitlines())
+        return any(all(part in record.getMessage() for part in parts) for record in self._caplog.records)
 
 
 @pytest.fixture
-def said(capsys: pytest.CaptureFixture[str]) -> Said:
-    return Said(capsys)
+def said(caplog: pytest.LogCaptureFixture) -> Said:
+    caplog.set_level(logging.INFO, "thence")
+    return Said(caplog)
 
 
 @pytest.fixture

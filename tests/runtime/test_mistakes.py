@@ -3,7 +3,7 @@ names the way out, and does no harm to the log."""
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,16 @@ from support.changing import Changing, EitherPair, Journal, agree, happens
 from support.failing_disk import FailingDisk
 from support.open_nodes import run, until
 
-from thence import Delivered, Orphaned, PeerError, ProgramError, Stable, StorageError, UsageError, ViewChanged
+from thence import (
+    ApplicationError,
+    Delivered,
+    Orphaned,
+    PeerError,
+    Stable,
+    StorageError,
+    UsageError,
+    ViewChanged,
+)
 from thence.runtime import driver
 from thence.runtime.application import Events, OpenNode
 from thence.runtime.home import FORKED
@@ -344,7 +353,7 @@ class Faulty(Journal):
 ERRORS = [ValueError("a mistake"), UsageError("a mistake"), StorageError("a mistake"), PeerError("a mistake")]
 
 
-def check(told: pytest.ExceptionInfo[ProgramError], error: Exception, name: str) -> None:
+def check(told: pytest.ExceptionInfo[ApplicationError], error: Exception, name: str) -> None:
     assert f"the program's {name}() raised {type(error).__name__}: a mistake" in str(told.value)
     causes: list[BaseException] = [told.value]
     while causes[-1].__cause__ is not None:
@@ -361,16 +370,16 @@ def test_a_program_that_cannot_apply_its_own_operation_stops_its_node_and_gets_i
     async def whole() -> None:
         async with group.open("a", application=Faulty("apply", error)) as a:
             await a.broadcast(b"good")
-            with pytest.raises(ProgramError) as told:
+            with pytest.raises(ApplicationError) as told:
                 await a.broadcast(b"bad")
             check(told, error, "apply")
             assert not told.value.definite, "it is in the log"
-            with pytest.raises(ProgramError) as told:
+            with pytest.raises(ApplicationError) as told:
                 await happens(a.events(), lambda event: not isinstance(event, ViewChanged))
             check(told, error, "apply")
 
     async def story() -> None:
-        with pytest.raises(ProgramError) as told:
+        with pytest.raises(ApplicationError) as told:
             await whole()
         check(told, error, "apply")
         book = Journal()
@@ -398,7 +407,7 @@ def test_a_program_that_cannot_apply_anothers_operation_stops_its_node_and_gets_
 
     async def story() -> None:
         async with group.open("a", application=Journal()) as a:
-            with pytest.raises(ProgramError) as told:
+            with pytest.raises(ApplicationError) as told:
                 await whole(a)
             check(told, error, "apply")
             book = Journal()
@@ -424,7 +433,7 @@ def test_a_program_that_cannot_give_or_take_a_state_stops_its_node(tmp_path: Pat
             trying = asyncio.ensure_future(joining(take))
             await until(lambda: trying.done() or a._host.stopping.is_set())
             trying.cancel()
-            with pytest.raises((asyncio.CancelledError, ProgramError)) as told:
+            with pytest.raises((asyncio.CancelledError, ApplicationError)) as told:
                 await trying
             if where == "install":
                 check(told, error, where)  # type: ignore[arg-type]
@@ -432,7 +441,7 @@ def test_a_program_that_cannot_give_or_take_a_state_stops_its_node(tmp_path: Pat
     async def story() -> None:
         faulty = Faulty(where, error)
         if where == "state":
-            with pytest.raises(ProgramError) as told:
+            with pytest.raises(ApplicationError) as told:
                 await whole(faulty, Journal())
             check(told, error, where)
         else:
@@ -478,10 +487,31 @@ def test_a_state_that_is_no_bytes_is_told(tmp_path: Path) -> None:
     group = Changing(tmp_path, "ab")
 
     async def story() -> None:
-        with pytest.raises(ProgramError, match="gave str, not bytes"):
+        with pytest.raises(ApplicationError, match="gave str, not bytes"):
             await group.open("a", application=Text()).__aenter__()
         async with group.open("a", application=Journal()) as a:
             await a.broadcast(b"one")
+
+    run(story)
+
+
+def test_a_chunk_of_a_state_that_is_no_bytes_is_told(tmp_path: Path) -> None:
+    class Texts:
+        def apply(self, event: Delivered) -> None:
+            """Nothing."""
+
+        def state_chunks(self) -> Iterator[bytes]:
+            yield b"a"
+            yield "text"  # type: ignore[misc]
+
+        def install_chunks(self, chunks: Iterator[bytes]) -> None:
+            """Nothing."""
+
+    group = Changing(tmp_path, "ab")
+
+    async def story() -> None:
+        with pytest.raises(ApplicationError, match="state_chunks\\(\\) gave str, not bytes"):
+            await group.open("a", application=Texts()).__aenter__()
 
     run(story)
 
@@ -506,7 +536,7 @@ def test_a_program_that_cannot_say_what_is_sent_again_stops_its_node_and_is_aske
 
     async def story() -> None:
         async with group.open("a") as a:
-            with pytest.raises(ProgramError) as told:
+            with pytest.raises(ApplicationError) as told:
                 await whole(a)
             check(told, error, "send_again")
             async with group.open("b") as b:

@@ -1,6 +1,9 @@
 """`thence.open` where members come and go: what a program sees of joins, leaves, evictions and returns."""
 
 import asyncio
+import logging
+import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -54,6 +57,64 @@ def test_a_joiner_begins_from_the_state_and_a_restart_from_its_own(group: Changi
                 await agree(a, b)
                 assert b.me == "b"
                 assert again.lines == ["a0", "a1", "a2", "b0", "a3"]
+
+    run(story)
+
+
+def test_changes_of_the_view_are_in_the_log_of_every_member(
+    group: Changing, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        async with group.open("a") as a, group.open("b", join="a") as b:
+            await b.leave()
+            await until(lambda: a.members == ("a",))
+
+    with caplog.at_level(logging.INFO, "thence"):
+        run(story)
+    told = [
+        record.getMessage() for record in caplog.records if getattr(record, "event", "") == "view changed"
+    ]
+    assert '"view changed" joined=b members=2' in told
+    assert '"view changed" left=b members=1' in told
+
+
+class Shelves:
+    """A large state: a line a chunk. What is applied while chunks are asked for shows in none of them."""
+
+    def __init__(self, size: int = 0) -> None:
+        self.lines = [f"line {number}" for number in range(size)]
+        self.asked = 0
+
+    def apply(self, event: Delivered) -> None:
+        self.lines.append(event.payload.decode())
+
+    def state_chunks(self) -> Iterator[bytes]:
+        for at in range(len(self.lines)):  # as many as there are now
+            self.asked += 1
+            yield self.lines[at].encode().ljust(1000) + b"\n"
+
+    def install_chunks(self, chunks: Iterator[bytes]) -> None:
+        self.lines = [line.rstrip().decode() for line in b"".join(chunks).split(b"\n")[:-1]]
+
+
+def test_a_joiner_and_a_restart_begin_from_a_state_in_chunks(group: Changing) -> None:
+    async def story() -> None:
+        first, second = Shelves(2000), Shelves()
+        async with group.open("a", application=first) as a:
+            joins = asyncio.ensure_future(group.open("b", join="a", application=second).__aenter__())
+            meanwhile = 0
+            while not joins.done():
+                await a.broadcast(b"meanwhile %d" % meanwhile)
+                meanwhile += 1
+            b = await joins
+            await agree(a, b)
+            assert second.lines == first.lines
+            assert first.asked > 4000, "chunks of the founder's first state, and of one for the joiner"
+            await b.__aexit__(None, None, None)
+            again = Shelves()
+            async with group.open("b", application=again) as b:
+                await agree(a, b)
+                assert again.lines == first.lines
 
     run(story)
 
@@ -267,8 +328,14 @@ def test_many_large_messages_at_once_travel_in_frames_that_links_take(group: Cha
                 await agree(a, b)
                 assert books[0].lines == books[1].lines
                 assert len(books[1].lines) == 40
-                with pytest.raises(UsageError, match="links carry up to"):
-                    await a.broadcast(bytes(40_000))
+                large = "".join(random.Random(7).choices("abcdef", k=3_000_000))
+                tag = await a.broadcast(large.encode())
+                await asyncio.gather(*[b.broadcast(b"%d" % n) for n in range(20)])
+                await agree(a, b)
+                assert large in books[1].lines
+                await a.until_stable(tag)
+                with pytest.raises(UsageError, match="an operation has up to"):
+                    await a.broadcast(bytes(1 << 26))  # what no record of the log holds
 
     run(story)
 

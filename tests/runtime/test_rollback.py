@@ -21,7 +21,7 @@ def group(tmp_path: Path) -> Changing:
 
 @pytest.mark.parametrize("stopped", [True, False], ids=["a folder at rest", "a folder in use"])
 def test_a_folder_that_was_put_back_loses_nothing(
-    group: Changing, tmp_path: Path, stopped: bool, capfd: pytest.CaptureFixture[str]
+    group: Changing, tmp_path: Path, stopped: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Thirty messages after the copy, thirty others after it was put back: all of them everywhere, once."""
     group.trace = tmp_path / "trace"
@@ -58,7 +58,7 @@ def test_a_folder_that_was_put_back_loses_nothing(
                     assert sorted(journal.lines) == expected
 
     run(story)
-    said = capfd.readouterr().err
+    said = caplog.text
     assert "this data folder was put back to an earlier state" in said
     assert "others_have=2..31" in said
     verdict = judged(group.trace)

@@ -9,8 +9,8 @@ from typing import get_args
 import pytest
 
 from thence.core.errors import UsageError
-from thence.order.engines import ENGINES
-from thence.replica.live import TREES
+from thence.order.engines import ENGINES, PROBABILISTIC
+from thence.replica.live import EDGE, VIEWLESS
 from thence.runtime import sources
 from thence.runtime.address import Address
 from thence.runtime.group_machine import machine_settings
@@ -202,7 +202,8 @@ def test_what_was_not_understood_is_one_line_that_names_the_source(
 @pytest.mark.parametrize(
     "far",
     [
-        {"listen": "0.0.0.0:7101"},
+        {"listen": "0.0.0.0:7101", "advertise": "node.example:7101"},
+        {"advertise": "node.example:7101"},
         {"http": "192.0.2.1:80"},
         {"members": "a=127.0.0.1:7101,b=192.0.2.1:7101"},
         {"join": ["node.example:7101"]},
@@ -256,8 +257,8 @@ def test_a_profile_changes_what_exists_and_nothing_that_stays_the_same(profile: 
 
 def test_orders_and_spreads_are_those_that_exist() -> None:
     """This room may not ask the rooms that have them."""
-    assert get_args(Order) == tuple(ENGINES)
-    assert set(get_args(SpreadName)) <= {*SPREADS, *TREES}
+    assert get_args(Order) == (*ENGINES, PROBABILISTIC)
+    assert set(get_args(SpreadName)) <= {*SPREADS, *VIEWLESS, EDGE}
     assert all(name in PARTS for name in ("links", "mesh", "stability", "application", "log"))
 
 
@@ -277,3 +278,13 @@ def test_a_changing_group_waits_as_long_as_its_profile_says_before_others_pass_o
     ]
     assert waits == [compose({**HERE, "profile": name}, {}).mesh.relay_after_us for name in PROFILES]
     assert len(set(waits)) == 3
+
+
+def test_clocks_are_of_order_probabilistic_alone() -> None:
+    settings = compose({**HERE, "order": "probabilistic", "clock.entries": 50, "clock.keys": 3}, {})
+    assert (settings.spread, settings.clock.entries, settings.clock.keys) == ("gossip", 50, 3)
+    assert compose({**HERE, "spread": "gossip"}, {}).order == "probabilistic"
+    with pytest.raises(UsageError, match="is for order probabilistic, not vector"):
+        compose({**HERE, "order": "vector", "clock.keys": 3}, {})
+    with pytest.raises(UsageError, match=r"clock\.keys must be between 1 and the 2 entries, not 3"):
+        compose({**HERE, "order": "probabilistic", "clock.entries": 2, "clock.keys": 3}, {})

@@ -9,7 +9,7 @@ from support.failing_disk import FailingDisk
 from support.open_nodes import run
 from support.stores import Stores, contents, same, stable, until
 
-from thence.core.errors import StorageError
+from thence.core.errors import StorageError, UsageError
 from thence.runtime import driver
 from thence.runtime.address import Address
 from thence.runtime.open_store import StoreError
@@ -150,12 +150,21 @@ def test_what_expired_is_reaped_everywhere(tmp_path: Path) -> None:
     run(test)
 
 
+def test_a_store_without_tags_is_refused(tmp_path: Path) -> None:
+    async def test() -> None:
+        with pytest.raises(UsageError, match="order graph or vector"):
+            async with Stores(tmp_path, "a").open("a", settings={"order": "none"}):
+                pass
+
+    run(test)
+
+
 def test_a_transaction_is_one_operation(tmp_path: Path) -> None:
     async def test() -> None:
         group = Stores(tmp_path, "a")
         async with group.open("a") as a:
             assert await a.transaction([("SET", "k", "1"), ("INCR", "k"), ("GET", "k")]) == ["OK", 2, b"2"]
-            assert sum(a.node.state.vector.values()) == 1
+            assert sum(a.node.delivered().values()) == 1
             with pytest.raises(StoreError, match="WRONGTYPE"):
                 await a.execute("SADD", "k", "x")
 

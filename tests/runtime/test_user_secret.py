@@ -90,7 +90,7 @@ def test_a_link_to_elsewhere_or_a_place_that_is_none_is_refused(tmp_path: Path) 
     (tmp_path / "elsewhere").write_text("x" * 64)
     (tmp_path / "thence").mkdir()
     (tmp_path / "thence/secret").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(UsageError, match=r"cannot use .*/thence/secret as the secret .*--secret-file"):
+    with pytest.raises(UsageError, match=r"cannot use .*/thence/secret as the secret .*`secret_file`"):
         user_secret({"XDG_STATE_HOME": str(tmp_path)})
     with pytest.raises(UsageError, match=r"cannot use .*elsewhere/thence/secret .*Not a directory"):
         user_secret({"XDG_STATE_HOME": str(tmp_path / "elsewhere")})

@@ -8,7 +8,7 @@ from support.edges import trouble_on_the_edge
 from thence.core.errors import UsageError
 from thence.pipeline import local
 from thence.sim.edge_run import simulate_edge
-from thence.sim.edge_storm import EdgeStorm, draw_edge
+from thence.sim.edge_storm import MORE_FROM, EdgeStorm, draw_edge
 
 FOUND = {
     3: "a request overtook messages from below that it had to follow",
@@ -17,7 +17,7 @@ FOUND = {
 }
 
 
-@pytest.mark.parametrize("seed", [*range(12), *FOUND])
+@pytest.mark.parametrize("seed", [*range(12), *range(MORE_FROM, MORE_FROM + 9), *FOUND])
 def test_a_storm_ends_well(seed: int) -> None:
     assert trouble_on_the_edge(seed) == ""
 

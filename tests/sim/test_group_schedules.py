@@ -2,6 +2,7 @@
 
 import pytest
 from support.schedules_closing import CLOSING
+from support.schedules_collected import COLLECTED_SCHEDULES
 from support.schedules_forgetful import FORGETFUL
 from support.schedules_groups import SCHEDULES
 from support.schedules_installing import INSTALLING
@@ -11,6 +12,7 @@ from support.schedules_rollback import ROLLBACK
 from support.schedules_runs import RUNS
 
 ALL = SCHEDULES | FORGETFUL | CLOSING | ROLLBACK | READING | INSTALLING | LEAVING | RUNS
+ALL |= COLLECTED_SCHEDULES
 
 
 @pytest.mark.parametrize("schedule", ALL)

@@ -3,16 +3,24 @@
 Nodes restart from what the disk has kept. Then calm comes, and all must come right: logs, trace, and the
 states of applications where logs forget."""
 
+from collections.abc import Callable
+from functools import partial
 from io import BytesIO
+from pathlib import Path
 
+import msgspec
 import pytest
 from support.traces import read
 
 from thence.check.oracle import judge
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
 from thence.core.errors import UsageError
+from thence.oplog.policy import Policy
+from thence.replica.group_parts import Diary
 from thence.replica.history import understood
+from thence.replica.steps import Rows
 from thence.replica.tree import CODEC
+from thence.runtime.diaries import Diaries
 from thence.sim.overlay import OverlayOutcome
 from thence.sim.overlay_durable import DurableOverlayRun
 from thence.sim.overlay_scenarios import configure
@@ -101,6 +109,77 @@ def test_machines_that_forget_come_back_under_other_names(spread: str) -> None:
             logs = [held(run.kept[node]) for node in run.world.nodes]
             assert all(log == logs[0] for log in logs), seed
     assert renamed > 5
+
+
+class LiveDiaries:
+    """The trace files of a live node, in the place of a simulated node's rows."""
+
+    waiting, again = False, False
+
+    def __init__(self, folder: Path, store: Store) -> None:
+        self._folder, self._store = folder, store
+        self._diaries = Diaries(folder, 1)
+
+    def begin(self) -> None:
+        """The process was started."""
+        self._diaries.close()
+        self._diaries = Diaries(self._folder, self._store.boots)
+
+    def __call__(self, member: str) -> Diary:
+        return self._diaries(member)
+
+    @property
+    def gathered(self) -> int:
+        return 0
+
+    def take(self) -> Rows:
+        return self._diaries.take()
+
+    def take_back(self) -> None:
+        self._diaries.take_back()
+
+    def write_waiting(self) -> None:
+        """Nothing ever waits."""
+
+    def end(self, running: str, now: int) -> None:
+        self._diaries.end_others(self._store.name, running, now)
+        for trace, data in self._diaries.take():
+            trace.write(data)
+        self._diaries.close()
+
+
+def traced(folder: Path, seed: int, spread: str, policy: Policy) -> list[Event]:
+    """A storm whose nodes write traces as live ones do, under all their names."""
+    run = DurableOverlayRun(configure("tree-storm", spread=spread, seed=seed), policy=policy)
+    traces = [LiveDiaries(folder, store) for store in run.kept]
+    for store, trace in zip(run.kept, traces, strict=True):
+        store.trace = trace  # type: ignore[misc, assignment]
+        store._diary = trace  # type: ignore[method-assign]
+        begin = store.begin
+        store.begin = partial(begun, begin, trace)  # type: ignore[method-assign]
+    outcome = run()
+    assert outcome.complete, (seed, outcome.why)
+    for store, trace in zip(run.kept, traces, strict=True):
+        trace.end(store.machine.me if store.node in run.world.nodes and store.machine else "", 1 << 60)
+    decoder = msgspec.json.Decoder(Event)
+    return [event for file in sorted(folder.iterdir()) for event in decoder.decode_lines(file.read_bytes())]
+
+
+def begun(begin: Callable[[], bool], trace: LiveDiaries) -> bool:
+    first = begin()
+    trace.begin()
+    return first
+
+
+@pytest.mark.parametrize("policy", ["no", "always"])
+@pytest.mark.parametrize("spread", ["sync-tree", "eco-sync-tree"])
+@pytest.mark.parametrize("seed", range(8))
+def test_traces_of_nodes_that_come_back_under_other_names_hold(
+    seed: int, spread: str, policy: Policy, tmp_path: Path
+) -> None:
+    """Also of those that began with what their log had, and took over a state later on."""
+    [verdict] = judge(traced(tmp_path, seed, spread, policy))
+    assert not any(verdict.violations.values()), verdict
 
 
 def held(store: Store) -> dict[tuple[str, int], bytes]:

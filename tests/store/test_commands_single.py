@@ -147,3 +147,50 @@ def test_the_page_of_commands_is_that_of_the_table() -> None:
 def test_no_command_is_both_there_and_absent() -> None:
     absent = {name for names, _ in ABSENT.values() for name in names.split()}
     assert not absent & TABLE.keys()
+
+
+def test_writes_that_need_memory_are_refused_above_maxmemory() -> None:
+    group = LocalStores("a", "b")
+    a = group["a"]
+    a.run("SET", "k", "v")
+    a.run("CONFIG", "SET", "maxmemory", "1000")
+    a.engine.memory = 1001
+    for words in (("SET", "k", "w"), ("SADD", "s", "x"), ("INCR", "n")):
+        with pytest.raises(StoreError, match="OOM command not allowed when used memory > 'maxmemory'"):
+            a.run(*words)
+    a.run("MULTI")
+    a.run("SET", "k", "w")
+    with pytest.raises(StoreError, match="EXECABORT Transaction discarded because of: OOM"):
+        a.run("EXEC")
+    group["b"].run("SET", "other", "taken all the same")
+    group.deliver()
+    assert a.run("GET", "other") == b"taken all the same"
+    assert a.run("DEL", "k") == 1
+    a.engine.memory = 1000
+    assert a.run("SET", "k", "w") == "OK"
+
+
+def test_a_pause_holds_writes_or_all_until_it_is_over_or_ended() -> None:
+    clock = [1_000_000]
+    a = LocalStores("a", clock_us=lambda: clock[0])["a"]
+    engine, client = a.engine, a.engine.client()
+    write, read = [b"SET", b"k", b"v"], [b"GET", b"k"]
+    a.run("CLIENT", "PAUSE", 100, "WRITE")
+    assert engine.holds(client, write)
+    assert not engine.holds(client, read)
+    assert not engine.holds(client, [b"CLIENT", b"UNPAUSE"])
+    engine.execute(client, [b"MULTI"])
+    engine.execute(client, write)
+    assert engine.holds(client, [b"EXEC"])
+    a.run("CLIENT", "PAUSE", 50, "ALL")
+    assert engine.holds(engine.client(), read)
+    told: list[bool] = []
+    engine.held.append(lambda: told.append(True))
+    a.run("CLIENT", "UNPAUSE")
+    assert told == [True]
+    assert not engine.paused_until
+    a.run("CLIENT", "PAUSE", 50)
+    clock[0] += 50_000
+    assert not engine.holds(engine.client(), write)
+    with pytest.raises(StoreError, match="mode must be WRITE or ALL"):
+        a.run("CLIENT", "PAUSE", 50, "READ")

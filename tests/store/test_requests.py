@@ -33,6 +33,19 @@ def test_requests_come_whole_however_they_are_cut(meant: list[list[bytes]], data
     assert found == meant
 
 
+@pytest.mark.parametrize("size", [1023, 1024, 1025, 5000])
+@pytest.mark.parametrize("step", [1, 700, 4097])
+def test_long_words_among_short_ones(size: int, step: int) -> None:
+    meant = [[b"SET", b"k", b"\r\n" * size], [b"GET", b"k"], [b"SET", b"k", b"x" * size], [b"A"] * 70]
+    whole = b"".join(request(*words) for words in meant)
+    requests, found = Requests(), []
+    for start in range(0, len(whole), step):
+        requests.feed(whole[start : start + step])
+        found += taken(requests)
+    assert found == meant
+    assert requests.waiting == 0
+
+
 @given(st.binary(max_size=200))
 def test_garbage_is_refused_or_waited_for(data: bytes) -> None:
     requests = Requests()

@@ -12,7 +12,7 @@ from thence.store.state import FORM
 
 
 def orphan(*parts: list[Any]) -> bytes:
-    return msgpack.encode((FORM, 5, {}, parts))
+    return msgpack.encode((FORM, 5, parts))
 
 
 def returned(before: str, *parts: list[Any]) -> LocalStores:

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.store_world import reap_beside_a_statement, run
+from support.store_world import reap_beside_a_statement, reap_beside_set_over_set, run, set_over_set
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -27,3 +27,12 @@ def test_any_history_agrees_with_the_specification(
 @pytest.mark.parametrize("early", [False, True])
 def test_a_reap_goes_by_the_deadline_that_it_saw(early: bool) -> None:
     reap_beside_a_statement(early)
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_a_set_over_a_set_beside_a_third(early: bool) -> None:
+    set_over_set(early)
+
+
+def test_a_reap_goes_by_a_set_that_was_replaced_since() -> None:
+    reap_beside_set_over_set()

@@ -128,3 +128,26 @@ def events_of(trace: Path) -> list[Event]:
 def judged(trace: Path) -> RunVerdict:
     [verdict] = judge(events_of(trace))
     return verdict
+
+
+async def one_waits(group: Changing, trace: Path) -> tuple[str, int]:
+    """a sends something that b answers; c has the answer first. Returns which message waited there."""
+    group.trace = trace
+    async with (
+        group.open("a", application=Journal()) as a,
+        group.open("b", join="a", application=Journal()) as b,
+        group.open("c", join="ab", application=Journal()) as c,
+    ):
+        await agree(a, b, c)
+        a._host.fault("cut", "c", 0)
+        c._host.fault("cut", "a", 0)
+        cause = await a.broadcast(b"cause")
+        while not [row for row in events_of(trace) if row.kind == "deliver" and row.seq == cause.seq]:
+            await asyncio.sleep(0.002)
+        answer = await b.broadcast(b"answer")
+        while not [row for row in events_of(trace) if row.kind == "hold"]:
+            await asyncio.sleep(0.002)
+        a._host.fault("mend", None, 0)
+        c._host.fault("mend", None, 0)
+        await agree(a, b, c)
+    return "b", answer.seq

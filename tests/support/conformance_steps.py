@@ -168,6 +168,22 @@ def what_insists_on_a_sync_waits_for_it_whatever_the_policy(node: Subject) -> No
     answer(asked(node, b"free again"))
 
 
+@into(STEP_CHECKS, ALWAYS)
+def what_waits_for_a_sync_leaves_over_no_later_link(node: Subject) -> None:
+    """Both ends of a new link begin anew: it gets what it lacks, and nothing of what was under way before."""
+    call = asked(node, b"one")
+    node.unlink("b")
+    node.link("b")
+    for _ in range(4):
+        sync_all(node)
+        node.talk()
+        node.pass_time(LATER_US)
+    answer(call)
+    assert sent(node, "c") == ["one"], f"lost: {node.journal}"
+    assert sent(node, "b") == ["one"], f"twice: {node.journal}"
+    assert node.has("b").count(b"one") == 1, f"lost: {node.has('b')}"
+
+
 @into(STEP_CHECKS, *[ALWAYS | {"segment_bytes": size} for size in (600, 2000)])
 def a_segment_that_seals_lets_nothing_overtake_what_waits_for_an_earlier_sync(node: Subject) -> None:
     """Sealing syncs: later steps are durable while the sync of an earlier one is still under way."""

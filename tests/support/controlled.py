@@ -39,6 +39,9 @@ class Lines:
     def warn(self, event: str, **fields: object) -> None:
         self.told.append(("warn", event, fields))
 
+    def error(self, event: str, **fields: object) -> None:
+        self.told.append(("error", event, fields))
+
 
 @dataclass
 class FakeNode:
@@ -92,7 +95,8 @@ class FakeNode:
     def health(self) -> str | None:
         return self.wrong
 
-    async def broadcast(self, payload: bytes) -> tuple[str, int]:
+    async def broadcast(self, payload: bytes, group: str = "") -> tuple[str, int]:
+        del group
         if self.disk_full:
             raise StorageError("no space left for the log")
         self.payloads.append(payload)
@@ -126,6 +130,9 @@ class FakeNode:
     def evict(self, who: str, force: bool) -> str:
         del who, force
         raise UsageError(CLOSED)
+
+    def regroup(self, group: str, join: bool) -> None:
+        raise UsageError(f"{group} {join}")
 
     def bury(self, who: str) -> None:
         del who

@@ -72,6 +72,10 @@ class RowsDiary:
         del count
         return False
 
+    def has_row(self, kind: int, about: Place) -> bool:
+        del kind, about
+        return False
+
     def row(self, kind: int, about: Place | None, deps: tuple[Place, ...] | None, now: int) -> None:
         dot = 0 if about is None else pack(int(about[0][1:]), about[1])
         if deps is None:

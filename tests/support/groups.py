@@ -4,13 +4,23 @@ from dataclasses import replace
 from random import Random
 
 from thence.check import judge
+from thence.core.groups import number_of
 from thence.oplog.policy import Policy
 from thence.sim.groups import GroupWorld
 from thence.sim.groups_disks import BadDisk, draw_disks
 from thence.sim.groups_lies import Traitor
 from thence.sim.groups_partings import draw_partings
 from thence.sim.groups_restores import draw_restores
-from thence.sim.groups_storm import SECOND, Storm, Weather, draw, events_of
+from thence.sim.groups_storm import (
+    SECOND,
+    STRANGERS_FROM,
+    Storm,
+    Weather,
+    draw,
+    draw_all,
+    draw_large,
+    events_of,
+)
 from thence.trace.schema import FORGIVEN, VERDICTS
 
 
@@ -28,6 +38,13 @@ def trouble(seed: int) -> str:
     """What is wrong with the storm of a seed, if anything."""
     storm = Storm(seed)
     return judged(storm(), storm.world)
+
+
+def trouble_in_full(seed: int) -> str:
+    """The same with all that a storm may have."""
+    storm = Storm(seed, draw_all(seed))
+    why = storm()
+    return why if storm.world.misled else judged(why, storm.world)
 
 
 def glass(seed: int) -> Weather:
@@ -70,6 +87,41 @@ def trouble_in_runs(seed: int) -> str:
     return judged(storm(), storm.world)
 
 
+def trouble_with_large(seed: int) -> str:
+    """A short storm over session links with operations that are larger than a packet; every third over a
+    tree, and every fourth in runs."""
+    weather, settings = draw_large(seed, glass(seed), glass(seed).settings)
+    air = replace(weather.air, links=True)
+    if seed % 3 == 0:
+        air, settings = replace(air, sessions=False), replace(settings, rings=1)
+    runs = 5 if seed % 4 == 0 else 1
+    weather = replace(weather, air=air, settings=settings, large=weather.large or 900, runs=runs)
+    weather = replace(weather, points=False, sync_us=0)
+    storm = Storm(seed, weather)
+    return judged(storm(), storm.world)
+
+
+def at_points(seed: int) -> Storm:
+    """A short storm in which processes go down in the middle of steps, at any point of them, and syncs take a
+    while; mostly over session links, and in runs. Nothing else happens, and nobody evicts anybody."""
+    weather, random = glass(seed), Random(f"{seed}/at points")
+    air = replace(weather.air, links=random.random() < 0.8)
+    weather = replace(weather, settings=replace(weather.settings, silence_us=None))
+    sync_us = random.choice((0, 5_000, 80_000))
+    storm = replace(weather, air=air, points=True, sync_us=sync_us, runs=random.choice((1, 5)), crashes=True)
+    return Storm(seed, storm)
+
+
+def trouble_at_points(seed: int) -> str:
+    """All is synced before it has consequences, so that nobody can have forgotten anything that others know:
+    then it would come back as another incarnation."""
+    storm = at_points(seed)
+    why = storm()
+    if again := [name for name in storm.world.diaries if number_of(name) > 1]:
+        why = why or f"forgot what others know: {', '.join(again)}"
+    return judged(why, storm.world)
+
+
 def trouble_with_declining(seed: int) -> str:
     """A short storm whose applications do not want all of their orphans back."""
     storm, random = Storm(seed, glass(seed)), Random(f"{seed}/declining")
@@ -90,6 +142,22 @@ def with_bad_disks(seed: int) -> Storm:
     while not disks:
         disks, sync = draw_disks(random.randrange(1 << 32), weather.processes, weather.span_us)
     return Storm(seed, replace(weather, troubles=random.randint(0, 5), disks=disks, sync=sync))
+
+
+def trouble_among_strangers(seed: int) -> str:
+    """A storm in which most know only whom they have met. Where counters were given twice the trace, which
+    names messages by them, has no say."""
+    storm = Storm(STRANGERS_FROM + seed, draw_all(STRANGERS_FROM + seed))
+    why = storm()
+    return why if storm.world.misled else judged(why, storm.world)
+
+
+def trouble_collected(seed: int) -> str:
+    """A short storm over session links in which receipts go by way of a collector."""
+    weather = glass(seed)
+    settings, air = replace(weather.settings, collect_from=3), replace(weather.air, links=True)
+    storm = Storm(seed, replace(weather, settings=settings, air=air))
+    return judged(storm(), storm.world)
 
 
 def trouble_with_disks(seed: int) -> str:

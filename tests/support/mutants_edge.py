@@ -102,6 +102,15 @@ MUTANTS: list[GroupMutant] = [
        (f"{ATTACH}:shrink", "        child.chain = (tree.book.me,)\n", "        child.acked += 0\n"),
        (f"{GATE}:may_pass", "    level = len(child.chain) - 1\n",
         "    level = 0 if tree.shrunk else len(child.chain) - 1\n")),
+    of("sub_eager: joins are asked for while a full state is due", "full then join",
+       (f"{INTEREST}:send_wants",
+        "            parent.bodies.append(EdgeWant(tree.full_request, tree.asked, True))\n        return\n",
+        "            parent.bodies.append(EdgeWant(tree.full_request, tree.asked, True))\n")),
+    of("inv_direct: an invitation overtakes what the log holds", "invite inband",
+       (f"{MOVING}:heard_rehome", "    tree.book.append(entry, tree.now)\n",
+        "    host.bodies.append(EdgeInvite(child.who, child.session))\n"
+        "    host.items += 1\n"
+        "    host.downs.append(tree.book.end)\n")),
     of("inv_stale: an old invitation is followed", "rehome stale",
        (f"{MOVING}:heard_invited", " and invited.session == tree.book.session and tree.invited:", ":")),
     of("leave_nodrain: a node leaves with what only it has", "leave tree",

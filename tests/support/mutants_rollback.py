@@ -113,9 +113,4 @@ MUTANTS: list[GroupMutant] = [
        (f"{LINEAGE}:Lineages._is_proven", " and first[0][1] != self._start", "")),
     of("what waits for a message takes another for it", "the next word is a message",
        (f"{MEMBER}:Member._delivered", "                self._drop_pending()\n", "                pass\n")),
-    of("what was carried stands for all before it", "long 7020210",
-       (f"{TIMELINES}:Timelines.reach", "self.branches.get(timeline(member, start), 0) if whole else 0",
-        "self.branches.get(timeline(member, start), 0)"),
-       (f"{TIMELINES}:Timelines.reach", "or ALL) if whole else end)",
-        "or ALL) if whole else max(end, branch))")),
 ]  # fmt: skip

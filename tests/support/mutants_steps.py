@@ -76,7 +76,7 @@ ORDER = of(
     ("a lone call waits until the loop comes round",
      "what a turn asks for is two writes and one if the last turn asked for much", "write",
      (f"{DRIVER}:Driver.publish",
-      "            self._step(self.steps.settle)\n", "            pass\n")),
+      "            self.settle()\n", "            pass\n")),
     ("calls are not gathered",
      "what a turn asks for is two writes and one if the last turn asked for much", "write",
      (f"{DRIVER}:Driver.publish", "        lone = self._turn is None and not self._several\n",
@@ -96,7 +96,7 @@ ORDER = of(
       "        must_fit(payloads, self._payload_max)\n",
       "        must_fit(payloads[:1], most := self._payload_max)\n"),
      (f"{CHANGING}:GroupNode.broadcast",
-      "        return self.member.operations_of(payloads, self._payload_max, now)\n",
+      "        return member.operations_of(payloads, self._payload_max, now)\n",
       "        sent = []\n"
       "        for payload in payloads:\n"
       "            if len(payload) > most:\n"
@@ -165,6 +165,9 @@ FULL = of(
      "calls that wait for a sync when the disk fills up are answered by it", "early",
      (f"{STEPS}:Steps._failed", "held._replace(release=held.release._replace(posts=(), links=None))",
       "held")),
+    ("what waits for a sync leaves over the next link",
+     "what waits for a sync leaves over no later link", "twice",
+     (f"{STEPS}:Steps.link_up", "if post[0] != peer]", "]")),
     ("what is in the log is refused when the disk is full",
      "calls that wait for a sync when the disk fills up are answered by it", "refused",
      (f"{STEPS}:Steps._failed", "        for place, held in enumerate(self._held):  # peers",

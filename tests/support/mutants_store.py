@@ -11,6 +11,7 @@ SETS = "thence.crdt.sets"
 DEADLINE = "thence.crdt.deadline"
 MARK = "thence.crdt.mark"
 SPACE = "thence.store.space"
+SLOTS = "thence.store.slots"
 STATE = "thence.store.state"
 SNAPSHOT = "thence.store.snapshot"
 
@@ -163,14 +164,24 @@ MUTANTS = [
     ),
     of(
         "a stable mark is asked for its tag",
-        (f"{MARK}:Mark.precedes", "self.stable or self is other or", "self is other or"),
-        (f"{STATE}:SeenTag.before", "return self.seq <= other.past.get(self.origin, 0)", "return False"),
+        (
+            f"{MARK}:Mark.precedes",
+            "        if self.stable or seen is None",
+            "        if self.stable:\n            return False\n        if seen is None",
+        ),
     ),
-    of("parts of one operation do not follow each other", (f"{MARK}:Mark.precedes", "self is other or ", "")),
+    of(
+        "parts of one operation do not follow each other",
+        (f"{MARK}:Mark.precedes", " or self is other:", ":"),
+    ),
+    of(
+        "operations of one message do not follow each other",
+        (f"{MARK}:Mark.precedes", "        if self.name == other.name and", "        if False and"),
+    ),
     of("the shortest deadline holds", (f"{DEADLINE}:Deadline.value", "max(", "min(")),
     of(
         "a reset leaves the deadline",
-        (f"{SPACE}:Space._reset", "_statements(database, key).cover(mark)", "pass"),
+        (f"{SPACE}:Space._reset", "database.statements(key).cover(mark)", "pass"),
     ),
     of(
         "a covered statement goes at once",
@@ -198,7 +209,7 @@ MUTANTS = [
     ),
     of(
         "a reap goes by what is known here",
-        (f"{SPACE}:Space._reap", "statements.seen_by(mark)", "statements.value()"),
+        (f"{SPACE}:Space._reap", ".seen_by(mark)", ".value()"),
     ),
     of(
         "a reap kills what it did not see of a key",
@@ -230,6 +241,30 @@ MUTANTS = [
         ),
     ),
     of(
+        "a SET replaces one that it did not see",
+        (f"{SLOTS}:Database.assign", "or not found.mark.precedes(mark)", ""),
+    ),
+    of(
+        "a SET over another forgets that the key did not expire before",
+        (f"{SLOTS}:Database.assign", "            found.before.append(found.mark)\n", ""),
+    ),
+    of(
+        "a SET over a deadline states nothing",
+        (f"{SLOTS}:Database.assign", "        if key in self.deadlines:\n", "        if False:\n"),
+    ),
+    of(
+        "what is said at length of a SET lacks its statement",
+        (
+            f"{SLOTS}:Database.slot",
+            "                statements.state(mark, NEVER)\n",
+            "                pass\n",
+        ),
+    ),
+    of(
+        "a SET that is stable takes the next one with it",
+        (f"{SLOTS}:Database.settled", "            if found.mark is mark:\n", "            if True:\n"),
+    ),
+    of(
         "a flush drops what it did not see",
         (
             f"{SPACE}:Space._flush",
@@ -239,30 +274,26 @@ MUTANTS = [
     ),
     of(
         "a flush leaves deadlines",
-        (f"{SPACE}:Space._flush", "_statements(database, key).cover(mark)", "pass"),
-    ),
-    of(
-        "what an operation saw is not told",
-        (
-            f"{STATE}:StoreState.finish",
-            "seen = {origin: self.vector[origin] for origin in self._news}",
-            "seen = {}",
-        ),
+        (f"{SPACE}:Space._flush", "database.statements(key).cover(mark)", "pass"),
     ),
     of(
         "an operation is said to have seen everything",
-        (f"{STATE}:SeenTag.before", "return self.seq <= other.past.get(self.origin, 0)", "return True"),
+        (f"{MARK}:Mark.precedes", "else self.tag.before(seen)", "else True"),
     ),
     of(
-        "a restart forgets what is news",
-        (f"{STATE}:StoreState.installed", "origin != self.me and own.get(origin, 0) < seq", "False"),
+        "an operation is said to have seen all that came with a state",
+        (f"{MARK}:Mark.precedes", "return seen.saw(self.name, self.seq) if", "return True if"),
+    ),
+    of(
+        "an operation is said to have seen nothing that came with a state",
+        (f"{MARK}:Mark.precedes", "return seen.saw(self.name, self.seq) if", "return False if"),
     ),
     of(
         "a clock does not follow others'",
         (
-            f"{STATE}:StoreState.deliver",
-            "            self.time = max(self.time, time)\n",
-            "            pass\n",
+            f"{STATE}:StoreState.deliver_run",
+            "                self.time = time\n",
+            "                pass\n",
         ),
     ),
     of(
@@ -279,6 +310,6 @@ MUTANTS = [
     ),
     of(
         "a state forgets what is stable in it",
-        (f"{SNAPSHOT}:_load", "        mark.stable = is_stable\n", "        pass\n"),
+        (f"{SNAPSHOT}:Marks.__getitem__", "            mark.stable = True\n", "            pass\n"),
     ),
 ]

@@ -579,6 +579,57 @@ def rehome() -> None:
     grove.finish()
 
 
+def full_then_join() -> None:
+    """c comes back after long, asks for a full state of g, which comes from the root, and joins h, of which b
+    has a state that lacks m. Were both asked for at once, c would have m' of the full state, and not its
+    cause m."""
+    grove = Grove(LINE, 1, {"g": ["c", "x"], "h": ["b", "x"]}, suspect_us=60_000_000, drop_us=60_000_000)
+    grove.world.crash("c")
+    grove.run(3000)
+    assert "g" not in grove.node("b").book.covered, "kept: b still covers g"
+    grove.hold_session(("a", "b"))
+    grove.send("x", "h")
+    grove.run(50)
+    grove.send("x", "g")
+    grove.run(100)
+    grove.world.boot("c")
+    grove.until(lambda: grove.node("c").tree.parent is not None)
+    grove.world.join("c", "h")
+    grove.run(200)
+    grove.send("b", "g")
+    grove.run(100)
+    grove.release(("a", "b"))
+    grove.run(500)
+    grove.finish()
+    assert len(grove.got("c", "h")) == 1, "lost: the cause"
+
+
+def invite_inband() -> None:
+    """x has seen e0, which m is the cause of; a has neither yet, since its window is full. An invitation that
+    overtook both would let x bring a what follows from them."""
+    parents = {"r": "", "a": "r", "b": "r", "x": "b"}
+    members = {"g": ["a"], "h": ["a", "x"]}
+    grove = Grove(parents, 1, members, suspect_us=60_000_000, drop_us=60_000_000, window=4)
+    grove.die("b")
+    grove.until(lambda: grove.node("x").tree.parent is not None and grove.node("x").tree.parent.who == "r")
+    grove.run(300)
+    grove.hold_session(("a", "r"))
+    for _ in range(8):
+        grove.send("r", "g")
+        grove.run(20)
+    grove.send("r", "h")
+    grove.run(100)
+    assert len(grove.got("x", "h")) == 1, "late: x has not seen e0"
+    assert grove.got("a", "h") == [], "window: a has it already"
+    grove.world.rehome("x", "a")
+    grove.run(150)
+    grove.send("x", "h")
+    grove.run(200)
+    grove.release(("a", "r"))
+    grove.run(2000)
+    grove.finish()
+
+
 def leave_tree() -> None:
     """A node that leaves takes nothing with it."""
     grove = Grove(LINE, 1, {"g": ["b", "c", "x"]})
@@ -613,6 +664,6 @@ EDGES: dict[str, Callable[[], None]] = {
         join_crash, leave_rejoin, unwanted, vol, fresh, newnode, beyond_wait, beyond_root, partition,
         chain_moved, snap_gate, snap_extend, chain_load, chain_regrown, chain_extend, window,
         chain_inband, full_trim, full_rejoin, sync_hold, join_below, unwanted_cause, rehome, rehome_stale,
-        leave_tree, rank,
+        full_then_join, invite_inband, leave_tree, rank,
     )
 }  # fmt: skip

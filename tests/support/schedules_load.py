@@ -246,9 +246,11 @@ class Framed(Play):
     def __init__(self, names: str, frame_bytes: int, packet_bytes: int) -> None:
         self.too_large: list[str] = []
         self.frame_bytes = frame_bytes
+        self.payload_max = payload_max(2 * frame_bytes)
         settings = GroupSettings(
-            frame_bytes=frame_bytes, packet_bytes=packet_bytes, piece_bytes=packet_bytes, window=4
-        )
+            frame_bytes=frame_bytes, packet_bytes=packet_bytes, piece_bytes=packet_bytes, window=4,
+            record_bytes=2 * frame_bytes, window_bytes=frame_bytes,
+        )  # fmt: skip
         super().__init__(names, settings, 0, Air(jitter_us=0, links=True, wire=True))
         self.filter = self._measure
 
@@ -276,12 +278,12 @@ class Framed(Play):
 
 
 def long_names() -> str:
-    """Names of the greatest length fill several packets, and payloads one each. Then all start again: links
+    """Names of the greatest length fill several packets, and so do payloads. Then all start again: links
     are new, and everything is told from the beginning."""
     frame_bytes = 1 << 17
     play = Framed("abc", frame_bytes, frame_bytes // 2).together("abc")
     play.hears_of("a", [f"{number:0>{MAX_NAME}}" for number in range(700)])
-    largest = bytes(payload_max(frame_bytes))
+    largest = bytes(play.payload_max)
     for _ in range(3):
         play.send("a", largest)
     play.passes(1)
@@ -303,7 +305,7 @@ def large_orphans() -> str:
     play = Framed("abcd", frame_bytes, frame_bytes // 2).together("abcd")
     play.cuts("ac", "bc", "dc")
     play.evicts("a", "c")
-    for size in (payload_max(frame_bytes), 10, 8000, 8000, 8000, 8000, payload_max(frame_bytes)):
+    for size in (play.payload_max, 10, 8000, 8000, 8000, 8000, play.payload_max):
         play.send("c", bytes(size))
         play.passes(0.1)
     play.passes(5)
@@ -330,7 +332,7 @@ def many_joiners() -> str:
         if node.member is not None:
             gate = node.member._gate
             most["bytes"] = max(most["bytes"], gate.held_bytes)
-            most["let in"] = max(most["let in"], len(gate._watched))
+            most["let in"] = max(most["let in"], len(gate.watched))
         return commit(node, now)
 
     with patch.object(GroupNode, "commit", committed):

@@ -51,8 +51,9 @@ def _unlike_the_model(storm: Storm) -> str:
             continue
         delivered = []
         for place in store.order:
-            time, _, parts = decode(payloads[place])
-            delivered.append(Op(place, time, world.operations[place], parts))
+            time, parts = decode(payloads[place])
+            order, size = world.operations[place]
+            delivered.append(Op(place, time, frozenset(order[:size]), parts))
         return _differs(store, delivered)
     return ""
 

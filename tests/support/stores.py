@@ -39,7 +39,7 @@ async def stable(*stores: OpenStore) -> None:
 
 async def same(*stores: OpenStore) -> None:
     """All have applied the same."""
-    await until(lambda: all(one.node.state.vector == stores[0].node.state.vector for one in stores))
+    await until(lambda: all(one.node.delivered() == stores[0].node.delivered() for one in stores))
 
 
 def contents(store: OpenStore) -> bytes:

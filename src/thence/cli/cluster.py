@@ -22,7 +22,7 @@ from thence.cli.spawn import Process, spawn
 from thence.core.errors import ThenceError, UsageError
 from thence.runtime.remote import Control
 
-NODE: Final = (sys.executable, "-m", "thence.cli.main", "node")
+NODE: Final = (sys.executable, "-m", "thence.cli.node_process")
 REFUSED: Final = 2
 """How a node exits that cannot run with these settings, whatever is tried."""
 TICK_S: Final = 0.02
@@ -277,13 +277,8 @@ class Cluster:
 
 
 def _flags(layout: Layout, name: str, contacts: Sequence[str]) -> list[str]:
-    group = ["--members", layout.members]
-    if layout.changing:
-        group = ["--listen", str(layout.address(name))]
-        for other in contacts:
-            group += ["--join", str(layout.address(other))]
     return [
-        "--name", name, "--cluster", layout.cluster, *group,
+        "--name", name, "--cluster", layout.cluster, *layout.group_flags(name, contacts),
         "--data", str(layout.data(name)), "--secret-file", str(layout.secret),
         "--http", str(layout.http(name)),
     ]  # fmt: skip

@@ -10,12 +10,12 @@ Invariant: exit code 0 means that every claim held; and however the tour ends, n
 """
 
 import time
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from thence.cli.cluster import Cluster
 from thence.cli.console import counting, out, working
+from thence.cli.extras import need
 from thence.cli.folders import fresh_folder
 from thence.cli.layout import open_layout
 from thence.cli.tour.claims import Claims
@@ -23,7 +23,7 @@ from thence.cli.tour.grove import LINKS, NODES, Grove
 from thence.cli.tour.live import FLAGS, Live, Story
 from thence.cli.tour.pace import Pace
 from thence.cli.tour.shop import Shop
-from thence.core.errors import UsageError
+from thence.cli.where import Where
 from thence.trace.schema import VERDICTS
 
 if TYPE_CHECKING:
@@ -32,16 +32,13 @@ if TYPE_CHECKING:
 SCENARIO: Final = "partition"
 MARK: Final = ".thence-demo"
 PAGE: Final = "index.html"
-NEEDED: Final = ("pyspark", "pyarrow", "altair", "vl_convert")
 
 
-def run(folder: Path, master: str | None, pace: Pace | None = None) -> int:
-    for module in NEEDED:
-        if find_spec(module) is None:
-            raise UsageError(f"the demo needs the laboratory: pip install 'thence[lab]' (no {module})")
+def run(folder: Path, where: Where, pace: Pace | None = None) -> int:
+    need("pyspark", "pyarrow", "altair", "vl_convert")
     fresh_folder(folder, MARK)
     started = time.monotonic()
-    tour = Tour(folder, master, pace or Pace())
+    tour = Tour(folder, where, pace or Pace())
     story = tour.live()
     tour.grove()
     tour.shop()
@@ -63,9 +60,9 @@ def run(folder: Path, master: str | None, pace: Pace | None = None) -> int:
 class Tour:
     """The steps, and what is kept of them."""
 
-    def __init__(self, folder: Path, master: str | None, pace: Pace) -> None:
+    def __init__(self, folder: Path, where: Where, pace: Pace) -> None:
         self.folder: Final = folder
-        self.master: Final = master
+        self.where: Final = where
         self.pace: Final = pace
         self.claims: Final = Claims()
         self.judged: Final[dict[str, RunReport]] = {}
@@ -152,18 +149,16 @@ class Tour:
             from thence.cli.tour.measure import read
             from thence.cli.tour.page import page
             from thence.pages.charts import save_all
-            from thence.pipeline.session import session
 
-            charts = figures(session(self.master), read(self.folder / "trace"), story)
+            charts = figures(self.where.spark(), read(self.folder / "trace"), story)
             save_all(charts, self.folder)
             (self.folder / PAGE).write_text(page(self.claims, charts, self.judged, command), encoding="utf-8")
 
     def _judge(self, title: str, trace: Path) -> "RunReport":
         with working("Spark starts and judges" if not self.judged else "Spark judges"):
-            from thence.pipeline.session import session
             from thence.pipeline.verify import verify
 
-            [run] = verify(session(self.master), trace).runs
+            [run] = verify(self.where.spark(), trace).runs
         self.judged[title] = run
         return run
 

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from thence.cli.console import counting, out
-from thence.core.errors import UsageError
+from thence.cli.where import Where
 
 
 def show_list() -> int:
@@ -17,21 +17,18 @@ def show_list() -> int:
     return 0
 
 
-def run(name: str, quick: bool, folder: Path, master: str | None, point: str | None = None) -> int:
-    try:
-        from thence.experiments.run import points_of, repeat, run_point
-        from thence.experiments.run import run as run_experiment
-        from thence.experiments.sweep import Estimate, finished
-        from thence.pipeline.session import session
-    except ImportError as error:
-        raise UsageError(f"experiments need the laboratory: pip install 'thence[lab]' ({error})") from error
+def run(name: str, quick: bool, folder: Path, where: Where, point: str | None = None) -> int:
+    from thence.experiments.run import points_of, repeat, run_point
+    from thence.experiments.run import run as run_experiment
+    from thence.experiments.sweep import Estimate, finished
+
     points = points_of(name, quick)
     command = f"thence experiment run {name}{' --quick' if quick else ''} --out {folder}"
     if point is not None:
         print(json.dumps(run_point(name, quick, folder, point)))
         return 0
     with counting("Spark starts") as watcher:
-        spark = session(master)
+        spark = where.spark()
         stop = threading.Event()
         estimate = Estimate(points, finished(folder), time.monotonic())
 

@@ -39,7 +39,8 @@ def _alike(layout: Layout) -> dict[str, object]:
     for seen in look([layout.data(name) for name in layout.names]):
         if (status := seen.status) is not None:
             tree = {"tree.neighbours": status.neighbours} if status.neighbours else {}
-            return {"order": status.order, "spread": status.spread, **tree}
+            clock = {"clock.entries": status.entries, "clock.keys": status.keys} if status.entries else {}
+            return {"order": status.order, "spread": status.spread, **tree, **clock}
     return {}
 
 

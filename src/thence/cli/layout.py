@@ -3,6 +3,7 @@
     DIR/cluster.toml    what must stay the same when the cluster is started again
     DIR/secret          made once, readable by its owner alone
     DIR/lock            held while a cluster runs from this folder
+    DIR/up.txt          what `thence up --detach` said
     DIR/NAME/           data of a node
     DIR/NAME/log.txt    what the node printed
 
@@ -34,7 +35,8 @@ PORTS: Final = range(7_000, 32_000)
 FILE: Final = "cluster.toml"
 SECRET: Final = "secret"
 LOCK: Final = "lock"
-LEFTOVERS: Final = {SECRET, LOCK, f"{FILE}.new"}
+SAID: Final = "up.txt"
+LEFTOVERS: Final = {SECRET, LOCK, SAID, f"{FILE}.new"}
 """What a making that was cut short leaves behind."""
 
 VERSION: Final = 1
@@ -62,6 +64,15 @@ class Layout:
 
     def log(self, name: str) -> Path:
         return self.folder / name / "log.txt"
+
+    def group_flags(self, name: str, contacts: Iterable[str]) -> list[str]:
+        """What makes a node one of this cluster. `contacts`: through whom it finds a group that changes."""
+        if not self.changing:
+            return ["--members", self.members]
+        flags = ["--listen", str(self.address(name))]
+        for other in contacts:
+            flags += ["--join", str(self.address(other))]
+        return flags
 
     @property
     def secret(self) -> Path:
@@ -99,6 +110,12 @@ def open_layout(
         raise UsageError(f"cannot use {folder} for a cluster: {error.strerror}") from error
 
 
+def resized(folder: Path, nodes: int) -> None:
+    """The cluster in a folder has so many nodes from now on, the new ones after the others."""
+    layout = read_layout(folder)
+    _write(folder, layout.cluster, nodes, layout.base_port, layout.http_base, layout.changing)
+
+
 class Hold:
     """The right to run a cluster from this folder; gone with the process that has it."""
 
@@ -117,6 +134,27 @@ class Hold:
 
     def release(self) -> None:
         self._file.close()
+
+
+def holder(folder: Path) -> int:
+    """The process that runs a cluster from this folder; 0: none does."""
+    try:
+        with (folder / LOCK).open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return 0
+    except FileNotFoundError:
+        return 0
+    except BlockingIOError:
+        named = (folder / LOCK).read_text().strip()
+        return int(named) if named.isdigit() else 0
+
+
+def refuse_others(folder: Path) -> None:
+    """A folder in which anything but a cluster is."""
+    if not folder.exists() or (folder / FILE).exists():
+        return
+    if {path.name for path in folder.iterdir()} - LEFTOVERS:
+        raise UsageError(f"{folder} holds something else: give --data a folder of its own")
 
 
 def taken(ports: Iterable[int]) -> int | None:
@@ -146,8 +184,12 @@ def need_ports(layout: Layout, patience_s: float = 3.0) -> None:
 def _make(folder: Path, nodes: int, base_port: int | None, http_base: int | None, changing: bool) -> Layout:
     if not 1 <= nodes <= MOST_NODES:
         raise UsageError(f"--nodes must be between 1 and {MOST_NODES}, not {nodes}")
-    if folder.exists() and {path.name for path in folder.iterdir()} - LEFTOVERS:
-        raise UsageError(f"{folder} holds something else: give --data a folder of its own")
+    refuse_others(folder)
+    _check_ranges(base_port, http_base, nodes)
+    for base, flag in ((base_port, "--base-port"), (http_base, "--http-base")):
+        if base is not None and (port := taken(range(base, base + nodes))) is not None:
+            # Told before anything is written: a folder keeps the ports that it was made with.
+            raise UsageError(f"port {port} is in use by another program: give another {flag}")
     folder.mkdir(parents=True, exist_ok=True)
     secret = os.open(folder / SECRET, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(secret, "w") as file:
@@ -172,6 +214,14 @@ def free_ports(count: int, http_base: int | None = None) -> int:
     raise UsageError(f"found no {count} free ports in a row: give --base-port")
 
 
+def _check_ranges(base_port: int | None, http_base: int | None, nodes: int) -> None:
+    for base, flag in ((base_port, "--base-port"), (http_base, "--http-base")):
+        if base is not None and not 1 <= base <= 65_536 - nodes:
+            raise UsageError(f"{flag} must leave room for {nodes} ports below 65536, not {base}")
+    if base_port is not None and _overlap(base_port, http_base, nodes):
+        raise UsageError("--base-port and --http-base are too close: their ports overlap")
+
+
 def _overlap(base_port: int, http_base: int | None, count: int) -> bool:
     return http_base is not None and abs(base_port - http_base) < count
 
@@ -179,11 +229,7 @@ def _overlap(base_port: int, http_base: int | None, count: int) -> bool:
 def _write(
     folder: Path, cluster: str, nodes: int, base_port: int, http_base: int | None, changing: bool
 ) -> Layout:
-    for base, flag in ((base_port, "--base-port"), (http_base, "--http-base")):
-        if base is not None and not 1 <= base <= 65_536 - nodes:
-            raise UsageError(f"{flag} must leave room for {nodes} ports below 65536, not {base}")
-    if _overlap(base_port, http_base, nodes):
-        raise UsageError("--base-port and --http-base are too close: their ports overlap")
+    _check_ranges(base_port, http_base, nodes)
     lines = [
         "# A local cluster of `thence up`: what stays the same when it is started again.",
         f"version = {VERSION}",

@@ -1,5 +1,6 @@
 """The flags of `thence node` and `thence up`. What they do is in modules of their own, loaded when called."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +16,12 @@ SyncFlag = Annotated[
     str | None, typer.Option(help="When the log reaches the disk: everysec (default), always, no.")
 ]
 TraceFolder = Annotated[Path | None, typer.Option(help="Folder for the trace.", metavar="DIR")]
+Entries = Annotated[
+    int | None, typer.Option(help="Order probabilistic: counters in each message (100).", min=1)
+]
+Keys = Annotated[
+    int | None, typer.Option(help="Order probabilistic: entries that a member counts in (4).", min=1)
+]
 Faults = Annotated[bool | None, typer.Option("--allow-faults/--no-allow-faults", help="Obey `thence fault`.")]
 LogLevel = Annotated[str | None, typer.Option(help="debug, info (default), warn, error.")]
 LogFormat = Annotated[str | None, typer.Option(help="text (default) or json.")]
@@ -24,6 +31,9 @@ LogFormat = Annotated[str | None, typer.Option(help="text (default) or json.")]
 def node(
     name: Annotated[str | None, typer.Option(help="Of this node.")] = None,
     listen: Annotated[str | None, typer.Option(help="Where peers connect to.", metavar="HOST:PORT")] = None,
+    advertise: Annotated[
+        str | None, typer.Option(help="Where peers reach it, if not there.", metavar="HOST:PORT")
+    ] = None,
     members: Annotated[
         str | None,
         typer.Option(help="The whole group, this node included.", metavar="NAME=HOST:PORT,…"),
@@ -42,9 +52,21 @@ def node(
         ),
     ] = None,
     trace: TraceFolder = None,
-    order: Annotated[str | None, typer.Option(help="graph (default), vector; over a tree also none.")] = None,
+    order: Annotated[
+        str | None, typer.Option(help="graph (default), vector; over a tree also none; probabilistic.")
+    ] = None,
+    entries: Entries = None,
+    keys: Keys = None,
     spread: Annotated[
-        str | None, typer.Option(help="How messages travel: mesh (default), tree, eco-sync-tree.")
+        str | None,
+        typer.Option(help="How messages travel: mesh (default), tree, eco-sync-tree, edge, gossip."),
+    ] = None,
+    parent: Annotated[
+        str | None, typer.Option(help="edge: the node to be below.", metavar="HOST:PORT")
+    ] = None,
+    root: Annotated[bool | None, typer.Option("--root", help="edge: it is the root.")] = None,
+    groups: Annotated[
+        str | None, typer.Option(help="edge: those that it is a member of.", metavar="NAME,NAME…")
     ] = None,
     sync: SyncFlag = None,
     http: Annotated[
@@ -75,11 +97,13 @@ def node(
     from thence.cli import node as command
 
     flags = {
-        "name": name, "listen": listen, "members": members, "join": join or None, "data": data,
+        "name": name, "listen": listen, "advertise": advertise, "members": members,
+        "join": join or None, "data": data,
         "cluster": cluster, "secret_file": secret_file, "trace": trace, "order": order, "spread": spread,
+        "clock.entries": entries, "clock.keys": keys,
         "log.sync": sync, "http": http, "resp": resp, "profile": profile, "stability.enabled": stability,
         "allow_faults": allow_faults, "insecure": insecure, "log_level": log_level,
-        "log_format": log_format,
+        "log_format": log_format, "parent": parent, "root": root, "groups": groups,
     }  # fmt: skip
     raise typer.Exit(command.run(flags, words or [], config))
 
@@ -134,9 +158,13 @@ def up(
     store: Annotated[
         bool, typer.Option("--store/--no-store", help="A store that answers Redis clients.")
     ] = True,
-    order: Annotated[str | None, typer.Option(help="graph (default), vector; over a tree also none.")] = None,
+    order: Annotated[
+        str | None, typer.Option(help="graph (default), vector; over a tree also none; probabilistic.")
+    ] = None,
+    entries: Entries = None,
+    keys: Keys = None,
     spread: Annotated[
-        str | None, typer.Option(help="How messages travel: mesh (default), tree, eco-sync-tree.")
+        str | None, typer.Option(help="How messages travel: mesh (default), tree, eco-sync-tree, gossip.")
     ] = None,
     sync: SyncFlag = None,
     profile: Annotated[str, typer.Option(help="local, lan or wan.")] = "local",
@@ -155,6 +183,12 @@ def up(
             help="Members may join and leave; default, but with another order or spread, or no stability.",
         ),
     ] = None,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Return once all nodes are well; `thence down` stops them.")
+    ] = False,
+    wait: Annotated[
+        float, typer.Option(help="--detach: seconds to wait for that.", metavar="SECONDS", min=0.1)
+    ] = 60.0,
     log_level: LogLevel = None,
     log_format: LogFormat = None,
     words: Set = None,
@@ -163,10 +197,16 @@ def up(
 
     Node k's data and log.txt are in DIR/NAME. Exit 0 when all stopped in order.
     """
+    if detach:
+        from thence.cli import detach as background
+
+        arguments = [word for word in sys.argv[1:] if word != "--detach"]
+        raise typer.Exit(background.detach(data, arguments, wait))
     from thence.cli import up as command
 
     flags = {
         "trace": None if trace is None else trace.absolute(), "order": order, "spread": spread,
+        "clock.entries": entries, "clock.keys": keys,
         "log.sync": sync, "profile": profile, "allow_faults": allow_faults, "log_level": log_level,
         "log_format": log_format,
     }  # fmt: skip
@@ -174,5 +214,57 @@ def up(
         data=data, nodes=nodes, base_port=base_port, http_base=http_base, load=load, load_bytes=load_bytes,
         restart=restart, changing=changing, store=store, resp_base=resp_base, flags=flags,
         words=tuple(words or ()),
+    )  # fmt: skip
+    raise typer.Exit(command.run(wish))
+
+
+edge = typer.Typer(help="Edge trees: groups that overlap, on a tree that is rooted at a datacentre.")
+app.add_typer(edge, name="edge")
+
+
+@edge.command("up")
+def edge_up(
+    tree: Annotated[
+        Path | None,
+        typer.Option(help="Nodes, their parents and groups; default: as it was.", metavar="FILE"),
+    ] = None,
+    data: Annotated[
+        Path, typer.Option(help="Folder of the tree; goes on where it was.", metavar="DIR")
+    ] = Path("thence-data"),
+    trace: TraceFolder = None,
+    base_port: Annotated[
+        int | None, typer.Option(help="Node k listens on this + k; default: free ones.")
+    ] = None,
+    http_base: Annotated[
+        int | None, typer.Option(help="HTTP of node k on this + k; default: free ones.")
+    ] = None,
+    sync: SyncFlag = None,
+    profile: Annotated[str, typer.Option(help="local, lan or wan.")] = "local",
+    allow_faults: Faults = None,
+    load: Annotated[
+        float | None, typer.Option(help="Every node publishes so many a second; 0: as fast as it goes.")
+    ] = None,
+    load_bytes: Annotated[int, typer.Option(help="Bytes of each message of the load.")] = 64,
+    restart: Annotated[
+        bool, typer.Option("--restart/--no-restart", help="Start nodes again that die.")
+    ] = True,
+    log_level: LogLevel = None,
+    log_format: LogFormat = None,
+    words: Set = None,
+) -> None:
+    """Run an edge tree in the foreground, one process per node, until Ctrl-C or SIGTERM.
+
+    The file has a table [nodes.NAME] for each, with `parent` (the root has none) and `groups`;
+    examples/tree.toml is one. Exit 0 when all stopped in order.
+    """
+    from thence.cli import up as command
+
+    flags = {
+        "trace": None if trace is None else trace.absolute(), "log.sync": sync, "profile": profile,
+        "allow_faults": allow_faults, "log_level": log_level, "log_format": log_format,
+    }  # fmt: skip
+    wish = command.Wish(
+        data=data, base_port=base_port, http_base=http_base, load=load, load_bytes=load_bytes,
+        restart=restart, edge=True, tree=tree, flags=flags, words=tuple(words or ()),
     )  # fmt: skip
     raise typer.Exit(command.run(wish))

@@ -102,14 +102,14 @@ def _tell(ended: dict[str, LoadStatus]) -> None:
         out.print(f"together: {sent:,} messages in {seconds:.1f} s{rate}")
 
 
-def broadcast(folder: Path, names: list[str], words: str, as_json: bool) -> int:
+def broadcast(folder: Path, names: list[str], words: str, as_json: bool, group: str = "") -> int:
     """`-` for what comes on standard input."""
     nodes = chosen(folder, names)
     if len(nodes) != 1:
         there = ", ".join(node.name for node in nodes)
         raise UsageError(f"which node shall broadcast? There is {there}: say --node NAME")
     payload = sys.stdin.buffer.read() if words == "-" else words.encode()
-    origin, seq = nodes[0].broadcast(payload)
+    origin, seq = nodes[0].broadcast(payload, group)
     if as_json:
         print(json.dumps({"origin": origin, "seq": seq}))
     else:

@@ -13,7 +13,8 @@ from typing import Annotated
 import typer
 
 from thence import __version__
-from thence.cli import live, operate
+from thence.cli import extras, live, operate
+from thence.cli.where import Where
 from thence.core.errors import ThenceError, UsageError
 
 app = typer.Typer(
@@ -36,6 +37,14 @@ Remote = Annotated[
 Conf = Annotated[
     list[str] | None, typer.Option("--conf", help="A setting of Spark; can be repeated.", metavar="KEY=VALUE")
 ]
+
+
+def _where(master: str | None, remote: str | None, conf: list[str] | None, engine: str = "spark") -> Where:
+    """Told wrongly, this is an error before anything has begun."""
+    where = Where(engine, master, remote, conf or ())
+    where.check()
+    where.settings()
+    return where
 
 
 def _version(asked: bool) -> None:
@@ -202,13 +211,13 @@ def verify(
     """
     from thence.cli import verify as command
 
-    where = command.Where(engine, master, remote, conf or ())
+    where = _where(master, remote, conf, engine)
     raise typer.Exit(command.verify(trace, still_open, as_json, where, findings, tolerant, page))
 
 
 @app.command()
 def metrics(
-    trace: Annotated[Path, typer.Argument(help="A trace: one file, or a folder of files.")],
+    trace: Annotated[str, typer.Argument(help="A trace: one file, a folder of files, or a URL.")],
     as_json: Json = False,
     master: Master = None,
     remote: Remote = None,
@@ -223,9 +232,8 @@ def metrics(
     What the trace does not tell is left out, with the reason. Exit 2 when it cannot be read.
     """
     from thence.cli import metrics as command
-    from thence.cli.verify import Where
 
-    where = Where("spark", master, remote, conf or ())
+    where = _where(master, remote, conf)
     raise typer.Exit(command.metrics(trace, as_json, where, out))
 
 
@@ -261,6 +269,8 @@ def soak(
     start: Annotated[int, typer.Option(help="The first seed.")] = 0,
     jobs: Annotated[int | None, typer.Option(help="Processes; default: one per core.")] = None,
     master: Master = None,
+    remote: Remote = None,
+    conf: Conf = None,
 ) -> None:
     """Go through seeds, one storm after another, and judge them on Spark.
 
@@ -268,7 +278,7 @@ def soak(
     """
     from thence.cli import soak as command
 
-    raise typer.Exit(command.run(minutes, seeds, scenario, start, jobs, master))
+    raise typer.Exit(command.run(minutes, seeds, scenario, start, jobs, _where(master, remote, conf)))
 
 
 @app.command()
@@ -279,7 +289,9 @@ def chaos(
     folder: Annotated[
         Path, typer.Option("--out", help="Folder for data, logs and traces.", metavar="DIR")
     ] = Path("chaos-out"),
-    spread: Annotated[str, typer.Option(help="How messages travel: mesh, tree, eco-sync-tree.")] = "mesh",
+    spread: Annotated[
+        str, typer.Option(help="How messages travel: mesh, tree, eco-sync-tree, edge.")
+    ] = "mesh",
     order: Annotated[
         str | None, typer.Option(help="none: of a tree that is --changing, without tags.")
     ] = None,
@@ -290,7 +302,10 @@ def chaos(
         bool, typer.Option("--netem", help="Packets are lost and late as well: needs root, `ip` and `tc`.")
     ] = False,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the files of rounds that held.")] = False,
+    engine: Annotated[str, typer.Option(help="spark judges, or local: in this process.")] = "spark",
     master: Master = None,
+    remote: Remote = None,
+    conf: Conf = None,
 ) -> None:
     """Real processes under load: killed, stopped, cut off, slowed; then Spark judges what they did.
 
@@ -298,7 +313,8 @@ def chaos(
     """
     from thence.cli.chaos import command
 
-    raise typer.Exit(command.run(minutes, nodes, seed, folder, netem, keep, master, spread, changing, order))
+    where = _where(master, remote, conf, engine)
+    raise typer.Exit(command.run(minutes, nodes, seed, folder, netem, keep, where, spread, changing, order))
 
 
 @app.command()
@@ -306,13 +322,13 @@ def bench(
     name: Annotated[
         str,
         typer.Argument(
-            help="Which: order, tags, metadata, sim, verify, metrics, oplog, cluster, membership, catch-up, "
-            "trees, or all."
+            help="Which: order, tags, metadata, clocks, sim, oplog, cluster, membership, catch-up, trees, "
+            "edge, store, verify, metrics, or all."
         ),
     ],
     as_json: Json = False,
     quick: Annotated[bool, typer.Option(help="Smaller sizes: a look, not a result.")] = False,
-    part: Annotated[str, typer.Option(help="Of cluster: always, nodes, latency or events.")] = "",
+    part: Annotated[str, typer.Option(help="Of cluster: always, nodes, latency, events or runs.")] = "",
 ) -> None:
     """Measure, next to a baseline in the same run."""
     from thence.cli.bench import command
@@ -338,6 +354,8 @@ def experiment_run(
     folder: Annotated[Path, typer.Option("--out", help="Folder for results.", metavar="DIR")],
     quick: Annotated[bool, typer.Option(help="Small groups, few messages: a look.")] = False,
     master: Master = None,
+    remote: Remote = None,
+    conf: Conf = None,
     point: Annotated[
         str | None, typer.Option(help="Run this point alone, in this process, and print its result.")
     ] = None,
@@ -348,7 +366,7 @@ def experiment_run(
     """
     from thence.cli import experiment as command
 
-    raise typer.Exit(command.run(name, quick, folder, master, point))
+    raise typer.Exit(command.run(name, quick, folder, _where(master, remote, conf), point))
 
 
 @app.command()
@@ -357,6 +375,8 @@ def demo(
         "demo-out"
     ),
     master: Master = None,
+    remote: Remote = None,
+    conf: Conf = None,
 ) -> None:
     """The tour: real processes under load join, are cut off, killed, evicted, and leave; Spark judges it.
 
@@ -364,7 +384,7 @@ def demo(
     """
     from thence.cli import demo as command
 
-    raise typer.Exit(command.run(out, master))
+    raise typer.Exit(command.run(out, _where(master, remote, conf)))
 
 
 app.add_typer(live.app)
@@ -386,8 +406,13 @@ def main(arguments: list[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         print("thence: interrupted", file=sys.stderr)
         return INTERRUPTED
+    except ModuleNotFoundError as error:
+        if (needed := extras.missing(error)) is None:
+            raise
+        print(f"thence: {needed}", file=sys.stderr)
+        return 2
     except BrokenPipeError:
-        # Whoever read our output has gone, as with `| head`: nothing is left to say.
+        # The reader of our output has gone, as with `| head`: nothing is left to say.
         sys.stderr.close()
         return 1
     if result == INTERRUPTED:  # how typer tells of Ctrl-C

@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from thence.cli.console import working
-from thence.cli.verify import FAILED, OK, WIDTH_PIPED, Where
+from thence.cli.verify import FAILED, OK, WIDTH_PIPED
+from thence.cli.where import Where
 from thence.core.errors import TraceError, UsageError
 from thence.pages.text import duration, number
 
@@ -27,7 +28,7 @@ COUNTED = ("nodes", "sends", "deliveries", "stables", "holds", "duplicates")
 MOST_LINES = 8
 
 
-def metrics(trace: Path, as_json: bool, where: Where, out: Path | None) -> int:
+def metrics(trace: str, as_json: bool, where: Where, out: Path | None) -> int:
     """Measure a trace, print and write what was found, and return the exit code."""
     settings = where.settings()
     with working("measuring"):
@@ -53,15 +54,16 @@ def metrics(trace: Path, as_json: bool, where: Where, out: Path | None) -> int:
     return OK
 
 
-def _run(trace: Path, where: Where, settings: Mapping[str, str]) -> "Tables | str":
+def _run(trace: str, where: Where, settings: Mapping[str, str]) -> "Tables | str":
     """What was measured, or why Spark or the machine could not do it."""
     try:
-        from thence.pipeline.files import trace_files
+        from thence.pipeline.files import is_url, trace_files
         from thence.pipeline.metrics.measured import measure
         from thence.pipeline.session import FAILURES, reason, session
     except ImportError as error:
         return f"metrics need Spark: pip install 'thence[lab]' ({error})"
-    trace_files(trace)  # a wrong path is told before Spark takes its seconds to start
+    if not is_url(trace):
+        trace_files(Path(trace))  # a wrong path is told before Spark takes its seconds to start
     try:
         spark = session(where.master, where.remote, settings)
     except UsageError as error:
@@ -72,16 +74,18 @@ def _run(trace: Path, where: Where, settings: Mapping[str, str]) -> "Tables | st
         return f"Spark or the machine failed: {reason(error)}"
 
 
-def _write(found: "Tables", out: Path, trace: Path) -> None:
+def _write(found: "Tables", out: Path, trace: str) -> None:
     """Every table as Parquet, figures as PNG and SVG, and the page."""
     import pyarrow.parquet as pq
 
+    from thence.cli.sim import seeds_told
     from thence.pages.charts import save_all
     from thence.pages.measured import metrics_page
 
     command = f"thence metrics {trace} --out {out}"
     rows = {name: table.to_pylist() for name, table in found.tables.items()}
-    page = metrics_page(found.report, rows, command, str(trace))
+    page = metrics_page(found.report, rows, command, trace)
+    page.seed = seeds_told([run.run for run in found.report.runs])
     try:
         (out / "tables").mkdir(parents=True, exist_ok=True)
         for name, table in found.tables.items():

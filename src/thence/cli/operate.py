@@ -15,6 +15,9 @@ Data = Annotated[Path, typer.Option("--data", help="Data folder of a node, or of
 Nodes = Annotated[
     list[str] | None, typer.Option("--node", help="Which node; may be repeated.", metavar="NAME")
 ]
+Group = Annotated[
+    str, typer.Option(help="On an edge tree: the group; default: any of the node's.", metavar="NAME")
+]
 DATA = Path("thence-data")
 """Where `thence up` keeps a cluster unless told otherwise, seen from the current folder."""
 
@@ -25,6 +28,9 @@ def status(
     as_json: Json = False,
     watch: Annotated[bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")] = False,
     every: Annotated[float, typer.Option(help="Seconds between looks.", min=0.1, max=3600)] = 1.0,
+    wait: Annotated[
+        float, typer.Option(help="Seconds to wait for all to be well.", metavar="SECONDS", min=0, max=3600)
+    ] = 0.0,
 ) -> None:
     """Show the nodes of a folder, and who holds stability back.
 
@@ -32,7 +38,17 @@ def status(
     """
     from thence.cli import status as command
 
-    raise typer.Exit(command.run(folder, as_json, watch, every))
+    raise typer.Exit(command.run(folder, as_json, watch, every, wait))
+
+
+@app.command()
+def down(
+    data: Annotated[Path, typer.Option(help="Folder of a cluster that runs.", metavar="DIR")] = DATA,
+) -> None:
+    """Stop a cluster that `thence up` runs, in order, as Ctrl-C would."""
+    from thence.cli import detach as command
+
+    raise typer.Exit(command.down(data))
 
 
 @app.command()
@@ -43,6 +59,7 @@ def load(
     seconds: Annotated[float | None, typer.Option(help="For how long.")] = None,
     count: Annotated[int | None, typer.Option(help="How many messages of each node.")] = None,
     size: Annotated[int, typer.Option("--bytes", help="Size of a message.")] = 64,
+    group: Group = "",
     as_json: Json = False,
 ) -> None:
     """Let nodes that run broadcast messages.
@@ -52,7 +69,7 @@ def load(
     from thence.cli import load as command
     from thence.runtime.load import Load
 
-    wanted = Load(rate=rate, seconds=seconds, count=count, bytes=size)
+    wanted = Load(rate=rate, seconds=seconds, count=count, bytes=size, group=group)
     raise typer.Exit(command.run(data, node or [], wanted, as_json))
 
 
@@ -64,12 +81,13 @@ def broadcast(
         list[str] | None,
         typer.Option("--node", help="Which node; needed if there are several.", metavar="NAME"),
     ] = None,
+    group: Group = "",
     as_json: Json = False,
 ) -> None:
     """Let a node that runs broadcast one message."""
     from thence.cli import load as command
 
-    raise typer.Exit(command.broadcast(data, node or [], words, as_json))
+    raise typer.Exit(command.broadcast(data, node or [], words, as_json, group))
 
 
 @app.command()

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from thence.core.errors import ThenceError
+from thence.runtime import process
 from thence.runtime.control_file import NAME as CONTROL
+from thence.runtime.folder import LOCK
 from thence.runtime.remote import Control, NoAnswer
 from thence.runtime.shelf import read_written
 from thence.runtime.status import Status
@@ -16,6 +18,7 @@ STATES: Final = {"gone": "crashed", "paused": "paused", "silent": "silent", "str
 
 
 LEFT: Final = "left"
+STARTING: Final = "starting"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,7 @@ class Seen:
     folder: Path
     name: str
     state: str
-    """running and the like as the node says; else down, left, crashed, paused or silent."""
+    """running and the like as the node says; else down, starting, left, crashed, paused or silent."""
     status: Status | None = None
     why: str = ""
     """What is wrong, if anything is."""
@@ -45,6 +48,8 @@ def _look(folder: Path) -> Seen:
     if not (folder / CONTROL).is_file() and (left := has_left(folder)):
         return Seen(folder, name, LEFT, why=f"it has left its group, {left}")
     if not (folder / CONTROL).is_file():
+        if _has_begun(folder):
+            return Seen(folder, name, STARTING, why="it does not answer yet")
         return Seen(folder, name, "down", why="it was stopped, or never started")
     try:
         control = Control.of(folder)
@@ -55,6 +60,13 @@ def _look(folder: Path) -> Seen:
     except ThenceError as error:
         return Seen(folder, name, "down", why=str(error))
     return Seen(folder, status.name, status.state, status, status.log.trouble or "")
+
+
+def _has_begun(folder: Path) -> bool:
+    """A process has the data folder, and has not come to answer."""
+    with suppress(OSError, ValueError):
+        return process.look(int((folder / LOCK).read_text())) is not None
+    return False
 
 
 def has_left(folder: Path) -> str:

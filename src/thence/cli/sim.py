@@ -1,22 +1,25 @@
 """`thence sim`: one simulated run."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
 from thence.cli import sim_edge, sim_overlay
 from thence.cli.console import counting, out
+from thence.core.errors import UsageError
 from thence.order.engines import PROBABILISTIC
 from thence.sim import edge_run
-from thence.sim.edge_run import EDGE, edge_wanted, edge_weather
+from thence.sim.edge_run import EDGE, PATHS, edge_wanted, edge_weather
 from thence.sim.groups_run import SAYS, STORM, group_scenario, simulate_group, weather
 from thence.sim.overlay_scenarios import OVERLAY_SCENARIOS
 from thence.sim.run import Outcome, simulate
 from thence.sim.scenarios import SCENARIOS, configure
 from thence.sim.settings import Settings
 
-WIDTH = 1 + max(map(len, (*SCENARIOS, *OVERLAY_SCENARIOS, *SAYS)))
+KNOWN = tuple(dict.fromkeys((*SCENARIOS, *SAYS, EDGE, *OVERLAY_SCENARIOS)))
+SEEDS_SHOWN = 20
+WIDTH = 1 + max(map(len, KNOWN))
 """Of a column of names."""
 
 
@@ -33,6 +36,8 @@ def run(
         for other in OVERLAY_SCENARIOS.values():
             out.print(f"{other.name:<{WIDTH}} {other.says}")
         return 0
+    if scenario not in KNOWN:
+        raise UsageError(f"unknown scenario {scenario!r}; there is {', '.join(KNOWN)}")
     if edge_wanted(scenario, given):
         seed = edge_weather(given)[0]
         return sim_edge.run(
@@ -52,6 +57,17 @@ def run(
     else:
         tell(settings, outcome, trace)
     return 0 if outcome.complete else 1
+
+
+def seeds_told(runs: Iterable[str]) -> str:
+    """For people: the seeds of simulated runs whose names say them, as they do unless `--run` was given."""
+    told = []
+    for name in dict.fromkeys(runs):
+        scenario, _, seed = name.rpartition("-")
+        if scenario in (*KNOWN, PATHS) and seed.isascii() and seed.isdigit():
+            told.append(f"{seed} (scenario {scenario})")
+    more = f" and {len(told) - SEEDS_SHOWN} more" if len(told) > SEEDS_SHOWN else ""
+    return ", ".join(told[:SEEDS_SHOWN]) + more
 
 
 def _group(

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from thence.cli.console import counting, out
 from thence.core.errors import UsageError
-from thence.order.engines import engine
-from thence.sim.overlay import OverlayOutcome, simulate_overlay
+from thence.order.engines import PROBABILISTIC, chosen
+from thence.sim.overlay import OverlayOutcome, OverlayRun, simulate_overlay
+from thence.sim.overlay_durable import DurableOverlayRun
 from thence.sim.overlay_scenarios import OVERLAY_SCENARIOS, configure
 from thence.sim.overlay_settings import TAGGED, OverlaySettings
 from thence.sim.scenarios import SCENARIOS
@@ -47,10 +48,12 @@ def run(
     scenario: str, given: Mapping[str, object], trace: Path | None, as_json: bool, name: str | None
 ) -> int:
     settings = configure(scenario, **given)
-    if given.get("durable") and engine(settings.order).witness is not None:
+    engine = chosen(settings.order, settings.entries, settings.keys, settings.recent)
+    if given.get("durable") and engine.witness is not None:
         raise UsageError(TAGGED)
+    runs = DurableOverlayRun if settings.order == PROBABILISTIC else OverlayRun
     with counting("simulating") as watcher:
-        outcome = simulate_overlay(settings, trace, watcher, run_name(name, scenario, settings.seed))
+        outcome = simulate_overlay(settings, trace, watcher, run_name(name, scenario, settings.seed), runs)
     if as_json:
         print(json.dumps({**asdict(settings), **asdict(outcome), "trace": trace and str(trace)}))
     else:
@@ -72,6 +75,8 @@ def tell(settings: OverlaySettings, outcome: OverlayOutcome, trace: Path | None)
         out.print(f"  without newcomers, who read the past first: {outcome.resident_ms:,.0f} ms on average")
     layers = ", ".join(f"{count:,} {layer}" for layer, count in outcome.bytes.items())
     out.print(f"  bytes: {layers}")
+    if settings.order == PROBABILISTIC:
+        out.print(f"  {outcome.doubts:,} deliveries were doubted")
     if outcome.installs:
         out.print(f"  {outcome.installs:,} states stood in for messages")
     if outcome.settled_ms:

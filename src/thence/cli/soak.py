@@ -19,27 +19,31 @@ from pathlib import Path
 
 from thence.cli import leash
 from thence.cli.console import counting, out
+from thence.cli.where import Where
 from thence.core.errors import UsageError
 from thence.order.engines import ENGINES
 from thence.order.separator import SEPARATOR
 from thence.sim.edge_run import EDGE, hours, simulate_edge
 from thence.sim.groups_run import ORDERS, STORM, group_scenario, simulate_group
 from thence.sim.run import simulate
-from thence.sim.scenarios import ROUTERS, configure
+from thence.sim.scenarios import ROUTERS, SCENARIOS, configure
 from thence.trace.schema import FORGIVEN, VERDICTS
 
 STORMS_PER_BATCH = 300
+
+KNOWN = (*SCENARIOS, *ORDERS, EDGE)
+"""Scenarios whose runs Spark judges by the hundred: those over partial views are not among them."""
 
 Storm = tuple[str, int, str]
 """Scenario, seed, engine."""
 
 
-def run(
-    minutes: float, seeds: int | None, scenario: str, start: int, jobs: int | None, master: str | None
-) -> int:
+def run(minutes: float, seeds: int | None, scenario: str, start: int, jobs: int | None, where: Where) -> int:
     """`seeds`: so many, however long they take."""
     if minutes <= 0 or (seeds is not None and seeds < 1) or (jobs is not None and jobs < 1):
         raise UsageError("--minutes, --seeds and --jobs must be positive")
+    if scenario not in KNOWN:
+        raise UsageError(f"unknown scenario {scenario!r}; there is {', '.join(KNOWN)}")
     engines = [*[name for name, engine in ENGINES.items() if engine.witness is not None], SEPARATOR]
     if scenario == ROUTERS:
         engines = [SEPARATOR]
@@ -61,7 +65,7 @@ def run(
             while (done == 0 or time.monotonic() < until) and (
                 batch := list(islice(storms, STORMS_PER_BATCH))
             ):
-                failed, node_hours, late = _batch(pool, batch, folder, master)
+                failed, node_hours, late = _batch(pool, batch, folder, where)
                 overtaken += late
                 if failed:
                     out.print(f"[red]{failed}[/]\nThe traces of this batch are in {folder}.")
@@ -94,7 +98,7 @@ def _belong_to(parent: int) -> None:
 
 
 def _batch(
-    pool: ProcessPoolExecutor, batch: list[Storm], folder: Path, master: str | None
+    pool: ProcessPoolExecutor, batch: list[Storm], folder: Path, where: Where
 ) -> tuple[str, float, int]:
     """What went wrong, if anything, how many hours the nodes have lived, and how often program order broke
     where that is forgiven."""
@@ -108,10 +112,9 @@ def _batch(
             return f"{why}\n{_command(storm)}", hours, overtaken
         if forgives:
             forgiven.add(_run(storm))
-    from thence.pipeline.session import session
     from thence.pipeline.verify import verify
 
-    for judged in verify(session(master), folder).runs:
+    for judged in verify(where.spark(), folder).runs:
         verdicts = FORGIVEN if judged.run in forgiven else VERDICTS
         if any(judged.violations[verdict] for verdict in verdicts):
             scenario, seed, order = judged.run.rsplit("/", 2)

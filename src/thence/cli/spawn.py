@@ -2,12 +2,15 @@
 
 To the kernel the parent of a process is the *thread* that forked it, and when that thread ends the process is
 killed. So one thread, which lives as long as this process, starts them all.
+
+Invariant: an interrupt at any moment leaves a `Process` that can be waited for.
 """
 
 import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -16,7 +19,40 @@ from typing import Final, NamedTuple
 
 from thence.cli import leash
 
-Process = subprocess.Popen[bytes]
+
+class Process(subprocess.Popen[bytes]):
+    """A process whose end is looked at before it is collected.
+
+    `Popen` collects under a lock. An interrupt between taking the lock and the `try` that gives it back
+    leaves it taken, and `wait` hangs. `waitid` looks without collecting, as often as one likes.
+    Not every Python has `waitid` elsewhere than on Linux.
+    """
+
+    def poll(self) -> int | None:
+        return self._look(os.WNOHANG) if sys.platform == "linux" else super().poll()
+
+    def wait(self, timeout: float | None = None) -> int:
+        if sys.platform != "linux":
+            return super().wait(timeout)
+        if timeout is None:
+            code = self._look(0)
+            assert code is not None, "it was waited for"
+            return code
+        until = time.monotonic() + timeout
+        while (code := self.poll()) is None:
+            if time.monotonic() > until:
+                raise subprocess.TimeoutExpired(self.args, timeout)
+            time.sleep(TICK_S)
+        return code
+
+    def _look(self, flags: int) -> int | None:
+        if self.returncode is None:
+            found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | flags)
+            if found is not None:
+                exited = found.si_code == os.CLD_EXITED
+                self.returncode = found.si_status if exited else -found.si_status
+                os.waitpid(self.pid, 0)
+        return self.returncode
 
 
 class _Wish(NamedTuple):
@@ -24,6 +60,8 @@ class _Wish(NamedTuple):
     output: Path
     made: Future[Process]
 
+
+TICK_S: Final = 0.01
 
 _lock: Final = threading.Lock()
 _wishes: Final[dict[int, SimpleQueue[_Wish]]] = {}
@@ -58,7 +96,7 @@ def _serve(wishes: SimpleQueue[_Wish]) -> None:
 
 def _start(command: Sequence[str], output: Path) -> Process:
     with output.open("ab") as file:
-        return subprocess.Popen(
+        return Process(
             [sys.executable, "-I", "-S", leash.__file__, str(os.getpid()), *command],
             stdin=subprocess.DEVNULL,
             stdout=file,

@@ -17,14 +17,20 @@ from thence.cli.nodes import node_folders
 from thence.cli.seen import Seen, look
 from thence.cli.status_table import held_back, links_table, nodes_table, notes
 
+TICK_S: Final = 0.1
 WIDTH_IN_A_PIPE: Final = 140
 """Nobody's window is there to fit into; a table that is cut off helps no reader."""
 
 
-def run(folder: Path, as_json: bool, watch: bool, every_s: float) -> int:
+def run(folder: Path, as_json: bool, watch: bool, every_s: float, wait_s: float = 0.0) -> int:
+    """`wait_s`: for so long at most, until all are well."""
     if watch:
         return _watch(folder, as_json, every_s)
+    until = monotonic() + wait_s
     seen = look(node_folders(folder))
+    while not all(node.well for node in seen) and monotonic() < until:
+        sleep(TICK_S)
+        seen = look(node_folders(folder))
     if as_json:
         print(json.dumps(as_value(seen), indent=2))
     else:

@@ -1,7 +1,7 @@
 """How the state of nodes is shown to people: tables and sentences, from what `thence status` found."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from rich import box
@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from thence.cli.seen import Seen
-from thence.runtime.status import MemberStatus, Status
+from thence.core.groups import process_of
+from thence.runtime.status import EdgeStatusReport, MemberStatus, Status
 
 COLOURS: Final = {
     "running": "green", "starting": "yellow", "draining": "yellow", "paused": "yellow",
@@ -107,6 +108,7 @@ def notes(seen: list[Seen]) -> Iterable[Text]:
         yield Text()
         yield from _stability(seen, sum(status.unstable for status in answering))
         yield from _trees(answering)
+        yield from edge_tree(answering)
     yield from _views(answering)
     for status in answering:
         yield from _faults(status)
@@ -119,6 +121,8 @@ def notes(seen: list[Seen]) -> Iterable[Text]:
 
 
 def _stability(seen: list[Seen], unstable: int) -> Iterable[Text]:
+    if all(node.status is None or node.status.edge is not None for node in seen):
+        return  # nothing is told as stable there
     holding = held_back(seen)
     for name, since_s, witnesses in holding:
         yield Text.assemble(
@@ -170,6 +174,52 @@ def _trees(answering: list[Status]) -> Iterable[Text]:
     elif roots:
         told = ", ".join(f"{root} ({count} nodes)" for root, count in sorted(roots.items()))
         yield Text(f"several roots, which do not hear each other: {told}", "yellow")
+
+
+def edge_tree(answering: list[Status]) -> Iterable[Text]:
+    """Nodes of an edge tree below their parents, with the chains that they may attach to."""
+    reports = {status.edge.identity: status.edge for status in answering if status.edge is not None}
+    below: dict[str, list[str]] = {}
+    for who, report in sorted(reports.items()):
+        below.setdefault(report.parent if report.parent in reports else "", []).append(who)
+    rows = [(who, 0) for who in reversed(below.get("", []))]
+    while rows:
+        who, depth = rows.pop()
+        yield _edge_row(reports[who], depth, reports.keys())
+        rows += [(child, depth + 1) for child in reversed(below.get(who, []))]
+
+
+def _edge_row(report: EdgeStatusReport, depth: int, running: Collection[str]) -> Text:
+    row = Text.assemble("  " * depth, (process_of(report.identity), "bold"))
+    if report.groups:
+        row.append(f" [{', '.join(report.groups)}]")
+    if report.chain:
+        # An identity that does not run is spelled out: its process may be another one by now.
+        chain = [process_of(who) if who in running else who for who in report.chain]
+        row.append(f" may attach to {', '.join(chain)}", "dim")
+    for told in _edge_trouble(report):
+        row.append(f"; {told}", "yellow")
+    return row
+
+
+def _edge_trouble(report: EdgeStatusReport) -> Iterable[str]:
+    if report.obstacle:
+        yield f"its parent does not answer: {report.obstacle}"
+    if not report.parent and report.identity != report.root:
+        yield f"without a parent for {duration(report.without_parent_s)}"
+    if report.alone:
+        yield "its subtree goes on alone"
+    if report.bypassed:
+        yield f"{', '.join(report.bypassed)} is passed by"
+    if report.joining:
+        yield f"joins {', '.join(report.joining)}"
+    if report.not_at_root:
+        yield f"the root may lack {report.not_at_root:,}"
+    for child in report.children:
+        if child.syncing:
+            yield f"{process_of(child.name)} waits for a state"
+        if child.gated:
+            yield f"the gate holds {child.gated:,} back for {process_of(child.name)}"
 
 
 def _faults(status: Status) -> Iterable[Text]:

@@ -24,12 +24,13 @@ from rich.text import Text
 from thence.cli import store
 from thence.cli.cluster import NODE, Cluster, Node, Restarts
 from thence.cli.console import out
-from thence.cli.layout import FILE, open_layout
+from thence.cli.edge_file import TREE, open_edge_layout
+from thence.cli.layout import FILE, Layout, open_layout
 from thence.cli.node import as_arguments, with_words
 from thence.cli.seen import Seen, has_left, look
 from thence.cli.status import page
 from thence.core.errors import ThenceError, UsageError
-from thence.replica.live import is_streamed, must_go_together
+from thence.replica.live import EDGE, is_streamed, must_go_together
 from thence.runtime.load import MOST_SECONDS, Load
 from thence.runtime.settings import NodeSettings
 from thence.runtime.sources import compose
@@ -58,6 +59,10 @@ class Wish:
     store: bool = False
     """Nodes answer Redis clients, from `resp_base` on."""
     resp_base: int | None = None
+    edge: bool = False
+    """The nodes of a `tree`, or of the one in the folder."""
+    tree: Path | None = None
+    load_group: str = ""
     flags: Mapping[str, object] = field(default_factory=dict)
     """Settings of every node, by key."""
     words: tuple[str, ...] = ()
@@ -67,13 +72,14 @@ class Wish:
 def run(wish: Wish) -> int:
     load = None
     if wish.load is not None:
-        load = Load(rate=wish.load, seconds=MOST_SECONDS, bytes=wish.load_bytes).checked()
+        group = wish.load_group
+        load = Load(rate=wish.load, seconds=MOST_SECONDS, bytes=wish.load_bytes, group=group).checked()
     flags = {"profile": "local", **with_words(wish.flags, list(wish.words))}
-    settings = _checked(flags)
-    layout = open_layout(wish.data, wish.nodes, wish.base_port, wish.http_base, _changing(wish))
+    settings = _checked(flags, wish.edge)
+    layout = _layout(wish)
     restarts = Restarts() if wish.restart else None
     base, own = 0, dict[str, list[str]]()
-    if wish.store and not is_streamed(settings.order, settings.spread):
+    if wish.store and not wish.edge and not is_streamed(settings.order, settings.spread):
         base = store.resp_base(layout, wish.resp_base)
         own = store.flags(layout, base)
     cluster = Cluster(layout, flags=as_arguments(flags), own=own, program=wish.program, restarts=restarts)
@@ -84,12 +90,25 @@ def run(wish: Wish) -> int:
             cluster.stop(hurry=lambda: True)  # if anything went wrong in here
 
 
-def _checked(flags: Mapping[str, object]) -> NodeSettings:
+def _layout(wish: Wish) -> Layout:
+    if wish.edge:
+        return open_edge_layout(wish.data, wish.tree, wish.base_port, wish.http_base)
+    if (wish.data / TREE).exists():
+        raise UsageError(f"the nodes in {wish.data} are an edge tree: thence edge up --data {wish.data}")
+    return open_layout(wish.data, wish.nodes, wish.base_port, wish.http_base, _changing(wish))
+
+
+def _checked(flags: Mapping[str, object], edge: bool = False) -> NodeSettings:
     """What a node would refuse is told once and here, before anything is written."""
-    for key in OURS:
+    for key in (*OURS, *(("spread", "parent", "root", "groups") if edge else ())):
         if key in flags:
             raise UsageError(f"--set {key}: the cluster decides this for each node")
-    node = {**flags, "name": "a", "data": Path(), "members": "a=127.0.0.1:1"}
+    node: dict[str, object] = {**flags, "name": "a", "data": Path(), "members": "a=127.0.0.1:1"}
+    if edge:
+        del node["members"]
+        node |= {"listen": "127.0.0.1:1", "spread": "edge", "root": True}
+    elif node.get("spread") == EDGE:
+        raise UsageError("--spread edge: an edge tree is started with `thence edge up --tree FILE`")
     settings = compose(node, os.environ, default_secret=lambda _: b"the cluster has its own")
     must_go_together(settings.order, settings.spread)
     return settings

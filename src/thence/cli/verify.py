@@ -1,15 +1,15 @@
 """`thence verify`: the verdicts on a trace, as a table or as JSON."""
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from thence.cli.console import working
+from thence.cli.where import Where
 from thence.core.errors import TraceError, UsageError
 from thence.trace.schema import VERDICTS
 
@@ -18,29 +18,6 @@ if TYPE_CHECKING:
 
 OK, VIOLATIONS, FAILED = 0, 1, 3
 WIDTH_PIPED = 160  # where nobody says how wide the screen is
-ENGINES = ("spark", "local")
-
-
-class Where(NamedTuple):
-    """What judges: Spark, here or elsewhere, or this process."""
-
-    engine: str = "spark"
-    master: str | None = None
-    remote: str | None = None
-    conf: Sequence[str] = ()
-
-    def check(self) -> None:
-        if self.engine not in ENGINES:
-            raise UsageError(f"--engine {self.engine}: it is {' or '.join(ENGINES)}")
-        if self.engine == "local" and (self.master or self.remote or self.conf):
-            raise UsageError("--engine local runs in this process: no --master, --remote or --conf")
-
-    def settings(self) -> dict[str, str]:
-        pairs = [one.partition("=") for one in self.conf]
-        for key, equals, _ in pairs:
-            if not key or not equals:
-                raise UsageError(f"--conf {key}: it takes KEY=VALUE")
-        return {key: value for key, _, value in pairs}
 
 
 def verify(
@@ -65,7 +42,7 @@ def verify(
         seen = f"; it has {', '.join(report.kinds)}" if report.kinds else ""
         raise TraceError(f"{trace}: holds nothing to judge (no row of a kind that counts{seen})")
     if page is not None:
-        write_page(report, page, trace, open_)
+        write_page(report, page, trace, open_, _flags(where, tolerant))
     if as_json:
         print(report.to_json())
     else:
@@ -73,13 +50,25 @@ def verify(
     return OK if report.ok else VIOLATIONS
 
 
-def write_page(report: "Report", page: Path, trace: str, open_: bool) -> None:
+def _flags(where: Where, tolerant: bool) -> str:
+    """What was asked for besides, as it would be typed again."""
+    flags = ["--tolerate-torn"] if tolerant else []
+    flags += [f"--engine {where.engine}"] if where.engine != "spark" else []
+    flags += [f"--master {where.master}"] if where.master else []
+    flags += [f"--remote {where.remote}"] if where.remote else []
+    flags += [f"--conf {pair}" for pair in where.conf]
+    return "".join(f" {flag}" for flag in flags)
+
+
+def write_page(report: "Report", page: Path, trace: str, open_: bool, flags: str = "") -> None:
     """One HTML file, and its figures beside it."""
+    from thence.cli.sim import seeds_told
     from thence.pages.charts import save_all
     from thence.pages.verdicts import verdict_page
 
-    command = f"thence verify {trace}{' --open' if open_ else ''} --page {page}"
+    command = f"thence verify {trace}{' --open' if open_ else ''}{flags} --page {page}"
     made = verdict_page(report, command, trace, still_open=open_)
+    made.seed = seeds_told([run.run for run in report.runs])
     try:
         save_all(made.charts, page.parent)
         page.write_text(made.html(), encoding="utf-8")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from types import NoneType
 from typing import Final
 
-from thence.core.dots import ORIGIN_MASK
+from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
 from thence.core.errors import PeerError
 from thence.core.message import Message
 from thence.core.overlay import (
@@ -34,6 +34,8 @@ from thence.core.overlay import (
     Pull,
     Refuse,
     Resync,
+    Rumour,
+    Shared,
     Shuffle,
     ShuffleReply,
     StatePiece,
@@ -48,6 +50,7 @@ FIRST: Final = 64
 KINDS: Final[tuple[type, ...]] = (
     Join, ForwardJoin, Neighbour, Accept, Refuse, Disconnect, Shuffle, ShuffleReply,
     Tree, Announce, Graft, Prune, Resync, Sync, More, Pull, StatePiece, Ping, Pong, NoneType, Naming, Places,
+    Shared, Rumour,
 )  # fmt: skip
 """By kind - FIRST. New ones go to the end; 83 was another."""
 
@@ -84,6 +87,14 @@ def put_body(out: bytearray, packet: OverlayPacket, put_messages: PutMessages) -
             put(out, index)
             _put_text(out, name)
             _put_text(out, address)
+        return
+    if isinstance(packet, Rumour):
+        put(out, packet.dot & ORIGIN_MASK)
+        put(out, packet.dot >> ORIGIN_BITS)
+        out += packet.check.to_bytes(4, "little")
+        for data in (packet.low, packet.payload):
+            put(out, len(data))
+            out += data
         return
     for field in packet:
         if isinstance(field, tuple):
@@ -139,6 +150,12 @@ def take_body(kind: int, reader: Reader, size: int, take_messages: TakeMessages)
     if cls in (Tree, Announce):
         root = take()
         made: OverlayPacket = cls(root, checked_counter(take()))
+    elif cls is Rumour:
+        dot = pack(checked_member(take(), size), checked_counter(take()))
+        check = int.from_bytes(reader.take_bytes(4), "little")
+        made = Rumour(dot, reader.take_bytes(take()), check, reader.take_bytes(take()))
+    elif cls is Shared:
+        made = Shared(take(), take())
     elif cls in (Ping, Pong):
         made = cls(take())
     elif cls is Graft:

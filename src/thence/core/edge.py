@@ -78,9 +78,23 @@ class EdgeRehome(NamedTuple):
     under: str
 
 
+class EdgePlaces(NamedTuple):
+    """Where processes are that the child may have to reach: names and addresses in turn."""
+
+    words: tuple[str, ...]
+
+
+class EdgeHome(NamedTuple):
+    """Down: the node that the child would be below is a child of the same parent by now. Up: the process that
+    the child would be below."""
+
+    who: str
+
+
 EdgeBody = (
     EdgeItem | EdgeNames | EdgeStatus | EdgeBeat | EdgeWant | EdgeState | EdgeInvite | EdgeDrop | EdgeRehome
-)
+    | EdgePlaces | EdgeHome
+)  # fmt: skip
 
 
 class EdgeUp(NamedTuple):
@@ -101,7 +115,8 @@ class EdgeDown(NamedTuple):
 
 class EdgeAttach(NamedTuple):
     """`child` would be a child of `parent` (empty: of any identity there). `rank` 0: it never was attached.
-    `have`: in the groups wanted; `logged`: the highest numbers in its log."""
+    `have`: in the groups wanted; `logged`: the highest numbers in its log. `place`: where the child is
+    reached; `home`: the process that it was told to be below."""
 
     child: str
     parent: str
@@ -111,6 +126,8 @@ class EdgeAttach(NamedTuple):
     have: tuple[Count, ...]
     logged: tuple[Count, ...]
     chain: tuple[str, ...]
+    place: str = ""
+    home: str = ""
 
 
 class EdgeOpened(NamedTuple):
@@ -123,6 +140,8 @@ class EdgeOpened(NamedTuple):
     covered: bool
     """The parent's log has all that the child lacks."""
     chain: tuple[str, ...]
+    root: str = ""
+    """The identity of the tree's root."""
 
 
 class EdgeRefused(NamedTuple):

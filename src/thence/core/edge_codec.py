@@ -19,12 +19,14 @@ from thence.core.edge import (
     EdgeBye,
     EdgeDown,
     EdgeDrop,
+    EdgeHome,
     EdgeInvite,
     EdgeInvited,
     EdgeItem,
     EdgeNames,
     EdgeOpened,
     EdgePacket,
+    EdgePlaces,
     EdgeRefused,
     EdgeRehome,
     EdgeReset,
@@ -43,8 +45,8 @@ NAME_BYTES_MAX: Final = 1024
 PACKETS: Final[tuple[tuple[type[Any], str], ...]] = (
     (EdgeUp, "iiB"),
     (EdgeDown, "iiB"),
-    (EdgeAttach, "ssiiSCCS"),
-    (EdgeOpened, "siiCfS"),
+    (EdgeAttach, "ssiiSCCSss"),
+    (EdgeOpened, "siiCfSs"),
     (EdgeRefused, "i"),
     (EdgeReset, "if"),
     (EdgeInvited, "si"),
@@ -60,6 +62,8 @@ BODIES: Final[tuple[tuple[type[Any], str], ...]] = (
     (EdgeInvite, "si"),
     (EdgeDrop, "S"),
     (EdgeRehome, "s"),
+    (EdgePlaces, "S"),
+    (EdgeHome, "s"),
 )
 FIELDS: Final = dict((*PACKETS, *BODIES))
 """i: a number; o: one that may be -1; f: a flag; s: a name; b: bytes; S, I, C, D, B: several names, numbers

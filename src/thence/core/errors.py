@@ -33,14 +33,14 @@ class InvariantError(ThenceError):
     """Something that must never happen did: a bug in thence. The node must stop."""
 
 
-class ProgramError(ThenceError):
+class ApplicationError(ThenceError):
     """A callback of the program raised an exception, which is the cause of this one. The node must stop: it
     cannot know what the program has made of what it was given."""
 
 
 def stopper(error: Exception) -> ThenceError:
     """What a node stops with that has met this in the middle of a step."""
-    if isinstance(error, StorageError | InvariantError | ProgramError):
+    if isinstance(error, StorageError | InvariantError | ApplicationError):
         return error
     bug = InvariantError(f"{type(error).__name__}: {error}")
     bug.__cause__ = error
@@ -55,7 +55,7 @@ def refused(error: ThenceError, definite: bool = True) -> ThenceError:
 
 def told(error: ThenceError, text: str = "", definite: bool = True) -> ThenceError:
     """A new error for each that hears of it: one that is raised in several places collects tracebacks."""
-    kinds: tuple[type[ThenceError], ...] = (InvariantError, ProgramError)
+    kinds: tuple[type[ThenceError], ...] = (InvariantError, ApplicationError)
     fresh = next((kind for kind in kinds if isinstance(error, kind)), StorageError)(text or str(error))
     fresh.definite = definite
     fresh.__cause__ = error

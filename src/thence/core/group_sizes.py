@@ -1,9 +1,10 @@
-"""What packets of a changing group take at most: from the largest frame to the largest payload.
+"""What packets and records of a changing group take at most.
 
-Whatever is in a log must be able to travel, also after the names of a group have become many. A frame with
-the largest payload carries, beside it, the head of a flow, the head of a message, its context, and what an
-operation needs to be carried (rule 23 of docs/protocols/membership.md). Each of these has a bound. Names go
-in packets of their own (`replica/group_links.py`).
+Whatever is in a log must be able to travel, and to be carried. A message is one record of the log: beside the
+largest payload that holds the head of a message, its context, and what an operation needs to be carried (rule
+23 of docs/protocols/membership.md). Each of these has a bound. How large a packet is does not bound messages:
+larger ones travel in fragments (`replica/group_fragments.py`), and names go in packets of their own
+(`replica/group_links.py`).
 
 All other packets hold names and numbers, each at most once. They fit as long as all names together fit a
 quarter of a frame, and a contact lets nobody in whose name would not. The other three quarters are for
@@ -19,6 +20,9 @@ from thence.core.groups import START_BYTES, STARTS_MAX
 FLOW_BYTES: Final = 2 + 10 + 3 + 1 + 4 + 5
 """Version and kind, stream, first index, number of names (none), checksum, length of a message."""
 
+FRAGMENT_BYTES: Final = 2 + 10 + 5 + 5 + 4
+"""Version and kind, stream, offset, total, checksum."""
+
 MESSAGE_BYTES: Final = 2 + 3 + 7 + 4 + 1 + 5 + 4
 """Version and kind, origin, counter, number of dots, destinations (none), length of the payload, checksum."""
 
@@ -29,7 +33,10 @@ CARRIED_BYTES: Final = STARTS_MAX * (1 + START_BYTES) + 1 + 1 + 2 + MAX_NAME + 1
 """Kind and number of each start, kind, one name, one operation (origin, counter, length), nothing closed, no
 strangers, nothing spent."""
 
-CONTEXT_MAX: Final = 3072
+PLACE_BYTES: Final = 2 + MAX_NAME + 2 + 7
+"""Of the context that an operation had when it was first sent: a name, its place, a counter."""
+
+CONTEXT_MAX: Final = 64
 """Dots in the context of a large message. Where there are more, an empty message goes before it: then its
 context is one dot."""
 
@@ -38,15 +45,15 @@ NAMED_BYTES: Final = 24
 span of numbers."""
 
 
-def payload_max(frame_bytes: int) -> int:
-    """The largest payload of an operation."""
-    return frame_bytes - FLOW_BYTES - MESSAGE_BYTES - CARRIED_BYTES - CONTEXT_MAX * DOT_BYTES
+def payload_max(record_bytes: int) -> int:
+    """The largest payload of an operation, where a message has up to `record_bytes`."""
+    return record_bytes - MESSAGE_BYTES - CARRIED_BYTES - CONTEXT_MAX * (DOT_BYTES + PLACE_BYTES)
 
 
-def is_large(body: bytes, frame_bytes: int) -> bool:
+def is_large(body: bytes, record_bytes: int) -> bool:
     """Could a message with this body be too long for its context? The names of a group do not fill a quarter
-    of a frame, so no context fills half of one."""
-    return len(body) > frame_bytes // 2
+    of a frame, so no context fills half of a record."""
+    return len(body) > record_bytes // 2
 
 
 def names_fit(names: Iterable[str], frame_bytes: int) -> bool:

@@ -142,6 +142,24 @@ class Flow(NamedTuple):
     bodies: tuple[bytes, ...]
 
 
+class Fragment(NamedTuple):
+    """Over a session link: bytes of a message that is larger than a packet, from `offset` on, of `total`.
+    Those of one message follow each other under its number, with no other message between them."""
+
+    stream: int
+    offset: int
+    total: int
+    data: bytes | memoryview
+
+
+class FragmentReceipt(NamedTuple):
+    """Under a number that was given out here, so many bytes of fragments have come, of all messages: its
+    sender may go on."""
+
+    stream: int
+    came: int
+
+
 class Receipt(NamedTuple):
     """What an incarnation has delivered, whom it suspects, and whom it has not heard for a while.
 
@@ -161,10 +179,14 @@ class Receipt(NamedTuple):
     """Incarnations of which the source has everything, and that it does not count one by one."""
     number: int = 0
     """Of two receipts of one incarnation the newer has the higher one."""
+    via: str = ""
+    """The collector through which the source hears of other members' receipts; none: from themselves."""
 
 
 class Passed(NamedTuple):
-    """Receipts of others that a neighbour in a tree passes on: what they ask for is left out."""
+    """Receipts of others that a neighbour in a tree, or a collector, passes on: what they ask for is left
+    out. Each says which counts have grown, and who has become past, since the last one of its source that was
+    passed on."""
 
     receipts: tuple[Receipt, ...]
 
@@ -258,7 +280,10 @@ class Lineage(NamedTuple):
     yours: dict[str, int] = {}  # noqa: RUF012  # never changed
 
 
-GroupPacket = Data | Flow | Receipt | Passed | JoinRequest | Offer | Piece | Notice | Farewell | Lineage
+GroupPacket = (
+    Data | Flow | Fragment | FragmentReceipt | Receipt | Passed | JoinRequest | Offer | Piece | Notice
+    | Farewell | Lineage
+)  # fmt: skip
 
 
 class Post(NamedTuple):

@@ -153,8 +153,26 @@ class Places(NamedTuple):
     places: tuple[tuple[int, str, str], ...]
 
 
+class Shared(NamedTuple):
+    """The sender orders by clocks of so many entries, of which each member has so many keys: the first packet
+    over a link between nodes that do."""
+
+    entries: int
+    keys: int
+
+
+class Rumour(NamedTuple):
+    """A message by the low byte of each counter of its clock, and a sum over the whole clock
+    (`core.rumours`)."""
+
+    dot: int
+    low: bytes
+    check: int
+    payload: bytes
+
+
 MembersPacket = Join | ForwardJoin | Neighbour | Accept | Refuse | Disconnect | Shuffle | ShuffleReply
 StreamPacket = Tree | Announce | Graft | Prune | Resync | Sync | More | Pull | StatePiece | Ping | Pong
-OverlayPacket = MembersPacket | StreamPacket | Naming | Places
+OverlayPacket = MembersPacket | StreamPacket | Naming | Places | Shared | Rumour
 
 MEMBERS_PACKETS: Final = (Join, ForwardJoin, Neighbour, Accept, Refuse, Disconnect, Shuffle, ShuffleReply)

@@ -4,7 +4,7 @@ The operations of a run have consecutive counters, of which the last names the m
 it is delivered, written, acknowledged and stable as a whole.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -60,9 +60,15 @@ def span_of_payload(payload: bytes) -> int:
     raise PeerError("a run that does not say how many operations it holds")
 
 
-def in_runs(operations: Sequence[bytes], most: int = RUN_BYTES) -> Iterator[Sequence[bytes]]:
+def in_runs(operations: Sequence[bytes], most: int = RUN_BYTES) -> Iterable[Sequence[bytes]]:
     """As they are to be sent: as few messages as the limits of a run allow, and of a payload (`most`)."""
-    most = min(most, RUN_BYTES)
+    most, count = min(most, RUN_BYTES), len(operations)
+    if count == 1 or (0 < count <= RUN_MAX and sum(map(len, operations)) + HEAD_BYTES * count <= most):
+        return (operations,)
+    return _in_several(operations, most)
+
+
+def _in_several(operations: Sequence[bytes], most: int) -> Iterator[Sequence[bytes]]:
     first = size = 0
     for at, operation in enumerate(operations):
         taken = len(operation) + HEAD_BYTES

@@ -100,7 +100,8 @@ class CellMap(Generic[V]):
         found = self.data.get(field)
         if isinstance(found, Cell):
             return found
-        cell = self.data[field] = Cell[V](self._step, found)
+        cell: Cell[V] = Cell(self._step, found)  # Cell[V](…) would cost more than all the rest
+        self.data[field] = cell
         self.loose[field] = None
         return cell
 

@@ -37,62 +37,51 @@ class MultiValue(Generic[V]):
         return all(mark.stable for _, mark, _ in self._entries)
 
 
-class EnableWins:
+class _Flag:
+    """On if a set has the one element that there is."""
+
+    __slots__ = ("_on",)
+
+    def __init__(self, on: AddWinsSet | RemoveWinsSet) -> None:
+        self._on = on
+
+    def enable(self, mark: Mark) -> None:
+        self._on.add(mark, _FLAG)
+
+    def disable(self, mark: Mark) -> None:
+        self._on.remove(mark, _FLAG)
+
+    def reset(self, mark: Mark) -> None:
+        self._on.reset(mark)
+
+    def __bool__(self) -> bool:
+        return _FLAG in self._on
+
+    @property
+    def empty(self) -> bool:
+        return self._on.empty
+
+    def strip(self) -> bool:
+        self._on.strip((_FLAG,))
+        return not self._on.loose
+
+
+class EnableWins(_Flag):
     """A flag: on if there is an enable that no disable follows."""
 
-    __slots__ = ("_on",)
+    __slots__ = ()
 
     def __init__(self) -> None:
-        self._on = AddWinsSet()
-
-    def enable(self, mark: Mark) -> None:
-        self._on.add(mark, _FLAG)
-
-    def disable(self, mark: Mark) -> None:
-        self._on.remove(mark, _FLAG)
-
-    def reset(self, mark: Mark) -> None:
-        self._on.reset(mark)
-
-    def __bool__(self) -> bool:
-        return _FLAG in self._on
-
-    @property
-    def empty(self) -> bool:
-        return self._on.empty
-
-    def strip(self) -> bool:
-        self._on.strip((_FLAG,))
-        return not self._on.loose
+        super().__init__(AddWinsSet())
 
 
-class DisableWins:
+class DisableWins(_Flag):
     """A flag: on if there is an enable that follows every disable."""
 
-    __slots__ = ("_on",)
+    __slots__ = ()
 
     def __init__(self) -> None:
-        self._on = RemoveWinsSet()
-
-    def enable(self, mark: Mark) -> None:
-        self._on.add(mark, _FLAG)
-
-    def disable(self, mark: Mark) -> None:
-        self._on.remove(mark, _FLAG)
-
-    def reset(self, mark: Mark) -> None:
-        self._on.reset(mark)
-
-    def __bool__(self) -> bool:
-        return _FLAG in self._on
-
-    @property
-    def empty(self) -> bool:
-        return self._on.empty
-
-    def strip(self) -> bool:
-        self._on.strip((_FLAG,))
-        return not self._on.loose
+        super().__init__(RemoveWinsSet())
 
 
 class Child(Protocol):

@@ -191,14 +191,7 @@ class RemoveWinsSet:
             self.keep(element, removes, adds)
 
 
-class _Always:
-    __slots__ = ()
-
-    def before(self, other: object, /) -> bool:  # noqa: ARG002
-        return True
-
-
-_STABLE = Mark(0, "", _Always())
+_STABLE = Mark(0, "", None)
 _STABLE.stable = True
 
 Elements = AddWinsSet | RemoveWinsSet

@@ -1,9 +1,10 @@
 """(N, R, K) clocks alone, compiled: for groups and loads that nodes made of Python objects cannot reach.
 
 The kernel takes sends and arrivals in the order of their times and does what `order/probabilistic.py` does
-with them, event for event, with algorithm 4. Beside the clocks it keeps exact pasts, as `sim/judged.py` does,
-and so counts the deliveries that came before their causes. Messages live in a ring of slots until every node
-has delivered them.
+with them, event for event, with algorithm 4 and, if it is to remember deliveries, with algorithm 5. Beside
+the clocks it keeps exact pasts, as `sim/judged.py` does, and so counts the deliveries that came before their
+causes, and those among them that were never doubted. Messages live in a ring of slots until every node has
+delivered them.
 """
 
 from collections.abc import Iterator
@@ -29,13 +30,14 @@ QUEUE = 256
 SENT = -1
 """In the place of the receiver: the message is sent."""
 
-DELIVERIES, ERRORS, LATE, HELD, LOGGED, FULL, UNREADY, COUNTED = range(8)
-"""Places of the counters. The last two are those of the document (5.4.1), whose judge is a vector that takes
-the maximum of what was delivered: deliveries for which it was not ready, and those that it had counted before
-they came. The first give ε_min, both together ε_max."""
+DELIVERIES, ERRORS, LATE, HELD, LOGGED, FULL, UNREADY, COUNTED, DOUBTS, UNDOUBTED = range(10)
+"""Places of the counters. `UNREADY` and `COUNTED` are those of the document (5.4.1), whose judge is a vector
+that takes the maximum of what was delivered: deliveries for which it was not ready, and those that it had
+counted before they came. The first give ε_min, both together ε_max. `DOUBTS` counts deliveries that were
+doubted, `UNDOUBTED` errors that were not by the time that they were forgotten."""
 
-EARLY, COVERED = 1, 2
-"""What is said of a logged release: it came before a cause; its keys were covered by others."""
+EARLY, COVERED, DOUBTED = 1, 2, 4
+"""What is said of a release: it came before a cause; its keys were covered by others; it was doubted."""
 
 
 @inlined
@@ -53,9 +55,43 @@ def _hold(held: Any, early: Any, node: int, origin: int, seq: int) -> bool:
 
 
 @kernel
+def _doubt(
+    node: int, slot: int, keys: Any, clock: Any, sender: Any, seq: Any, stamp: Any, recent: Any, said: Any,
+    ends: Any, counts: Any,
+) -> None:  # fmt: skip
+    """Others have covered the message in `slot`: doubt what was delivered as if it had been there. The clock
+    counts it already."""
+    origin = sender[slot]
+    size = recent.shape[1]
+    ahead = np.empty(keys.shape[1], np.int64)
+    for k in range(keys.shape[1]):
+        ahead[k] = clock[node, keys[origin, k]] - 1 - stamp[slot, keys[origin, k]]
+    for back in range(1, min(size, ends[node]) + 1):
+        place = (ends[node] - back) % size
+        other = recent[node, place] % sender.shape[0]
+        by = sender[other]
+        if recent[node, place] // sender.shape[0] != np.int64(seq[other]) << 20 | by:
+            counts[FULL] = 1  # its slot has another message by now
+            return
+        found = True
+        for k in range(keys.shape[1]):
+            if stamp[other, keys[origin, k]] < stamp[slot, keys[origin, k]]:
+                found = False
+        if found and not said[node, place] & DOUBTED:
+            said[node, place] |= DOUBTED
+            counts[DOUBTS] += 1
+        for k in range(keys.shape[1]):
+            for j in range(keys.shape[1]):
+                if keys[by, j] == keys[origin, k]:
+                    ahead[k] -= 1
+                    if ahead[k] < 0:
+                        return
+
+
+@kernel
 def _deliver(
     node: int, slot: int, keys: Any, clock: Any, sender: Any, seq: Any, stamp: Any, past: Any, left: Any,
-    known: Any, held: Any, early: Any, counts: Any, log: Any,
+    known: Any, held: Any, early: Any, recent: Any, said: Any, ends: Any, counts: Any, log: Any,
 ) -> bool:  # fmt: skip
     origin = sender[slot]
     for k in range(keys.shape[1]):
@@ -71,6 +107,8 @@ def _deliver(
             flags = 0
     if flags & COVERED:
         counts[LATE] += 1
+        if recent.shape[1]:
+            _doubt(node, slot, keys, clock, sender, seq, stamp, recent, said, ends, counts)
     lacks = unready = 0
     counted = seq[slot] <= known[node, origin]
     for other in range(past.shape[1]):
@@ -89,6 +127,13 @@ def _deliver(
         counts[FULL] = 1
     left[slot] -= 1
     counts[DELIVERIES] += 1
+    if recent.shape[1]:
+        place = ends[node] % recent.shape[1]
+        if said[node, place] & (EARLY | DOUBTED) == EARLY:
+            counts[UNDOUBTED] += 1
+        recent[node, place] = (np.int64(seq[slot]) << 20 | origin) * sender.shape[0] + slot
+        said[node, place] = flags & EARLY
+        ends[node] += 1
     if counts[LOGGED] < log.shape[0]:
         log[counts[LOGGED], 0] = node
         log[counts[LOGGED], 1] = origin
@@ -101,7 +146,8 @@ def _deliver(
 @kernel
 def _run(
     receivers: Any, messages: Any, senders: Any, keys: Any, clock: Any, sender: Any, seq: Any, stamp: Any,
-    past: Any, left: Any, known: Any, held: Any, early: Any, queue: Any, waiting: Any, counts: Any, log: Any,
+    past: Any, left: Any, known: Any, held: Any, early: Any, recent: Any, said: Any, ends: Any, queue: Any,
+    waiting: Any, counts: Any, log: Any,
 ) -> None:  # fmt: skip
     """Let sends and arrivals happen. `messages` are numbers in the whole run, a slot is such a number modulo
     the ring; `senders` goes with `messages`."""
@@ -123,8 +169,9 @@ def _run(
                 clock[node, keys[node, k]] += 1
             stamp[slot, :] = clock[node]
         elif not _deliver(
-            node, slot, keys, clock, sender, seq, stamp, past, left, known, held, early, counts, log
-        ):
+            node, slot, keys, clock, sender, seq, stamp, past, left, known, held, early, recent, said, ends,
+            counts, log,
+        ):  # fmt: skip
             if waiting[node] == queue.shape[1]:
                 counts[FULL] = 1
                 return
@@ -139,8 +186,9 @@ def _run(
             for place in range(before):
                 waits = queue[node, place]
                 if not _deliver(
-                    node, waits, keys, clock, sender, seq, stamp, past, left, known, held, early, counts, log
-                ):
+                    node, waits, keys, clock, sender, seq, stamp, past, left, known, held, early, recent,
+                    said, ends, counts, log,
+                ):  # fmt: skip
                     queue[node, kept] = waits
                     kept += 1
             waiting[node] = kept
@@ -149,8 +197,11 @@ def _run(
 class Clocks:
     """The clocks of a group, and what happened to them."""
 
-    def __init__(self, nodes: int, entries: int, keys: int, seed: int = 0, log: int = 0) -> None:
-        """`log`: how many releases to write down."""
+    def __init__(
+        self, nodes: int, entries: int, keys: int, seed: int = 0, log: int = 0, recent: int = 0
+    ) -> None:
+        """`log`: how many releases to write down. `recent`: how many deliveries each node remembers to doubt
+        them; none: only late messages are counted."""
         sets = Keys(entries, keys, drawn(entries, keys, seed))
         self._keys = np.array([sets[member] for member in range(nodes)], np.int64)
         self._clock = np.zeros((nodes, entries), np.int32)
@@ -166,15 +217,20 @@ class Clocks:
             np.zeros((nodes, nodes), np.int32),
             np.zeros((nodes, nodes), np.uint64),
         )
+        self._recent = (
+            np.zeros((nodes, recent), np.int64),
+            np.zeros((nodes, recent), np.uint8),
+            np.zeros(nodes, np.int64),
+        )
         self._queue = np.zeros((nodes, QUEUE), np.int64), np.zeros(nodes, np.int64)
-        self.counts = np.zeros(8, np.int64)
+        self.counts = np.zeros(10, np.int64)
         self.log = np.zeros((log, 4), np.int64)
         """Node, origin, counter, and what is said of the release."""
 
     def run(self, receivers: Ints, messages: Ints, senders: Ints) -> None:
         _run(
-            receivers, messages, senders, self._keys, self._clock, *self._ring, *self._exact, *self._queue,
-            self.counts, self.log,
+            receivers, messages, senders, self._keys, self._clock, *self._ring, *self._exact, *self._recent,
+            *self._queue, self.counts, self.log,
         )  # fmt: skip
         if self.counts[FULL]:
             raise UsageError("too many messages are under way or wait: the load is too high for the kernel")
@@ -182,6 +238,12 @@ class Clocks:
     @property
     def waiting(self) -> int:
         return int(self._queue[1].sum())
+
+    @property
+    def undoubted(self) -> int:
+        """Errors that were never doubted, once every message has come."""
+        said = self._recent[1]
+        return int(self.counts[UNDOUBTED] + ((said & (EARLY | DOUBTED)) == EARLY).sum())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,9 +293,9 @@ class Traffic:
             times, rest = times[order[ready:]], events[:, order[ready:]]
 
 
-def measure(traffic: Traffic, entries: int, keys: int, messages: int) -> Clocks:
+def measure(traffic: Traffic, entries: int, keys: int, messages: int, recent: int = 0) -> Clocks:
     """Run so many messages through a group's clocks."""
-    clocks = Clocks(traffic.nodes, entries, keys, traffic.seed)
+    clocks = Clocks(traffic.nodes, entries, keys, traffic.seed, recent=recent)
     for block in traffic.blocks(messages):
         clocks.run(*block)
     return clocks

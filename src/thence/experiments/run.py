@@ -106,6 +106,12 @@ _ALL = (
         "Section 5.4.3, figure 6: 250 to 2,000 nodes that send 200 messages a second in all; 100 entries, "
         "four keys.",
     ),
+    Experiment(
+        prob.DETECT,
+        "Errors that no alarm told of",
+        "Section 4: with 400 deliveries to look back on, each delivery before a cause is doubted when the "
+        "cause comes. A billion deliveries, 100 entries.",
+    ),
     *[Experiment(name, title, sep.SAYS[name]) for name, title in sep.TITLES.items()],
     Experiment(
         edge.LATENCY, "Edge trees: delay", "Section 7: what the causal barrier costs, by δ. " + edge.SETTING

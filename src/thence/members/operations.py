@@ -29,6 +29,9 @@ class Operation(NamedTuple):
     """The incarnation that sent it, or one of its timelines (`core.groups.timeline`)."""
     seq: int
     payload: bytes
+    context: tuple[Place, ...] = ()
+    """What it directly followed from when it was first sent; of one that is still in the message that it was
+    sent in, that says it."""
 
     @property
     def dot(self) -> Place:

@@ -82,8 +82,7 @@ class OpLog(View):
 
     def append(self, dot: int, data: bytes) -> int:
         """A message that was delivered here. Returns its position, which is its own once committed."""
-        origin, seq = dot & ORIGIN_MASK, dot >> ORIGIN_BITS
-        writer = self._writer
+        origin, seq, writer = dot & ORIGIN_MASK, dot >> ORIGIN_BITS, self._writer
         if origin >= len(self._group.names):
             raise UsageError(f"a message of member {origin}, who has no name")
         if seq <= writer.counter(origin):
@@ -118,7 +117,8 @@ class OpLog(View):
 
     def may_leave(self, position: int) -> bool:
         """Is so much durable that what follows from the records up to here may leave the node?"""
-        return self._policy.required(position) <= self._writer.durable
+        policy = self._policy
+        return (policy.lets_go and not policy.insisted) or policy.required(position) <= self._writer.durable
 
     def commit(self, now: int) -> list[Sync | Wake]:
         """Write what was gathered since the last commit. What must be synced before anything that follows
@@ -130,9 +130,12 @@ class OpLog(View):
             if self._due_for_rotation(now):
                 self._rotate(now)
         finally:
-            self._forget_uncommitted_names()
+            if len(self._group.names) != len(self._writer.state.names):
+                self._forget_uncommitted_names()
         must, self._must = self._must, False
-        return self._policy.committed(target, now, must) if self._writer.durable < target.position else []
+        if self._writer.durable >= target.position:
+            return []
+        return self._policy.committed(target, now, must)
 
     def commit_only(self) -> None:
         """The same without asking the policy: the caller syncs before anything follows from it, by `sync` or
@@ -140,7 +143,8 @@ class OpLog(View):
         try:
             self._writer.commit()
         finally:
-            self._forget_uncommitted_names()
+            if len(self._group.names) != len(self._writer.state.names):
+                self._forget_uncommitted_names()
 
     def wake(self, now: int) -> list[Sync | Wake]:
         return self._policy.wake(now)
@@ -165,9 +169,10 @@ class OpLog(View):
         self._settle(now)
 
     def _due_for_rotation(self, now: int) -> bool:
-        active = self._segments[-1]
-        aged = now - active.created_us >= self._settings.segment_age_us
-        return active.size > active.body_at and (active.size >= self._settings.segment_bytes or aged)
+        active, settings = self._segments[-1], self._settings
+        if active.size < settings.segment_bytes and now - active.created_us < settings.segment_age_us:
+            return False
+        return active.size > active.body_at
 
     def _rotate(self, now: int) -> None:
         self._writer.rotate(now)
@@ -180,8 +185,7 @@ class OpLog(View):
             self._rotate(now)
 
     def _forget_uncommitted_names(self) -> None:
-        if len(self._group) != len(self._writer.state.names):
-            self._group = Group(self._writer.state.names)
+        self._group = Group(self._writer.state.names)
 
     # Snapshots
 

@@ -32,7 +32,7 @@ class Sync(NamedTuple):
 class SyncPolicy:
     """A machine: commits, wake-ups and finished syncs go in, syncs and wake-ups come out."""
 
-    __slots__ = ("_due", "_flying", "_interval_us", "_must", "_policy", "_required", "_wanted")
+    __slots__ = ("_due", "_flying", "_interval_us", "_must", "_policy", "_wanted", "insisted", "lets_go")
 
     def __init__(self, policy: Policy, interval_us: int) -> None:
         if policy not in ("always", "everysec", "no"):
@@ -44,19 +44,23 @@ class SyncPolicy:
         self._flying: Sync | None = None
         self._must = False
         """Somebody insists on what is wanted."""
-        self._required = 0
+        self.lets_go: Final = policy != "always"
+        self.insisted = 0
+        """Up to this position it was insisted on, whatever the policy."""
         self._due: int | None = None
         """When the outstanding wake-up is due, if there is one."""
 
     def committed(self, sync: Sync, now: int, must: bool = False) -> list[Sync | Wake]:
         self._wanted = sync
         if must:
-            self._must, self._required = True, sync.position
+            self._must, self.insisted = True, sync.position
+        elif self._due is not None and self._policy == "everysec" and not self._must:
+            return []  # that wake-up is for this one as well
         return self._next(now)
 
     def required(self, position: int) -> int:
         """How much has to be durable before what follows from this position may leave the node."""
-        return position if self._policy == "always" else self._required
+        return self.insisted if self.lets_go else position
 
     def wake(self, now: int) -> list[Sync | Wake]:
         if self._due is None:

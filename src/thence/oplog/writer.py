@@ -93,7 +93,7 @@ class Writer:
     @property
     def target(self) -> Sync:
         """What a sync now would have to make durable."""
-        active = self.active
+        active = self._segments[-1]
         return Sync(active.name, active.size, active.last)
 
     def counter(self, origin: int) -> int:
@@ -111,8 +111,9 @@ class Writer:
         if not self._pending:
             if not self._booted:
                 raise UsageError("a log takes records only after boot")
-            self._check()
-            active = self.active
+            if self._broken is not None or self._torn:
+                self._check()
+            active = self._segments[-1]
             if active.synced > active.marked:
                 self._gather(Synced(active.synced))
         return self._next
@@ -125,7 +126,7 @@ class Writer:
             raise DiskError("the remains of a failed write cannot be cut off", file=name, definite=True)
 
     def message(self, dot: int, data: bytes) -> int:
-        position = self.begin()
+        position = self._next if self._pending else self.begin()
         if len(data) > MAX_BODY - DOT_BYTES:
             raise UsageError(f"a message of {len(data)} bytes; the longest is {MAX_BODY - DOT_BYTES}")
         active = self._segments[-1]
@@ -172,7 +173,7 @@ class Writer:
         self._buffer.clear()
         self._pending.clear()
         self._ahead.clear()
-        self._next = self.active.last + 1
+        self._next = self._segments[-1].last + 1
 
     def commit(self) -> bool:
         """Write what was gathered. If that fails nothing of it counts, and the error says whether it is
@@ -187,13 +188,16 @@ class Writer:
             definite = self._mend()
             full = isinstance(error, DiskError) and error.full
             raise DiskError(str(error), file=active.name, definite=definite, full=full) from error
+        state, size = self.state, len(self._buffer)
         for position, offset, what in self._pending:
-            enter(active, self.state, position, offset, what)
+            enter(active, state, position, offset, what)
         active.crc = crc32(self._buffer, active.crc)
-        active.size += len(self._buffer)
-        self.written_bytes += len(self._buffer)
+        active.size += size
+        self.written_bytes += size
         self.writes += 1
-        self.drop()
+        self._buffer.clear()  # as `drop` does; `_next` is the one after these already
+        self._pending.clear()
+        self._ahead.clear()
         return True
 
     def _mend(self) -> bool:

@@ -6,7 +6,7 @@ agree on nothing: a member's number is drawn from a stream that its own index se
 draws the same, and a member that comes or goes changes no other member's keys.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import comb
 from random import Random
 
@@ -49,6 +49,17 @@ def drawn(entries: int, keys: int, seed: int = 0) -> Assign:
 
     def assign(member: int) -> int:
         return Random(f"{seed}/keys/{member}").randrange(sets)
+
+    return assign
+
+
+def drawn_by_name(entries: int, keys: int, names: Sequence[str]) -> Assign:
+    """The same where every node has its own indices: the stream is that of the member's name. `names` may
+    grow."""
+    sets = comb(entries, keys)
+
+    def assign(member: int) -> int:
+        return Random(f"keys/{names[member]}").randrange(sets)
 
     return assign
 

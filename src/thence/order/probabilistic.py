@@ -21,6 +21,7 @@ is one.
 """
 
 from collections import deque
+from collections.abc import Sequence
 from operator import gt
 from typing import Final
 
@@ -37,6 +38,67 @@ KEYS: Final = 4
 
 RECENT: Final = 1000
 """Deliveries that are remembered, if nothing else is asked for."""
+
+
+def clock_of(keys: Keys, counters: Sequence[int]) -> list[int]:
+    """The clock of one that has seen everything up to these counters, which are by member: a sum, whatever
+    the order."""
+    clock = [0] * keys.entries
+    for member, count in enumerate(counters):
+        if count:
+            for key in keys[member]:
+                clock[key] += count
+    return clock
+
+
+class Detector:
+    """Algorithms 4 and 5: what was delivered lately, and which of it a message that comes late makes
+    doubtful."""
+
+    __slots__ = ("_keys", "_recent")
+
+    def __init__(self, keys: Keys, recent: int) -> None:
+        self._keys: Final = keys
+        self._recent: Final[deque[Message]] = deque(maxlen=recent)
+
+    def __len__(self) -> int:
+        return len(self._recent)
+
+    def remember(self, message: Message) -> None:
+        self._recent.append(message)
+
+    def doubts(self, message: Message, clock: Sequence[int]) -> list[Message]:
+        """Deliveries that are doubtful now that `message` comes, the oldest first; mostly none. `clock`
+        counts it already. Without a list: `message` itself, if others have covered it."""
+        stamp, keys = message.context, self._keys[message.dot & ORIGIN_MASK]
+        for key in keys:
+            if clock[key] == stamp[key]:  # it was this message that the entry waited for
+                return []
+        if not self._recent.maxlen:
+            return [message]
+        found = self._as_if(message, keys, clock)
+        found.reverse()
+        return found
+
+    def _as_if(self, late: Message, keys: tuple[int, ...], clock: Sequence[int]) -> list[Message]:
+        """What was delivered as if `late` had been there: from the newest delivery back to where the clock
+        itself was behind it; so was everything before that."""
+        stamp = late.context
+        ahead = {key: clock[key] - 1 - stamp[key] for key in keys}
+        found = []
+        for message in reversed(self._recent):
+            context = message.context
+            for key in keys:
+                if context[key] < stamp[key]:
+                    break
+            else:
+                found.append(message)
+            for key in self._keys[message.dot & ORIGIN_MASK]:
+                if key in ahead:
+                    ahead[key] -= 1
+                    if ahead[key] < 0:
+                        return found
+        return found
 
 
 class ProbabilisticTagger:
@@ -59,6 +121,11 @@ class ProbabilisticTagger:
     def _count(self, dot: int) -> None:
         for key in self._keys[dot & ORIGIN_MASK]:
             self._clock[key] += 1
+
+    @property
+    def clock(self) -> Sequence[int]:
+        """As it is, and changes."""
+        return self._clock
 
     def took(self, message: Message) -> None:
         self._count(message.dot)
@@ -86,11 +153,14 @@ class ProbabilisticOrderer:
     """The middleware's half (algorithms 2, 4 and 5): the clock, the queue, and recent deliveries. Whatever
     changes the clock may end a wait, a message of this node's own client as well: members share entries."""
 
-    __slots__ = ("_clock", "_counts", "_early", "_keys", "_queue", "_queued", "_recent")
+    __slots__ = ("_clock", "_counts", "_detector", "_early", "_fifo", "_keys", "_queue", "_queued")
 
-    def __init__(self, me: int, size: int, keys: Keys, recent: int) -> None:
+    def __init__(self, me: int, size: int, keys: Keys, recent: int, fifo: bool = False) -> None:
+        """`fifo`: messages of one member are released in their order. The document's clocks do not promise
+        that; the counters that tell duplicates know it for nothing."""
         if not 0 <= me < size:
             raise ValueError(f"member {me} of {size}")
+        self._fifo = fifo
         self._keys = keys
         self._clock = [0] * keys.entries
         self._counts = [0] * size
@@ -99,14 +169,19 @@ class ProbabilisticOrderer:
         """What was released beyond that."""
         self._queue: list[Message] = []
         self._queued: set[int] = set()
-        self._recent: deque[Message] = deque(maxlen=recent)
+        self._detector = Detector(keys, recent)
+
+    @property
+    def clock(self) -> Sequence[int]:
+        """As it is, and changes."""
+        return self._clock
 
     @property
     def waiting(self) -> int:
         return len(self._queue)
 
     def words(self) -> int:
-        stamped = len(self._queue) + len(self._recent)
+        stamped = len(self._queue) + len(self._detector)
         return len(self._clock) + len(self._counts) + len(self._early) + stamped * (len(self._clock) + 1)
 
     def stamp(self, message: Message) -> Message:
@@ -115,10 +190,7 @@ class ProbabilisticOrderer:
     def resume(self, counters: tuple[int, ...]) -> None:
         self._counts[: len(counters)] = counters
         self._early.clear()
-        self._clock = [0] * self._keys.entries
-        for member, count in enumerate(self._counts):
-            for key in self._keys[member]:
-                self._clock[key] += count
+        self._clock = clock_of(self._keys, self._counts)
 
     def check(self, message: Message) -> None:
         stamp, seq = message.context, message.dot >> ORIGIN_BITS
@@ -128,7 +200,8 @@ class ProbabilisticOrderer:
             raise PeerError(f"{message} does not count all messages of its own sender")
 
     def sent(self, message: Message, now: int) -> list[OrderEffect]:  # noqa: ARG002
-        self._release(message.dot)
+        if not self._released(message.dot):
+            self._release(message.dot)
         for key in self._keys[message.dot & ORIGIN_MASK]:
             self._clock[key] += 1
         effects: list[OrderEffect] = []
@@ -173,6 +246,8 @@ class ProbabilisticOrderer:
     def _deliver(self, message: Message, effects: list[OrderEffect]) -> bool:
         """Deliver `message` if the clock is far enough, behind the doubts that it raises."""
         clock, stamp = self._clock, message.context
+        if self._fifo and message.before >> ORIGIN_BITS != self._counts[message.dot & ORIGIN_MASK]:
+            return False
         keys = self._keys[message.dot & ORIGIN_MASK]
         for key in keys:
             clock[key] += 1
@@ -181,41 +256,10 @@ class ProbabilisticOrderer:
                 clock[key] -= 1
             return False
         self._release(message.dot)
-        for key in keys:
-            if clock[key] == stamp[key]:  # it was this message that the entry waited for
-                break
-        else:
-            self._doubt(message, keys, effects)
-        self._recent.append(message)
+        effects += [Doubt(doubtful.dot) for doubtful in self._detector.doubts(message, clock)]
+        self._detector.remember(message)
         effects.append(message)
         return True
-
-    def _doubt(self, late: Message, keys: tuple[int, ...], effects: list[OrderEffect]) -> None:
-        """Others have covered all keys of `late`: what was delivered as if it had been there?"""
-        if not self._recent.maxlen:
-            effects.append(Doubt(late.dot))
-            return
-        effects += [Doubt(dot) for dot in reversed(self._as_if(late, keys))]
-
-    def _as_if(self, late: Message, keys: tuple[int, ...]) -> list[int]:
-        """From the newest delivery back to where the clock itself was behind `late`: so was everything before
-        that."""
-        clock, stamp = self._clock, late.context
-        ahead = {key: clock[key] - 1 - stamp[key] for key in keys}
-        found = []
-        for message in reversed(self._recent):
-            context = message.context
-            for key in keys:
-                if context[key] < stamp[key]:
-                    break
-            else:
-                found.append(message.dot)
-            for key in self._keys[message.dot & ORIGIN_MASK]:
-                if key in ahead:
-                    ahead[key] -= 1
-                    if ahead[key] < 0:
-                        return found
-        return found
 
     def _scan(self, effects: list[OrderEffect]) -> None:
         """Go through the queue until a whole pass delivers nothing."""
@@ -229,6 +273,27 @@ class ProbabilisticOrderer:
                 else:
                     survivors.append(message)
             self._queue = survivors
+
+
+class StampTag:
+    """A `core.tag.Tag` by stamps alone: an estimate. Stamps grow along happens-before, so whatever happened
+    before is told to have; of two concurrent messages one is taken for a cause of the other where its sender
+    had seen enough of others to cover it."""
+
+    __slots__ = ("context", "dot")
+
+    def __init__(self, dot: int, context: tuple[int, ...]) -> None:
+        self.dot: Final = dot
+        self.context: Final = context
+
+    def before(self, other: "StampTag") -> bool:
+        return self.context != other.context and not any(map(gt, self.context, other.context))
+
+    def after(self, other: "StampTag") -> bool:
+        return other.before(self)
+
+    def concurrent(self, other: "StampTag") -> bool:
+        return self.dot != other.dot and not self.before(other) and not other.before(self)
 
 
 def predecessors(message: Message) -> None:

@@ -98,8 +98,13 @@ class Window:
             tag = GraphTag(dot, context, place, 0, 0, self._past_as_vector(dot, (*context, message.before)))
             self._spelled[dot & ORIGIN_MASK] = tag._vector
         else:
-            floor, bits = self._union(context)
             before = tags.live.get(message.before) or tags.find(message.before)
+            if before is not None and context == (message.before,) and not before._vector:
+                floor, bits = before._place - before._reach, before._bits  # as `_union` would say
+                if floor < tags.base:
+                    floor, bits = tags.base, bits >> (tags.base - floor)
+            else:
+                floor, bits = self._union(context)
             if before is not None and before._place >= floor and not bits >> (before._place - floor) & 1:
                 # Its sender left out its own previous message: what is stable would have holes.
                 floor, bits = self._union((*context, message.before))

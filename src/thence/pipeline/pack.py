@@ -3,17 +3,22 @@
 The JVM moves a million small rows slowly and one large binary fast. A packed piece holds the rows of one
 (run, group) from one split, sorted by node and position, each column in the narrowest type that fits:
 a delivery takes about seven bytes. Positions are stored as steps from row to row.
+
+Where a large run will be cut, its nodes are dealt into buckets by their names: a piece holds the rows of one
+bucket, and one more (COMMON) what every part of the run has to know, which is all but deliveries and stables.
 """
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+from zlib import crc32
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from thence.pipeline.rows import (
+    DELIVER,
     I32,
     I64,
     NEEDS_DEPS,
@@ -21,6 +26,7 @@ from thence.pipeline.rows import (
     OTHER,
     RESTART,
     SEND,
+    STABLE,
     SUBSCRIBE,
     U8,
     UNSUBSCRIBE,
@@ -29,6 +35,17 @@ from thence.pipeline.rows import (
 )
 
 Ints = npt.NDArray[Any]
+
+WHOLE, COMMON = -1, -2
+"""Instead of a bucket: rows of all nodes; of all nodes what every part of a run has to know."""
+PRIVATE: Final = (DELIVER, STABLE, OTHER)
+"""Kinds that concern the node alone."""
+BUCKETED_ROWS: Final = 1 << 12
+"""A run that has fewer rows in a split is not cut there: a piece costs more than its rows do."""
+
+
+def bucket_of(name: str, buckets: int) -> int:
+    return crc32(name.encode()) % buckets
 
 
 class Packed(msgspec.Struct, array_like=True, frozen=True):
@@ -54,6 +71,7 @@ class Piece(NamedTuple):
 
     run: str
     group: str
+    bucket: int
     events: int
     sends: int
     restarts: int
@@ -110,19 +128,46 @@ def widen(values: Ints) -> I64:
     return np.array(values, np.int64)
 
 
-def pack(rows: Rows) -> Iterator[Piece]:
-    """One piece per (run, group) of the rows."""
-    order, starts = _sorted(rows)
+def pack(rows: Rows, buckets: int = 1) -> Iterator[Piece]:
+    """A piece for each (run, group) of the rows, or one for each bucket of its nodes and a common one."""
+    bucket = None if buckets == 1 else np.array([bucket_of(name, buckets) for name in rows.names], np.int64)
+    order, starts = _sorted(rows, bucket)
     if order is not None:
         rows = _take(rows, order)
     single = len(rows.scopes) == 1
     for scope, start, end in starts:
-        yield _pack_one(rows, scope, start, end, keep_names=single)
+        if bucket is None or end - start < BUCKETED_ROWS:
+            yield _pack_one(rows, scope, start, end, WHOLE, keep_names=single)
+            continue
+        lot = bucket[rows.node[start:end]]
+        cuts = (np.flatnonzero(np.diff(lot)) + 1 + start).tolist()
+        for a, b in pairwise([start, *cuts, end]):
+            yield _pack_one(rows, scope, a, b, int(lot[a - start]), keep_names=single)
+        shared = np.flatnonzero(is_common(rows.kind[start:end], rows.node[start:end])) + start
+        if len(shared):
+            lives, common = _lives(rows, start, end), _take(rows, shared)
+            yield _pack_one(common, scope, 0, len(shared), COMMON, keep_names=single, lives=lives)
 
 
-def _sorted(rows: Rows) -> tuple[I64 | None, list[tuple[int, int, int]]]:
-    """The order by (scope, node, position), None if the rows are in it already; and each scope's range."""
-    key = rows.scope.astype(np.int64) * len(rows.names) + rows.node if rows.scope.any() else rows.node
+def is_common(kind: U8, node: I32) -> npt.NDArray[np.bool_]:
+    """Which rows every part of a run has to know: of each node what is not private, and its first row that
+    counts, since an `install` or `restart` that is the first means more than later ones."""
+    common = ~np.isin(kind, PRIVATE)
+    counting = np.flatnonzero(kind != OTHER)
+    first = np.ones(len(counting), bool)
+    first[1:] = node[counting[1:]] != node[counting[:-1]]
+    common[counting[first]] = True
+    return common
+
+
+def _sorted(rows: Rows, bucket: I64 | None) -> tuple[I64 | None, list[tuple[int, int, int]]]:
+    """The order by (scope, bucket, node, position), None if the rows are in it; and each scope's range."""
+    node = rows.node
+    if bucket is not None:
+        rank = np.empty(len(bucket), np.int32)
+        rank[np.argsort(bucket, kind="stable")] = np.arange(len(bucket), dtype=np.int32)
+        node = rank[node]
+    key = rows.scope.astype(np.int64) * len(rows.names) + node if rows.scope.any() else node
     if len(key) and int(key.max()) < 1 << 16:
         key = key.astype(np.uint16)  # numpy sorts these in linear time
     order = None
@@ -141,7 +186,8 @@ def _sorted(rows: Rows) -> tuple[I64 | None, list[tuple[int, int, int]]]:
 
 
 def _take(rows: Rows, order: I64) -> Rows:
-    place = np.empty(len(order), np.int64)
+    """Some rows, or all in another order."""
+    place = np.full(len(rows.pos), -1, np.int64)
     place[order] = np.arange(len(order))
     return Rows(
         rows.scopes,
@@ -166,6 +212,7 @@ def _move(lists: Lists, place: I64) -> Lists:
     """The lists of moved rows, again in row order."""
     row = place[lists.row]
     order = np.argsort(row, kind="stable")
+    order = order[np.searchsorted(row[order], 0) :]
     return Lists(row[order], *take_lists(lists, order))
 
 
@@ -186,7 +233,16 @@ def ranges(starts: I64, lengths: I64) -> I64:
     return index
 
 
-def _pack_one(rows: Rows, scope: int, start: int, end: int, *, keep_names: bool) -> Piece:
+def _pack_one(
+    rows: Rows,
+    scope: int,
+    start: int,
+    end: int,
+    bucket: int,
+    *,
+    keep_names: bool,
+    lives: tuple[I64, ...] | None = None,
+) -> Piece:
     node, pos, kind = rows.node[start:end], rows.pos[start:end], rows.kind[start:end]
     known = np.isin(kind, NEEDS_DOT)
     origin = np.where(known, rows.origin[start:end], node)
@@ -195,7 +251,7 @@ def _pack_one(rows: Rows, scope: int, start: int, end: int, *, keep_names: bool)
     dest = _within(rows.dest, start, end, kind == SEND)
     carries = _within(rows.carries, start, end, kind == SEND)
     channel = _within(rows.channel, start, end, np.isin(kind, (SEND, SUBSCRIBE, UNSUBSCRIBE)))
-    lives = _lives(rows, start, end)
+    lives = _lives(rows, start, end) if lives is None else lives
     names = rows.names
     if not keep_names:
         spoken = [
@@ -242,6 +298,7 @@ def _pack_one(rows: Rows, scope: int, start: int, end: int, *, keep_names: bool)
     counted = np.bincount(kind, minlength=OTHER + 1)
     return Piece(
         *rows.scopes[scope],
+        bucket=bucket,
         events=len(kind),
         sends=int(counted[SEND]),
         restarts=int(counted[RESTART]),

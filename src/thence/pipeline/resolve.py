@@ -3,7 +3,7 @@
 Everything here is static: it follows from the rows alone and does not need happens-before.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -58,6 +58,8 @@ class Run:
     table: Table
     facts: Facts
     front_unsent: list[tuple[int, int]]  # (row, message) of frontier entries without send
+    elsewhere: dict[int, tuple[str, int]] = field(default_factory=dict)
+    """Messages whose send here is not the first, which is at this node and position of another shard."""
 
     def label(self, dot: int) -> str:
         return f"{self.table.names[self.facts.dot_name[dot]]}:{self.facts.dot_seq[dot]}"

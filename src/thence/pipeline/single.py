@@ -24,7 +24,7 @@ def is_for(facts: Facts, inside: U8, dot: int, node: int) -> bool:
 
 
 @inlined
-def _is_void(facts: Facts, dot: int, node: int) -> bool:
+def is_void(facts: Facts, dot: int, node: int) -> bool:
     """Whether the node has evicted the message's sender before it."""
     void = False
     for k in range(facts.evict_start[node], facts.evict_start[node + 1]):
@@ -37,7 +37,7 @@ def _is_unsent(facts: Facts, inside: U8, dot: int, node: int) -> bool:
     """Whether a row about this message at this node has nothing to refer to."""
     if dot >= facts.sent:
         return bool(facts.before[dot] == 0)
-    return _is_void(facts, dot, node) or not is_for(facts, inside, dot, node)
+    return is_void(facts, dot, node) or not is_for(facts, inside, dot, node)
 
 
 @kernel
@@ -125,7 +125,7 @@ def find_lost(
         for dot in range(sent):
             if holds(held, node, dot) or not owned[dot] or holders[dot] == 0:
                 continue
-            if not is_for(facts, inside, dot, node) or _is_void(facts, dot, node):
+            if not is_for(facts, inside, dot, node) or is_void(facts, dot, node):
                 continue
             holder = 0  # when nobody was evicted and no example is wanted, nobody asks who it is
             if len(apart) or count < len(examples):

@@ -33,10 +33,10 @@ class Output(NamedTuple):
 
 
 def must_fit(payloads: Sequence[bytes], most: int) -> None:
-    """`UsageError` for what no link could carry."""
+    """`UsageError` for what no message could hold."""
     longest = max(map(len, payloads), default=0)
     if longest > most:
-        raise UsageError(f"a payload of {longest} bytes: links carry up to {most}")
+        raise UsageError(f"a payload of {longest} bytes: an operation has up to {most}")
 
 
 class Machine(Protocol[P]):
@@ -84,7 +84,7 @@ class Machine(Protocol[P]):
         """`PeerError` if no correct peer sends this; then nothing has changed."""
         ...
 
-    def broadcast(self, payloads: Sequence[bytes], now: int) -> list[Sent]:
+    def broadcast(self, payloads: Sequence[bytes], now: int) -> Sequence[Sent]:
         """`UsageError` if one of them cannot be sent."""
         ...
 

@@ -95,7 +95,7 @@ class EcoReplica(TreeReplica):
         self._kept(now)
         self._seen[:] = map(max, self._seen, wide(clock, size))
         self.installs += 1
-        self._diary.row(INSTALL, None, self._places(clock), now)
+        self._diary.row(INSTALL, None, self._places(both), now)  # as the log will tell it again
 
     def _settle_down(self, now: int) -> None:
         """Everything is committed, and the application has taken it. (Before it is synced, if the policy says

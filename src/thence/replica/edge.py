@@ -5,12 +5,12 @@ given up only after the program has taken all that came before. docs/protocols/e
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from thence.core.edge import Count, EdgePacket
 from thence.core.edge_codec import decode, encode
-from thence.core.errors import StorageError, ThenceError, UsageError
+from thence.core.errors import PeerError, StorageError, ThenceError, UsageError
 from thence.core.groups import Place
 from thence.core.machine import Wake
 from thence.oplog.log import OpLog
@@ -24,8 +24,10 @@ from thence.replica.life_tag import LifeTag, Sent
 from thence.spread import edge
 from thence.spread.edge_book import IN, EdgeBook, EdgeEntry, EdgeSettings, Installed
 from thence.spread.edge_interest import take_state
-from thence.spread.edge_tree import EdgeTree
-from thence.trace.recorder import DELIVER, SEND, SUBSCRIBE, UNSUBSCRIBE
+from thence.spread.edge_tree import EdgeChild, EdgeTree
+from thence.trace.recorder import DELIVER, LEAVE, SEND, SUBSCRIBE, UNSUBSCRIBE
+
+__all__ = ["Addressed", "EdgeDiary", "EdgeEntry", "EdgeMachine", "EdgeProgram", "EdgeSettings", "addressed"]
 
 HEAD_BYTES: Final = 32 << 10
 """What a frame and a record must have room for beside a payload."""
@@ -49,11 +51,17 @@ class EdgeDiary(Protocol):
 class EdgeProgram(Protocol):
     """What a program does with messages and states of its groups."""
 
-    def apply(self, entry: EdgeEntry, position: int) -> None: ...
+    def apply(self, entry: EdgeEntry, position: int, own: bool) -> None:
+        """A message of a group that the node is a member of; `own`: the program has sent it."""
+        ...
 
     def state(self, group: str) -> bytes: ...
 
     def install(self, group: str, state: bytes) -> None: ...
+
+    def missed(self, group: str, first: Mapping[str, int], last: Mapping[str, int], position: int) -> None:
+        """A state stands in for messages that the program has not had: by origin, from one to another."""
+        ...
 
     def forget(self, group: str) -> None: ...
 
@@ -66,8 +74,8 @@ class EdgeProgram(Protocol):
 
 class EdgeMachine:
     __slots__ = (
-        "_checkpoints", "_diary", "_inbox", "_journal", "_links", "_log", "_payload_max", "_position",
-        "_program", "_replaying", "_taken", "book", "tree",
+        "_began", "_checkpoints", "_diary", "_greet_until", "_inbox", "_journal", "_leaving", "_links",
+        "_log", "_missed", "_payload_max", "_position", "_program", "_replaying", "_taken", "book", "tree",
     )  # fmt: skip
 
     def __init__(
@@ -83,7 +91,8 @@ class EdgeMachine:
         contacts: tuple[str, ...] = (),
         frame_bytes: int = MAX_BODY,
     ) -> None:
-        """`me`: an identity. `root`: that of the root, which may be this one."""
+        """`me`: an identity. `root`: that of the root, which may be this one; empty: the log knows it, or a
+        parent will tell."""
         self._log: Final = log
         self._program: Final = program
         self._diary: Final = diary
@@ -93,13 +102,19 @@ class EdgeMachine:
         self._inbox: deque[tuple[int, EdgeEntry]] = deque()
         self._position = 0
         self._taken = log.taken
-        self._links: set[str] = set()
+        self._links: dict[str, str] = {}
         self._replaying = True
-        self.book: Final = EdgeBook(me, me == root, self)
+        self._began = now
+        self._missed: dict[str, tuple[dict[str, int], dict[str, int]]] = {}
+        """By group, what a state stands in for that is about to be installed: from, to."""
+        self.book: Final = EdgeBook(me, me == root, self, root)
         self._read(now)
-        self.tree: Final = EdgeTree(self.book, settings, root, contacts, now)
+        self.tree: Final = EdgeTree(self.book, settings, contacts, now)
         self._replaying = False
         edge.start(self.tree, now)
+        waits = settings.greet_us > 0 and self.book.number > 0 and not self.book.root
+        self._greet_until = now + settings.greet_us if waits else 0
+        self._leaving = False
 
     def _read(self, now: int) -> None:
         """Come back from the log, telling the trace again what it says."""
@@ -132,6 +147,10 @@ class EdgeMachine:
         for group in new:  # of the root, alone: others get a state
             self.joined(group)
 
+    @property
+    def _now(self) -> int:
+        return self._began if self._replaying else self.tree.now
+
     # What the tree asks (`EdgeHost`)
 
     def accepted(self, entry: EdgeEntry) -> None:
@@ -146,7 +165,7 @@ class EdgeMachine:
         if not self.book.is_in(entry.group):
             return
         if own:
-            self._program.apply(entry, position)
+            self._program.apply(entry, position, True)
         elif self._replaying and position > self._log.taken:
             self._inbox.append((position, entry))
         elif self._replaying:
@@ -156,7 +175,7 @@ class EdgeMachine:
 
     def _tell(self, entry: EdgeEntry, position: int, now: int) -> None:
         self._diary.row(DELIVER, (entry.origin, entry.number), None, now)
-        self._program.apply(entry, position)
+        self._program.apply(entry, position, False)
 
     def changed(self) -> None:
         if not self._replaying:
@@ -164,36 +183,49 @@ class EdgeMachine:
 
     def installed(self, state: Installed, full: bool, joins: str) -> None:
         self._take_all()
+        self._missed.clear()
+        for origin, group, number in state.covers if full else ():
+            had = self.book.have.get((origin, group), 0)
+            if self.book.is_in(group) and number > had:
+                first, last = self._missed.setdefault(group, ({}, {}))
+                first[origin], last[origin] = had + 1, number
         self._position = self._journal.came(state, full, joins)
 
     def install(
         self, group: str, state: bytes, covers: Sequence[Count], again: Sequence[EdgeEntry], joins: bool
     ) -> None:
         """What came while the node joined is part of the state that it begins with."""
-        now = self.tree.now if not self._replaying else 0
+        now = self._now
         deps = [(origin, number) for origin, _, number in covers]
         if joins:
             deps += [(entry.origin, entry.number) for entry in again]
         self._diary.row(SUBSCRIBE, None, tuple(deps), now, channel=group, key=self._position)
         self._program.install(group, state)
+        if not joins and (missed := self._missed.pop(group, None)):
+            self._program.missed(group, *missed, self._position)
         for entry in again:
-            self._program.apply(entry, self._position)
+            self._program.apply(entry, self._position, entry.origin == self.book.me)
 
     def joined(self, group: str) -> None:
-        self._diary.row(SUBSCRIBE, None, (), 0 if self._replaying else self.tree.now, channel=group)
+        self._diary.row(SUBSCRIBE, None, (), self._now, channel=group)
+        self._program.install(group, b"")
 
     def left(self, group: str) -> None:
         self._take_all()
-        now = 0 if self._replaying else self.tree.now
+        now = self._now
         self._diary.row(UNSUBSCRIBE, None, None, now, channel=group, key=self.book.request)
         self._program.forget(group)
 
     def state_of(self, group: str) -> bytes:
         self._take_all()
-        return self._program.state(group)
+        state = self._program.state(group)
+        if len(state) > self._payload_max:
+            most = self._payload_max
+            raise PeerError(f"the state of {group!r} has {len(state)} bytes: links carry up to {most}")
+        return state
 
     def _take_all(self) -> None:
-        now = 0 if self._replaying else self.tree.now
+        now = self._now
         self.take(len(self._inbox), now)
 
     # What happens to it
@@ -204,7 +236,8 @@ class EdgeMachine:
 
     @property
     def wake_at(self) -> int:
-        return edge.wake_at(self.tree)
+        at = edge.wake_at(self.tree)
+        return min(at, self._greet_until) if self.in_debt else at
 
     @property
     def waiting(self) -> int:
@@ -212,16 +245,21 @@ class EdgeMachine:
 
     @property
     def in_debt(self) -> bool:
-        return False
+        """Others may have messages of this node that a disk which was put back has forgotten."""
+        if self._greet_until and (self.tree.parent is not None or self.tree.now >= self._greet_until):
+            self._greet_until = 0
+        return self._greet_until > 0
 
     @property
     def waits_for(self) -> tuple[str, ...]:
-        return ()
+        return ("a first parent",) if self._greet_until else ()
 
     @property
     def refuses(self) -> ThenceError | None:
-        if self.book.gone:
-            return StorageError("this node has left the tree")
+        if self.book.gone or self._leaving:
+            return UsageError(
+                "this node leaves the tree" if not self.book.gone else "this node has left the tree"
+            )
         if self.tree.behind:
             return StorageError(f"{self.tree.behind}: its data folder is an old copy, or a peer lies")
         return None
@@ -241,7 +279,7 @@ class EdgeMachine:
     def receive(self, peer: str, packet: EdgePacket, now: int) -> None:
         edge.receive(self.tree, peer, packet, now)
 
-    def broadcast(self, payloads: Sequence[bytes], now: int) -> list[Sent]:
+    def broadcast(self, payloads: Sequence[bytes], now: int) -> Sequence[Sent]:
         """To the group whose name stands before each payload (`addressed`)."""
         must_fit(payloads, self._payload_max)
         split = [unaddressed(payload) for payload in payloads]
@@ -272,6 +310,24 @@ class EdgeMachine:
         self.tree.now = now
         edge.rehome(self.tree, under)
 
+    def holds_back(self, child: EdgeChild) -> int:
+        """How many messages for a child the gate keeps for now."""
+        return edge.held_back(self.tree, child)
+
+    def here(self, place: str, now: int) -> None:
+        """Where this process is reached from now on."""
+        self.tree.now, self.tree.place = now, place
+
+    def meet(self, name: str, place: str, now: int) -> None:
+        """The process that this node was told to be below."""
+        edge.meet(self.tree, name, place, now)
+
+    def part(self) -> None:
+        """Leave the tree for good as soon as nothing is lost by that; nothing is sent any more."""
+        if self.book.root:
+            raise UsageError("the root stays: a tree is rooted there")
+        self._leaving = True
+
     def leave_tree(self, now: int) -> bool:
         self.tree.now = now
         return edge.leave_tree(self.tree)
@@ -281,16 +337,19 @@ class EdgeMachine:
     def commit(self, now: int) -> Sequence[Sync | Wake]:
         self.tree.now = now
         edge.settle(self.tree)
+        if self._leaving and not self.book.gone and edge.leave_tree(self.tree):
+            self._diary.row(LEAVE, None, None, now)
         self._log.mark_taken(self._taken)
         return self._log.commit(now)
 
     def output(self) -> Output:
         posts, self.tree.outbox = self.tree.outbox, []
-        wanted, links = self.tree.wanted, None
+        places, links = self.book.places, None
+        wanted = {name: places.get(name, "") for name in sorted(self.tree.wanted)}
         if wanted != self._links:
-            links = dict[str, str | None](dict.fromkeys(sorted(self._links - wanted)))
-            links |= dict.fromkeys(sorted(wanted - self._links), "")
-            self._links = set(wanted)
+            links = dict[str, str | None](dict.fromkeys(sorted(self._links.keys() - wanted.keys())))
+            links |= {name: at for name, at in wanted.items() if self._links.get(name) != at}
+            self._links = wanted
         return Output(posts, links, self._program.output())
 
     def drop(self) -> None:
@@ -351,17 +410,19 @@ class EdgeMachine:
         raise UsageError("an edge tree keeps no positions: a program goes on with what it has not taken")
 
 
-def addressed(group: str, payload: bytes) -> bytes:
-    """A payload for `broadcast`."""
+class Addressed(bytes):
+    """A payload for `broadcast`, with the group that it is for. Not any bytes: those would be taken apart."""
+
+    __slots__ = ()
+
+
+def addressed(group: str, payload: bytes) -> Addressed:
     name = must_be_name(group, "a group").encode()
-    return bytes((len(name),)) + name + payload
+    return Addressed(bytes((len(name),)) + name + payload)
 
 
 def unaddressed(data: bytes) -> tuple[str, bytes]:
-    length = data[0] if data else 0
-    if not 0 < length < len(data):
-        raise UsageError("a payload without a group")
-    try:
-        return data[1 : 1 + length].decode(), data[1 + length :]
-    except UnicodeDecodeError as error:
-        raise UsageError("a group that is no text") from error
+    if not isinstance(data, Addressed):
+        raise UsageError("on an edge tree a message goes to a group: multicast(payload, group=…)")
+    length = data[0]
+    return bytes(data[1 : 1 + length]).decode(), bytes(data[1 + length :])

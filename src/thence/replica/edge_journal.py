@@ -35,6 +35,9 @@ class EdgeFacts(NamedTuple):
     covered: tuple[str, ...]
     inside: tuple[str, ...]
     joining: tuple[str, ...]
+    root: str
+    places: tuple[str, ...]
+    """Processes and their addresses in turn."""
 
 
 class EdgeCame(NamedTuple):
@@ -61,7 +64,7 @@ class EdgeKept(NamedTuple):
 
 
 FIELDS: Final[dict[type[tuple[object, ...]], str]] = {
-    EdgeFacts: "iffiiSSSS", EdgeCame: "fsSCD", EdgeKept: "iiCCISDD",
+    EdgeFacts: "iffiiSSSSsS", EdgeCame: "fsSCD", EdgeKept: "iiCCISDD",
 }  # fmt: skip
 
 
@@ -76,7 +79,7 @@ def facts_of(book: EdgeBook) -> EdgeFacts:
     joining = tuple([group for group, since in book.groups.items() if since != IN])
     return EdgeFacts(
         book.rank, book.free, book.gone, book.session, book.request, book.chain, tuple(sorted(book.covered)),
-        inside, joining,
+        inside, joining, book.root_name, tuple([word for pair in book.places.items() for word in pair]),
     )  # fmt: skip
 
 
@@ -85,6 +88,8 @@ def apply_facts(book: EdgeBook, facts: EdgeFacts) -> set[str]:
     book.rank, book.free, book.gone = facts.rank, facts.free, facts.gone
     book.session, book.request, book.chain = facts.session, facts.request, facts.chain
     book.covered = set(facts.covered)
+    book.root_name = facts.root or book.root_name
+    book.places.update(zip(facts.places[::2], facts.places[1::2], strict=True))
     left = {group for group in book.groups if book.is_in(group)} - {*facts.inside}
     before = book.groups
     book.groups = dict.fromkeys(facts.inside, IN)

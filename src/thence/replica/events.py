@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from thence.core.groups import ALL, Lost
+from thence.core.groups import ALL, Lost, Place
 from thence.replica.life_tag import LifeTag
 
 
@@ -23,6 +23,11 @@ class Delivered:
     carried: bool = False
     """The group went on without its sender, which has sent it again: `tag` is that of the message in which it
     came, so it follows from more than its sender had seen."""
+    group: str = ""
+    """On an edge tree: the group that it was sent to."""
+    context: tuple[Place, ...] = ()
+    """Of a carried one: what it directly followed from when it was first sent, by name and counter. Nothing
+    where that is not known (it was carried by a version that did not tell), or was the first of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +79,20 @@ class Gap:
     """As of `Delivered`."""
 
 
-Event = Delivered | Stable | ViewChanged | Orphaned | Gap
+@dataclass(frozen=True, slots=True)
+class Doubted:
+    """Order `probabilistic`: this operation was perhaps delivered before one that it follows from. Told just
+    before that one (`late`) is, so after the error. Most doubts are false alarms; no error goes without one,
+    as long as it is among the last `recent` deliveries. By then the node asks its neighbours for whatever
+    else it may lack; a program that is a state is set right by itself."""
+
+    tag: LifeTag
+    origin: str
+    seq: int
+    late: LifeTag
+
+
+Event = Delivered | Stable | ViewChanged | Orphaned | Gap | Doubted
 
 Repeated = Delivered | Stable | Gap
 """What a program is told again."""

@@ -19,7 +19,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-from thence.core.errors import PeerError, ProgramError, ThenceError, UsageError
+from thence.core.errors import ApplicationError, PeerError, ThenceError, UsageError
 from thence.core.group_codec import decode, encode
 from thence.core.group_sizes import payload_max
 from thence.core.groups import (
@@ -29,6 +29,8 @@ from thence.core.groups import (
     Extent,
     Farewell,
     Flow,
+    Fragment,
+    FragmentReceipt,
     GroupPacket,
     JoinRequest,
     Lineage,
@@ -62,7 +64,7 @@ from thence.replica.group_leaving import Leaving, is_alone
 from thence.replica.group_lineage import Rollback
 from thence.replica.group_links import Wires
 from thence.replica.group_lives import Begun, Lives
-from thence.replica.group_member import Member
+from thence.replica.group_member import SWEEP_EVERY, Member
 from thence.replica.group_notices import Notices
 from thence.replica.group_parts import Application, Diary, Shelf
 from thence.replica.group_replay import since
@@ -146,7 +148,7 @@ class GroupNode:
         self._kept: list[tuple[str, GroupPacket]] = []
         """What has come for one that is silent: it may have to go on."""
         self._settings = settings
-        self._payload_max = payload_max(settings.frame_bytes)
+        self._payload_max = payload_max(settings.record_bytes)
         self._notices = Notices(settings)
         self._leaving = Leaving(settings.leave_timeout_us)
         self._probe_at = now
@@ -275,20 +277,21 @@ class GroupNode:
         if self.admits:
             raise UsageError(CLOSED)
 
-    def broadcast(self, payloads: Sequence[bytes], now: int) -> list[Sent]:
+    def broadcast(self, payloads: Sequence[bytes], now: int) -> Sequence[Sent]:
         """Send operations to the group, all of them or none; applied here at once. Not while the node is
         `in_debt`."""
-        if self.member is None and self.rollback is not None:
+        member = self.member
+        if member is None and self.rollback is not None:
             raise UsageError(
                 f"{self.name} cannot send: its data folder was put back to an earlier state, "
                 "and it has not come back as a new incarnation yet"
             )
-        if self.member is None or self.member.view.leaving:
+        if member is None or member.view.leaving:
             raise UsageError(f"{self.name} is {self.status}: it cannot send")
         must_fit(payloads, self._payload_max)
-        if self.in_debt:
+        if (member.operations.orphans or self._installing is not None) and self.in_debt:
             raise UsageError(why_not(self.waits_for))
-        return self.member.operations_of(payloads, self._payload_max, now)
+        return member.operations_of(payloads, self._payload_max, now)
 
     @property
     def in_debt(self) -> bool:
@@ -296,7 +299,7 @@ class GroupNode:
         member = self.member
         if self._installing is not None and self._silent:
             return True
-        return member is not None and not member.view.leaving and bool(member.operations.orphans)
+        return member is not None and bool(member.operations.orphans) and not member.view.leaving
 
     @property
     def waits_for(self) -> tuple[str, ...]:
@@ -325,7 +328,8 @@ class GroupNode:
             inbox = member.inbox
             if not inbox:
                 break
-            concerns = concerns_programs(inbox[0].payload)
+            payload = inbox[0].payload
+            concerns = payload[0] in OPERATIONS or concerns_programs(payload)
             if concerns and (taken == limit or member.reading.pending):
                 break
             taken += concerns + self._take(member, limit - taken - concerns, now)
@@ -426,7 +430,7 @@ class GroupNode:
         return self._lives.log if self.member is not None else None
 
     def commit(self, now: int) -> Sequence[Sync | Wake]:
-        log, member = self.log, self.member
+        log, member = self._lives.log, self.member
         if member is None and self._vicinity.changed and self.former is not None:
             self._relink(self.former, now)
         if log is None or member is None:
@@ -480,7 +484,7 @@ class GroupNode:
 
     @property
     def me(self) -> str:
-        return self._running_member.me
+        return (self.member or self._running_member).me
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -496,7 +500,8 @@ class GroupNode:
 
     @property
     def sent(self) -> int:
-        return self._running_member.ledger.sent
+        ledger = (self.member or self._running_member).ledger
+        return ledger.counts[ledger.mine]
 
     def delivered(self) -> dict[str, int]:
         return self._running_member.ledger.vector()
@@ -539,6 +544,11 @@ class GroupNode:
 
     def receive(self, peer: str, packet: GroupPacket, now: int) -> None:
         """A packet came over the link to the process `peer`. `PeerError` if no correct peer sends it."""
+        if type(packet) is Flow and self._installing is None:  # most are
+            if self.member is not None:
+                self.member.flow(peer, packet, now)
+            self._afterwards(now)
+            return
         check_speaker(peer, packet)
         if self._installing is not None and self._silent:
             self._kept.append((peer, packet))
@@ -550,15 +560,19 @@ class GroupNode:
         elif isinstance(packet, Flow):
             if member:
                 member.flow(peer, packet, now)
+        elif isinstance(packet, Fragment):
+            if member:
+                member.fragment(peer, packet, now)
+        elif isinstance(packet, FragmentReceipt):
+            if member:
+                member.links.fragment_receipt(peer, packet)
         elif isinstance(packet, Receipt):
             if member and (process_of(packet.source) == peer or member.trusts(peer)):
                 member.ghosts(packet.running, now)
                 self._receipt(member, peer, packet, now)
         elif isinstance(packet, Passed):
-            for receipt in packet.receipts:
-                if self.member is member is not None and member.trusts(peer):
-                    member.ghosts(receipt.running, now)
-                    self._receipt(member, peer, receipt, now)
+            if member:
+                self._passed(member, peer, packet, now)
         elif isinstance(packet, JoinRequest):
             if member:
                 member.ghosts(packet.running, now)
@@ -586,6 +600,20 @@ class GroupNode:
         if self.member is not None:
             for named in messages:
                 self.member.accept(self.member.ledger.message(named), now)
+
+    def _passed(self, member: Member, peer: str, packet: Passed, now: int) -> None:
+        """A collector passes on the same to all, their own included."""
+        trusted, doubts = member.trusts(peer), len(member.view.suspects)
+        for receipt in packet.receipts:
+            if self.member is not member or not trusted:
+                return
+            if process_of(receipt.source) == self.name:
+                continue
+            if not member.knows_running(receipt):  # what it runs is looked at when it is news
+                member.ghosts(receipt.running, now)
+            self._receipt(member, peer, receipt, now)
+            if len(member.view.suspects) != doubts:
+                trusted, doubts = member.trusts(peer), len(member.view.suspects)
 
     def _receipt(self, member: Member, peer: str, packet: Receipt, now: int) -> None:
         view, source = member.view, packet.source
@@ -725,7 +753,7 @@ class GroupNode:
         before = self.application.state() if self.member is not None else b""
         try:
             self.application.install(state)
-        except ProgramError as error:
+        except ApplicationError as error:
             if self.member is not None:
                 self.application.install(before)
             self._entry.refused(error, now)
@@ -795,10 +823,10 @@ class GroupNode:
         """When `wake` is due."""
         if self._installing is not None:
             return 0
-        times = [NEVER]
-        if self.member:
-            times += [self.member.wake_at, self._probe_at, self._leaving.until]
-        return min(*times, self._entry.wake_at or NEVER)
+        at = NEVER
+        if self.member is not None:
+            at = min(self.member.wake_at, self._probe_at, self._leaving.until)
+        return at if self._entry.attempt is None else min(at, self._entry.wake_at or NEVER)
 
     def wake(self, now: int) -> None:
         self._install(now, self._settings.step_max)
@@ -834,10 +862,13 @@ class GroupNode:
         if member.lineages.rollback is not None:
             self._begin_again(member, member.lineages.rollback, now)
             return
-        member.sweep(now)
-        member.carry(now)
-        self._leave_if_due(now)
-        if member.left_for_good and not is_alone(member):
+        if member.unswept >= SWEEP_EVERY:
+            member.sweep(now)
+        if member.may_carry:
+            member.carry(now)
+        if self._leaving.wanted:
+            self._leave_if_due(now)
+        if member.view.leaving and member.left_for_good and not is_alone(member):
             self._exit(now, unclean=False)
 
     def _leave_if_due(self, now: int) -> None:

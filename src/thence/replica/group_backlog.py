@@ -13,6 +13,7 @@ from typing import TypeVar
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
 from thence.oplog.reading import OutOfReachError
 from thence.oplog.record import Stored
+from thence.replica.group_fragments import Fragmenting
 from thence.replica.group_ledger import Ledger
 from thence.replica.group_settings import GroupSettings
 
@@ -81,10 +82,12 @@ class Backlog:
 class Relay:
     """What one member is passed on of one origin."""
 
-    __slots__ = ("backlog", "last", "sent")
+    __slots__ = ("backlog", "began", "last", "sent")
 
     def __init__(self, sent: int, backlog: Backlog) -> None:
         self.sent = sent
+        self.began = sent
+        """What it was sent when the last receipt came."""
         self.last = sent
         """Up to where it goes before the next receipt."""
         self.backlog = backlog
@@ -94,8 +97,8 @@ class Outgoing:
     """What one member is sent under one number."""
 
     __slots__ = (
-        "_acked_bytes", "_filled", "_marks", "_sent_bytes", "acked", "backlog", "number", "open", "ready",
-        "relayed_bytes", "relays", "sent", "to", "told",
+        "_acked_bytes", "_filled", "_marks", "_sent_bytes", "acked", "backlog", "fragments", "number", "open",
+        "ready", "relayed_bytes", "relays", "sent", "to", "told",
     )  # fmt: skip
 
     def __init__(self, number: int, to: str, acked: int, filled: list["Outgoing"], backlog: Backlog) -> None:
@@ -110,6 +113,8 @@ class Outgoing:
         self.told = 0
         """How many names the other end knows."""
         self.ready: list[bytes] = []
+        """To leave at the end of the step, or behind the large message that is under way."""
+        self.fragments = Fragmenting()
         self.acked = self.sent = acked
         self.relays: dict[str, Relay] = {}
         """By origin, others' messages that are passed on."""
@@ -120,12 +125,29 @@ class Outgoing:
         """Now and then: up to this counter, so many bytes were sent."""
 
     def add(self, data: bytes) -> None:
-        if not self.ready:
+        if not self.ready and not self.fragments.busy:
             self._filled.append(self)
         self.ready.append(data)
 
+    def may_pass(self, relay: Relay, most: int) -> bool:
+        """May one more message of this origin be passed on before the next receipt? Of each one may, however
+        large those of others are: they may wait for it."""
+        return self.relayed_bytes <= most or relay.sent == relay.began
+
+    def offer(self, before: int, seq: int, data: bytes, settings: GroupSettings) -> None:
+        """The next own message, to one that has everything up to the one before it, and room."""
+        if (
+            self.open
+            and self.sent == before
+            and before - self.acked < settings.window
+            and self._sent_bytes - self._acked_bytes < settings.window_bytes
+        ):
+            self.sending(seq, data, settings.window_bytes // 16)
+
     def sending(self, seq: int, data: bytes, mark_every: int) -> None:
-        self.add(data)
+        if not self.ready:
+            self._filled.append(self)
+        self.ready.append(data)
         self.sent = seq
         self._sent_bytes += len(data)
         if self._sent_bytes - (self._marks[-1][1] if self._marks else self._acked_bytes) >= mark_every:

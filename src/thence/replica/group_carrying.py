@@ -199,4 +199,5 @@ def _parts(operations: list[Operation], part_bytes: int) -> list[list[Operation]
 
 
 def _size(operation: Operation) -> int:
-    return len(operation.payload) + len(operation.origin) + BESIDE_BYTES
+    named = sum([len(name) + BESIDE_BYTES for name, _ in operation.context])
+    return len(operation.payload) + len(operation.origin) + BESIDE_BYTES + named

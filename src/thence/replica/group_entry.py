@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from thence.core.errors import ProgramError
+from thence.core.errors import ApplicationError
 from thence.core.groups import Extent, Offer, Piece, Post, Rank, Running, process_of
 from thence.members.attempt import Attempt
 from thence.replica.group_links import Wires
@@ -31,8 +31,8 @@ REFUSALS_MAX: Final = 3
 
 class Entry:
     __slots__ = (
-        "_about", "_address", "_contacts", "_extent", "_next", "_passed", "_posts", "_refused", "_settings",
-        "_tries", "_wires", "attempt", "seeds",
+        "_about", "_address", "_contacts", "_extent", "_fruitless", "_next", "_passed", "_posts", "_refused",
+        "_settings", "_tries", "_wires", "attempt", "seeds",
     )  # fmt: skip
 
     def __init__(
@@ -58,6 +58,8 @@ class Entry:
         self._wires = wires
         self._contacts: deque[str] = deque(seeds)
         self._tries = 0
+        self._fruitless = 0
+        """Attempts in a row that have failed."""
         self._refused = Counter[str]()
         """Contacts whose states the program could not install, and how often."""
         self._passed: set[str] = set()
@@ -94,10 +96,15 @@ class Entry:
         old, self.attempt = self.attempt, None
         assert old is not None
         self._tries -= 1
+        self._fruitless += 1
+        if old.outside and self._fruitless >= len(self._contacts):
+            # They may be gone for good. Members that know this process dial it, though it does not know them.
+            for process in sorted(self._wires.up):
+                self.meet(process)
         if old.outside or self._tries > 0:
             self.begin(old.outside, old.since > 0, now)
 
-    def refused(self, error: ProgramError, now: int) -> None:
+    def refused(self, error: ApplicationError, now: int) -> None:
         """The program could not install the state that has come. The error, if that is not for the contact to
         answer for: again and again, and of a member that works on, from all of them."""
         assert self.attempt is not None
@@ -116,6 +123,7 @@ class Entry:
     def arrived(self) -> None:
         """This process is a member."""
         self.attempt = None
+        self._fruitless = 0
         self._refused.clear()
         self._passed.clear()
 

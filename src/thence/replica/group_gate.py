@@ -46,7 +46,7 @@ class Handed:
 
 
 class Gate:
-    __slots__ = ("_allowance", "_cut", "_left", "_log", "_settings", "_states", "_waiting", "_watched")
+    __slots__ = ("_allowance", "_cut", "_left", "_log", "_settings", "_states", "_waiting", "watched")
 
     def __init__(self, log: OpLog, settings: GroupSettings) -> None:
         self._log = log
@@ -60,37 +60,37 @@ class Gate:
         self._states: list[Handed] = []
         self._waiting: dict[str, tuple[JoinRequest, int]] = {}
         """By process: who wants to be let in, and when it last said so."""
-        self._watched: dict[str, tuple[int, int]] = {}
+        self.watched: dict[str, tuple[int, int]] = {}
         """Joiners that were not heard of: the number of their join, and how long to wait."""
 
     def opened(self, joiner: str, seq: int, now: int) -> None:
         """This member's message `seq` lets somebody in."""
-        self._watched[joiner] = seq, now + self._settings.join_timeout_us
+        self.watched[joiner] = seq, now + self._settings.join_timeout_us
 
     @property
     def busy(self) -> bool:
-        return bool(self._watched)
+        return bool(self.watched)
 
     def waits_for(self, joiner: str) -> bool:
-        return joiner in self._watched
+        return joiner in self.watched
 
     def arrived(self, joiner: str, own: int) -> None:
         """Somebody was heard; `own`: how many messages this member has sent."""
-        if joiner in self._watched:
+        if joiner in self.watched:
             self._forget(joiner)
-            self._log.note(WATCHED, watched_note(own, list(self._watched)))
+            self._log.note(WATCHED, watched_note(own, list(self.watched)))
 
     def recall(self, notes: Mapping[int, bytes]) -> None:
         """After a restart: some of those who were let in had been heard of."""
         if WATCHED in notes:
             upto, names = read_watched(notes[WATCHED])
-            for joiner, (seq, _) in list(self._watched.items()):
+            for joiner, (seq, _) in list(self.watched.items()):
                 if seq <= upto and joiner not in names:
                     self._forget(joiner)
 
     def overdue(self, now: int) -> list[str]:
         """Joiners that were not heard of for too long; nobody waits for them any more."""
-        stuck = [joiner for joiner, (_, until) in self._watched.items() if now > until]
+        stuck = [joiner for joiner, (_, until) in self.watched.items() if now > until]
         for joiner in stuck:
             self._forget(joiner)
         return stuck
@@ -108,7 +108,7 @@ class Gate:
             return 0  # nobody knows yet how large it will be
         if largest and self.held_bytes + largest > self._settings.states_bytes:
             return 0
-        return max(0, self._settings.joins_max - len(self._watched))
+        return max(0, self._settings.joins_max - len(self.watched))
 
     def next(self, request: JoinRequest, now: int) -> list[JoinRequest]:
         """Somebody wants to be let in: who of those that wait is, whoever came first first. One that has not
@@ -138,7 +138,7 @@ class Gate:
         how many messages this member has sent; `sure`: links lose nothing while they last, so that a joiner
         which is slow is not sent the same again."""
         joiner, size = request.joiner, self._settings.piece_bytes
-        seq = self._watched[joiner][0]
+        seq = self.watched[joiner][0]
         self.opened(joiner, seq, now)
         handed = next((each for each in self._states if joiner in each.joiners), None)
         if handed is None:
@@ -208,7 +208,7 @@ class Gate:
         return good[-1]
 
     def _forget(self, joiner: str) -> None:
-        del self._watched[joiner]
+        del self.watched[joiner]
         self._cut = deque([piece for piece in self._cut if piece[0] != joiner])
         for handed in self._states:
             handed.joiners.pop(joiner, None)

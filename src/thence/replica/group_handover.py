@@ -14,6 +14,7 @@ from thence.members.group import GroupView
 from thence.members.operations import Operations
 from thence.members.spans import Spans
 from thence.replica.group_ledger import Ledger
+from thence.replica.group_parts import Application, GivesChunks
 from thence.replica.group_reading import Missed, Reading, handed_over
 from thence.replica.group_retained import stable_operations
 from thence.replica.group_state import GroupState, Read, Sources, drained
@@ -24,7 +25,7 @@ def state_of(
     view: GroupView,
     operations: Operations,
     reading: Reading,
-    application: bytes,
+    application: Application,
     joins: bool,
     extent: Extent | None,
     forgetful: bool,
@@ -45,7 +46,7 @@ def state_of(
     floor = dict(zip(ledger.names, ledger.floor, strict=True))
     told = {name: count for name, count in floor.items() if count and name not in ledger.past}
     state = GroupState(
-        application=application,
+        application=b"" if joins else application.state(),
         counts=ledger.vector(),
         stable={name: stable for name in ledger.spoken() if (stable := ledger.stable(name))},
         context=ledger.frontier(),
@@ -75,7 +76,13 @@ def state_of(
     )
     listed = operations.listed
     carried = ((place, 0) for place in islice(listed, len(listed) if joins else 0))
-    return state, Sources(unstable, retained, history, carried)
+    return state, Sources(_made(application) if joins else iter(()), unstable, retained, history, carried)
+
+
+def _made(application: Application) -> Iterator[bytes]:
+    if isinstance(application, GivesChunks):
+        return application.state_chunks()
+    return iter((application.state(),))
 
 
 def _unstable(ledger: Ledger, written: Iterator[tuple[int, bytes]]) -> Iterator[Read[Named]]:
@@ -86,6 +93,7 @@ def _unstable(ledger: Ledger, written: Iterator[tuple[int, bytes]]) -> Iterator[
 
 def at_once(state: GroupState, sources: Sources) -> GroupState:
     """A state with everything that it holds in it."""
+    state.application = b"".join(sources.application)
     state.log = [named for named, _ in sources.log if named]
     state.retained = [operation for operation, _ in sources.retained if operation]
     state.history = [operation for operation, _ in sources.history if operation]

@@ -241,7 +241,7 @@ class Ledger:
 
     def write(self, message: Message) -> bytes:
         """Into the log, as it will be sent to others."""
-        data = message.wire or CODEC.encode(message)
+        data = message.wire or CODEC.encode_message(message)
         self.log.append(message.dot, data)
         self.fresh.append((message.dot, data))
         return data

@@ -106,8 +106,11 @@ class Lineages:
     def tell(self) -> None:
         """Before anything else of the step leaves: to all that have a link and not the newest, if one has
         heard of the other. They may take this one for a member though it does not know them."""
-        version = self._ledger.timelines.version
-        due = [one for one in self._links.linked if version and self._told.get(one) != version]
+        version, told, due = self._ledger.timelines.version, self._told, list[str]()
+        if version:
+            for one in self._links.linked:
+                if told.get(one) != version:
+                    due.append(one)  # in every step, and there is mostly none
         if due:
             known = {process_of(name) for name in self._view.named()} | self._heard.keys()
             due = [process for process in due if process in known]

@@ -8,6 +8,7 @@ lies further back is read from the log, a little in each step (`group_backlog`).
 
 The bytes are those of the log, with the sender's indices. Under each number the sender first says which names
 they stand for. Where both have the same names at the same places, the receiver takes the bytes as they are.
+A message that is larger than a packet travels in fragments (`group_fragments`).
 
 State. Per process a link: the number that was given to it and what came under it (`incoming`), its newest
 receipt, and what it was sent (`outgoing`). All of it is forgotten when the link breaks.
@@ -25,16 +26,20 @@ from thence.core.codec import Codec
 from thence.core.dots import ORIGIN_MASK
 from thence.core.errors import PeerError
 from thence.core.group_words import is_known
-from thence.core.groups import Flow, Post, Receipt, process_of
+from thence.core.groups import OPERATION, RUN, Flow, Fragment, FragmentReceipt, Post, Receipt, process_of
 from thence.core.message import Message
 from thence.core.runs import span_of_payload
 from thence.members.group import GroupView
 from thence.members.spans import Spans
 from thence.replica.group_backlog import Allowance, Backlog, Outgoing, Relay
+from thence.replica.group_fragments import Assembling
 from thence.replica.group_ledger import Ledger
 from thence.replica.group_settings import GroupSettings
 
 Item = TypeVar("Item", bytes, str)
+
+USUAL: Final = (bytes((OPERATION,)), bytes((RUN,)))
+"""What most messages begin with."""
 
 LETTER_BYTES: Final = 6
 """That a letter of a name takes at most, its share of the name's length included."""
@@ -55,10 +60,14 @@ class Wires:
 class Incoming:
     """What one member sends under one number."""
 
-    __slots__ = ("_codec", "_ledger", "_mine", "_names", "_origins", "_same", "number", "source")
+    __slots__ = (
+        "_codec", "_ledger", "_mine", "_names", "_origins", "_same", "fragments", "number", "source"
+    )  # fmt: skip
 
-    def __init__(self, number: int, source: str, ledger: Ledger) -> None:
+    def __init__(self, number: int, source: str, ledger: Ledger, most: int) -> None:
+        """`most`: bytes of a message."""
         self.number = number
+        self.fragments = Assembling(most)
         self.source = source
         self._ledger = ledger
         self._origins = {ledger.number(source)}
@@ -88,8 +97,12 @@ class Incoming:
         self._codec = _codec(len(self._names))
 
     def read(self, body: bytes) -> Message:
+        if self.fragments.busy:
+            raise PeerError(f"{self.source} sends another message before the one under way is whole")
         message = self._codec.decode(body)
-        if type(message) is not Message or not is_known(message.payload):
+        if type(message) is not Message or (
+            message.payload[:1] not in USUAL and not is_known(message.payload)
+        ):
             raise PeerError(f"{self.source} sends something else than a message")
         if not self._same:
             context = tuple(sorted([self._own(dot) for dot in message.context]))
@@ -115,8 +128,10 @@ class Link:
         "passed_at",
         "past",
         "past_said",
+        "round",
         "said",
         "said_at",
+        "said_delivered",
     )
 
     def __init__(self) -> None:
@@ -127,20 +142,24 @@ class Link:
         self.said: object = None
         """What the last receipt over it said, in short."""
         self.said_at = 0
+        self.said_delivered = -1
+        """How many messages had been delivered then."""
         self.past_said = ("", 0)
         """Which incarnation was told who is past, and which version of that."""
         self.past = ("", Spans())
         """The same of the other end: who told it, and all that it told. A receipt says what is new."""
-        self.passed: dict[str, tuple[int, dict[str, int]]] | None = None
-        """Of each other member the newest receipt that is with the other end: its number, and its counts."""
+        self.passed: dict[str, Receipt] | None = None
+        """Of each other member the newest receipt that is with the other end."""
+        self.round = 0
+        """Of what a collector has passed on: up to where the other end has it."""
         self.passed_at = 0
         """When everything was last told."""
 
 
 class Links:
     __slots__ = (
-        "_before", "_filled", "_incoming", "_lacking", "_ledger", "_links", "_posts", "_recent",
-        "_recent_bytes", "_relaying", "_settings", "_view", "_wires", "barred", "came", "upto",
+        "_before", "_filled", "_ledger", "_links", "_posts", "_recent", "_recent_bytes", "_settings",
+        "_view", "_wires", "barred", "came", "lacking", "numbered", "relaying", "upto",
     )  # fmt: skip
 
     def __init__(
@@ -152,11 +171,12 @@ class Links:
         self._posts = posts
         self._wires = wires
         self._links = {process: Link() for process in sorted(wires.up)}
-        self._incoming: dict[int, Incoming] = {}
+        self.numbered: dict[int, Incoming] = {}
+        """What comes in, by the number that it comes under."""
         self._filled: list[Outgoing] = []
-        self._lacking: dict[Outgoing, None] = {}
-        """Who could be sent more, whoever was served longest ago first."""
-        self._relaying: dict[Outgoing, None] = {}
+        self.lacking: dict[Outgoing, None] = {}
+        """Who lacks something and could be sent it in the next step, whoever was served longest ago first."""
+        self.relaying: dict[Outgoing, None] = {}
         """Who is passed on messages of others."""
         self._recent: deque[tuple[int, bytes]] = deque()
         """The newest own messages, as many as a window: what lies further back is read from the log."""
@@ -171,14 +191,14 @@ class Links:
         """Processes that are not listened to: they have gone on from something else (`group_lineage`)."""
 
     @property
-    def linked(self) -> list[str]:
-        return list(self._links)
+    def linked(self) -> Iterable[str]:
+        return self._links.keys()
 
     def bar(self, process: str) -> None:
         self.barred.add(process)
         link = self._links.get(process)
         if link is not None and link.incoming is not None:
-            del self._incoming[link.incoming.number]
+            del self.numbered[link.incoming.number]
             link.incoming = None
 
     @property
@@ -194,9 +214,9 @@ class Links:
         if link is None:
             return
         if link.incoming is not None:
-            del self._incoming[link.incoming.number]
+            del self.numbered[link.incoming.number]
         if link.outgoing is not None:
-            self._relaying.pop(link.outgoing, None)
+            self.relaying.pop(link.outgoing, None)
 
     def to(self, member: str) -> Link | None:
         return self._links.get(process_of(member))
@@ -212,9 +232,11 @@ class Links:
             return 0
         if link.incoming is None or link.incoming.source != member:
             if link.incoming is not None:
-                del self._incoming[link.incoming.number]
-            link.incoming = Incoming(next(self._wires.numbers), member, self._ledger)
-            self._incoming[link.incoming.number] = link.incoming
+                del self.numbered[link.incoming.number]
+            link.incoming = Incoming(
+                next(self._wires.numbers), member, self._ledger, self._settings.record_bytes
+            )
+            self.numbered[link.incoming.number] = link.incoming
         return link.incoming.number
 
     def asks(self, member: str, origins: Iterable[str]) -> None:
@@ -222,9 +244,6 @@ class Links:
         link = self._links.get(process_of(member))
         if link is not None and link.incoming is not None and link.incoming.source == member:
             link.incoming.asked_for(origins)
-
-    def incoming(self, number: int) -> Incoming | None:
-        return self._incoming.get(number)
 
     def hears(self, member: str) -> bool:
         """Do its messages come from itself? They do not if its process runs another incarnation by now, or
@@ -242,7 +261,7 @@ class Links:
 
     def dropped(self) -> None:
         """What had come and was not delivered is lost: it must come again, under other numbers."""
-        self._incoming.clear()
+        self.numbered.clear()
         self.came.clear()
         for link in self._links.values():
             link.incoming = None
@@ -251,34 +270,41 @@ class Links:
 
     def send(self, before: int, seq: int, data: bytes) -> None:
         """An own message, to all who have everything up to the one before it."""
-        settings = self._settings
-        if not self._recent:
+        settings, recent = self._settings, self._recent
+        if not recent:
             self._before = before
-        self._recent.append((seq, data))
+        recent.append((seq, data))
         self._recent_bytes += len(data)
-        while len(self._recent) > settings.window or self._recent_bytes > settings.window_bytes:
-            self._before, gone = self._recent.popleft()
+        while len(recent) > settings.window or self._recent_bytes > settings.window_bytes:
+            self._before, gone = recent.popleft()
             self._recent_bytes -= len(gone)
         for link in self._links.values():
-            outgoing = link.outgoing
-            if outgoing is None or not outgoing.open:
-                continue
-            if outgoing.sent == before and outgoing.room(settings):
-                outgoing.sending(seq, data, settings.window_bytes // 16)
+            if (outgoing := link.outgoing) is not None:
+                outgoing.offer(before, seq, data, settings)
 
     def forward(self, origin: str, before: int, seq: int, data: bytes) -> None:
         """A message of another was delivered: to all who want it from here and have everything up to the one
         before it. To the others it goes from the log."""
         most = self._settings.window_bytes // 4
-        for outgoing in self._relaying:
+        for outgoing in self.relaying:
             if not outgoing.open or (relay := outgoing.relays.get(origin)) is None:
                 continue
-            if self.upto is None and relay.sent == before < relay.last and outgoing.relayed_bytes <= most:
+            if self.upto is None and relay.sent == before < relay.last and outgoing.may_pass(relay, most):
                 outgoing.add(data)
                 outgoing.relayed_bytes += len(data)
                 relay.sent = seq
             else:
-                self._lacking[outgoing] = None
+                self.lacking[outgoing] = None
+
+    def fragment_receipt(self, peer: str, receipt: FragmentReceipt) -> None:
+        """A process wants more of the message that is under way to it."""
+        link = self._links.get(peer)
+        outgoing = None if link is None else link.outgoing
+        if outgoing is None or outgoing.number != receipt.stream:
+            return  # it does not count any more
+        outgoing.fragments.acknowledged(receipt.came)
+        if outgoing.fragments.busy and outgoing not in self._filled:
+            self._filled.append(outgoing)
 
     def receipt(self, receipt: Receipt) -> bool:
         """A receipt came over a link; it may be one that was passed on. Returns whether it is the first word
@@ -291,7 +317,7 @@ class Links:
         self._consider(link, receipt)
         if link.outgoing is None or link.outgoing.to == before:
             return False
-        link.said, link.past_said, link.passed = None, ("", 0), None
+        link.said, link.past_said, link.passed, link.round = None, ("", 0), None, 0
         return True
 
     def past_of(self, receipt: Receipt) -> Spans:
@@ -309,9 +335,16 @@ class Links:
 
     def reconsider(self) -> None:
         """The view has changed, or there is more to pass on."""
+        sent, side = self._ledger.sent, self._view.side
         for link in self._links.values():
-            if link.last is not None:
-                self._consider(link, link.last)
+            last, outgoing = link.last, link.outgoing
+            if last is None:
+                continue
+            if outgoing is not None and outgoing.sent == sent and last.source in side:
+                same = (outgoing.number, outgoing.to) == (last.stream, last.source)
+                if same and outgoing.open and not (outgoing.relays or last.wants):
+                    continue  # it has been sent everything, and wants nothing else
+            self._consider(link, last)
 
     def _consider(self, link: Link, receipt: Receipt) -> None:
         view, outgoing = self._view, link.outgoing
@@ -325,14 +358,14 @@ class Links:
                 return
             backlog = Backlog(self._ledger, self._ledger.me)
             if outgoing is not None:
-                self._relaying.pop(outgoing, None)
+                self.relaying.pop(outgoing, None)
             outgoing = link.outgoing = Outgoing(receipt.stream, receipt.source, has, self._filled, backlog)
         else:
             outgoing.open = True
             outgoing.acknowledged(has)
         self._pass_on(outgoing, receipt)
         if outgoing.sent < self._ledger.sent or outgoing.relays:
-            self._lacking[outgoing] = None
+            self.lacking[outgoing] = None
 
     def _pass_on(self, outgoing: Outgoing, receipt: Receipt) -> None:
         """Others' messages, for one who cannot hear them: a part of a window of each."""
@@ -345,32 +378,27 @@ class Links:
             relay = outgoing.relays.get(origin)
             if relay is None:
                 relay = outgoing.relays[origin] = Relay(has, Backlog(ledger, origin))
-            relay.sent = max(relay.sent, has)
+            relay.sent = relay.began = max(relay.sent, has)
             relay.last = has + max(1, settings.window // 4)
         if outgoing.relays:
-            self._relaying[outgoing] = None
+            self.relaying[outgoing] = None
         else:
-            self._relaying.pop(outgoing, None)
-
-    @property
-    def unfinished(self) -> bool:
-        """Somebody lacks something, and could be sent it in the next step."""
-        return bool(self._lacking)
+            self.relaying.pop(outgoing, None)
 
     def _serve(self) -> None:
         """Send to those who lack something, as much as one step may read; next time others come first."""
         allowance = Allowance(self._settings.step_max)
-        for outgoing in list(self._lacking):
+        for outgoing in list(self.lacking):
             if allowance.left <= 0:
                 return
-            del self._lacking[outgoing]
+            del self.lacking[outgoing]
             link = self._links.get(process_of(outgoing.to))
             if link is None or link.outgoing is not outgoing or not outgoing.open:
                 continue
             more = [self._pump(outgoing, allowance)]
             more += [self._relay(outgoing, origin, allowance) for origin in outgoing.relays]
             if any(more):
-                self._lacking[outgoing] = None
+                self.lacking[outgoing] = None
 
     def _pump(self, outgoing: Outgoing, allowance: Allowance) -> bool:
         """Send what there is room for, of what the other lacks and was not sent. Is there more?"""
@@ -399,7 +427,7 @@ class Links:
         limits, index = self._ledger.counts if self.upto is None else self.upto, self._ledger.index(origin)
         limit = limits[index] if 0 <= index < len(limits) else 0
         last = min(relay.last, limit)
-        if relay.sent < last and outgoing.relayed_bytes <= most and allowance.left > 0:
+        if relay.sent < last and outgoing.may_pass(relay, most) and allowance.left > 0:
             for seq, data in relay.backlog.read(relay.sent, allowance):
                 if seq > limit:
                     relay.backlog.rewind()
@@ -407,9 +435,9 @@ class Links:
                 outgoing.add(data)
                 outgoing.relayed_bytes += len(data)
                 relay.sent = seq
-                if seq >= last or outgoing.relayed_bytes > most:
+                if seq >= last or not outgoing.may_pass(relay, most):
                     break
-        return relay.sent < last and outgoing.relayed_bytes <= most and self._may_find(relay.backlog)
+        return relay.sent < last and outgoing.may_pass(relay, most) and self._may_find(relay.backlog)
 
     def _may_find(self, backlog: Backlog) -> bool:
         """Is it worth looking again in the next step? What this one delivered is not in the log yet."""
@@ -417,29 +445,55 @@ class Links:
 
     def gather(self) -> None:
         """The step is over: what is ready leaves, in one packet each if it fits."""
-        self._serve()
+        if self.lacking:
+            self._serve()
+        if not self._filled:
+            return
+        known, most = len(self._ledger.names), self._settings.packet_bytes
         for outgoing in self._filled:
-            link = self._links.get(process_of(outgoing.to))
+            process, ready = process_of(outgoing.to), outgoing.ready
+            link = self._links.get(process)
             if link is not None and link.outgoing is outgoing:
-                process = process_of(outgoing.to)
-                self._posts += [Post(process, flow) for flow in self._flows(outgoing)]
-            outgoing.ready.clear()
+                fragments = outgoing.fragments
+                if outgoing.told == known and not fragments.busy and sum(map(len, ready)) <= most:
+                    self._posts.append(Post(process, Flow(outgoing.number, known, (), tuple(ready))))
+                    ready.clear()
+                else:
+                    self._posts += [Post(process, packet) for packet in self._packets(outgoing)]
+            else:
+                ready.clear()
         self._filled.clear()
 
-    def _flows(self, outgoing: Outgoing) -> Iterator[Flow]:
-        """Names that the other end does not know yet go first, by themselves if there are many: a message
-        may fill a packet alone."""
-        names = self._ledger.names[outgoing.told :]
-        most = self._settings.packet_bytes
-        if LETTER_BYTES * sum(map(len, names)) + sum(map(len, outgoing.ready)) > most:
-            for some in _packed(names, most // LETTER_BYTES):
-                yield Flow(outgoing.number, outgoing.told, some, ())
-                outgoing.told += len(some)
-            names = []
-        for bodies in _packed(outgoing.ready, most):
-            yield Flow(outgoing.number, outgoing.told, tuple(names), bodies)
-            outgoing.told += len(names)
-            names = []
+    def _packets(self, outgoing: Outgoing) -> Iterator[Flow | Fragment]:
+        """What may leave of what is ready: what stands behind a large message waits until all of that has
+        left. Names that the other end does not know yet go first, by themselves if there are many."""
+        settings, ready = self._settings, outgoing.ready
+        most, names = settings.packet_bytes, self._ledger.names[outgoing.told :]
+        while True:
+            if outgoing.fragments.busy:
+                size, window = settings.fragment_bytes, settings.window_bytes
+                yield from outgoing.fragments.due(outgoing.number, size, window)
+            if outgoing.fragments.busy or not ready:
+                return
+            size = sum(map(len, ready))
+            small = len(ready) if size <= most else _first_above(most, ready)
+            if names and (LETTER_BYTES * sum(map(len, names)) + size > most):
+                for some in _packed(names, most // LETTER_BYTES):
+                    yield Flow(outgoing.number, outgoing.told, some, ())
+                    outgoing.told += len(some)
+                names = []
+            for bodies in _packed(ready[:small], most):
+                yield Flow(outgoing.number, outgoing.told, tuple(names), bodies)
+                outgoing.told += len(names)
+                names = []
+            if small < len(ready):
+                outgoing.fragments.begin(ready[small])
+            del ready[: small + 1]
+
+
+def _first_above(most: int, bodies: list[bytes]) -> int:
+    """The place of the first that is larger."""
+    return next((place for place, body in enumerate(bodies) if len(body) > most), len(bodies))
 
 
 def _codec(size: int) -> Codec:

@@ -11,7 +11,7 @@ but for rows, which fall back to what the messages tell.
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
 from thence.core.errors import PeerError
@@ -29,6 +29,8 @@ from thence.core.groups import (
     Extent,
     Farewell,
     Flow,
+    Fragment,
+    FragmentReceipt,
     JoinRequest,
     Lineage,
     Offer,
@@ -56,13 +58,13 @@ from thence.replica.group_gate import Gate
 from thence.replica.group_handover import at_once, state_of
 from thence.replica.group_ledger import Ledger
 from thence.replica.group_lineage import Lineages
-from thence.replica.group_links import Links, Wires
+from thence.replica.group_links import Incoming, Links, Wires
 from thence.replica.group_making import Making
 from thence.replica.group_parts import Application, Applied, Closed, Diary, OperationRun, TakesRuns
 from thence.replica.group_passing import Passing
 from thence.replica.group_peers import Peers
 from thence.replica.group_reading import Reading
-from thence.replica.group_retained import operations_in
+from thence.replica.group_retained import operations_in, operations_of
 from thence.replica.group_settings import GroupSettings
 from thence.replica.group_state import (
     Carried,
@@ -80,9 +82,9 @@ from thence.replica.group_state import (
 )
 from thence.replica.group_tags import TagBook
 from thence.replica.group_watch import Watch
-from thence.replica.life_tag import LifeTag, Sent
-from thence.replica.positions import place_of
-from thence.trace.recorder import DELIVER, EVICT, SEND, STABLE
+from thence.replica.life_tag import LifeTag, SentRuns
+from thence.replica.positions import PART_BITS, place_of
+from thence.trace.recorder import DELIVER, DUPLICATE, EVICT, HOLD, SEND, STABLE
 from thence.trace.recorder import LEAVE as LEAVE_ROW
 
 LEAVERS_MAX = 64
@@ -96,12 +98,15 @@ APPLICATIONS = bytes((OPERATION,))
 """What an operation begins with."""
 
 
+CHANGES_KEPT = 64
+
+
 class Member:
     __slots__ = (
         "_application", "_begun", "_diary", "_freed", "_gate", "_last_part", "_log", "_passing", "_peers",
-        "_position", "_posts", "_rows", "_runs", "_settings", "_start", "_took", "_unswept", "_watch",
-        "abandoned_by", "book", "carrying", "inbox", "leavers", "ledger", "lineages", "links", "me",
-        "operations", "reading", "view",
+        "_position", "_posts", "_rows", "_runs", "_settings", "_start", "_took", "_watch", "_withheld",
+        "abandoned_by", "book", "carrying", "changes", "inbox", "leavers", "ledger", "lineages", "links",
+        "me", "operations", "reading", "unswept", "view",
     )  # fmt: skip
 
     def __init__(
@@ -166,7 +171,14 @@ class Member:
         self._watch = Watch(
             self.ledger, self.view, self._peers, self.links, self._gate, settings, posts, now, start
         )  # fmt: skip
-        self._unswept = 1
+        self.changes: deque[Changes] = deque(maxlen=CHANGES_KEPT)
+        """Of the view, for the world to tell people of; the oldest go first where it does not."""
+        self._withheld: dict[str, LifeTag] = {}
+        """By origin, the last operation that is stable and was not told as that: somebody who may return has
+        not had it. Only where that is waited for."""
+        if settings.stable_waits:
+            self._withhold([(operation.dot, None) for operation in operations.inherited])
+        self.unswept = 1
         """What was delivered or heard since somebody last looked for what is stable."""
         self._begun = {name: count for name, count in state.stable.items() if name not in ledger.past}
         self._rows: dict[int, int] = {}
@@ -178,17 +190,15 @@ class Member:
 
     # Sending and delivering
 
-    def operations_of(self, payloads: Sequence[bytes], most: int, now: int) -> list[Sent]:
+    def operations_of(self, payloads: Sequence[bytes], most: int, now: int) -> SentRuns:
         """Operations of the program, in as few messages as hold them. `most`: bytes of a payload."""
-        sent: list[Sent] = []
-        for run in in_runs(payloads, min(most, self._settings.frame_bytes // 2)):  # none of several is large
-            tag = self._send(run_payload(run), len(run), now)
-            end = tag.dot >> ORIGIN_BITS
-            places = [(self.me, seq) for seq in range(end - len(run) + 1, end + 1)]
-            sent += [(place, LifeTag(tag, self.me, place, self.book)) for place in places]
+        sent = []
+        for run in in_runs(payloads, min(most, self._settings.packet_bytes)):
+            span = len(run)
+            sent.append((self._send(run_payload(run), span, now), span))
         if self.view.suspects:
             self.flush(now)
-        return sent
+        return SentRuns(self.me, self.book, sent, len(payloads))
 
     def broadcast(self, kind: int, body: bytes, now: int) -> None:
         """A message about the group."""
@@ -198,12 +208,13 @@ class Member:
 
     def _send(self, payload: bytes, span: int, now: int) -> Tag:
         """Rule 1: tagged with everything that was delivered here, delivered here, sent to all."""
-        if is_large(payload, self._settings.frame_bytes) and len(self.ledger.tagger.frontier()) > CONTEXT_MAX:
+        ledger = self.ledger
+        if is_large(payload, self._settings.record_bytes) and len(ledger.tagger.frontier()) > CONTEXT_MAX:
             self.broadcast(CARRY, carry_payload(Carried([])), now)
-        if unnamed := self.ledger.timelines.unnamed(self.me, self.ledger.sent, self._start):
+        if unnamed := ledger.timelines.unnamed(self.me, ledger.counts[ledger.mine], self._start):
             payload = started(unnamed, payload)
-        message = self.ledger.tagger.tag(payload, (), span)
-        ledger, seq = self.ledger, message.dot >> ORIGIN_BITS
+        message = ledger.tagger.tag(payload, (), span)
+        seq = message.dot >> ORIGIN_BITS
         ledger.orderer.sent(message, now)
         if self._diary.writes:
             self._tell_sent(message, now)
@@ -223,10 +234,11 @@ class Member:
             self._diary.row(SEND, (self.me, seq), deps, now, carried)
             deps = ((self.me, seq),)
 
-    def _tell_delivered(self, message: Message, now: int) -> None:
+    def _tell_each(self, kind: int, message: Message, now: int) -> None:
+        """Of a run, a row for each operation."""
         origin = self.ledger.names[message.dot & ORIGIN_MASK]
         for seq in _seqs(message):
-            self._diary.row(DELIVER, (origin, seq), None, now)
+            self._diary.row(kind, (origin, seq), None, now)
 
     def _tell_stable_up_to(self, dot: int, now: int) -> None:
         """Of each origin messages become stable in order."""
@@ -243,9 +255,12 @@ class Member:
         message, ledger = self.inbox.popleft(), self.ledger
         ledger.tagger.took(message)
         if self._diary.writes:
-            self._tell_delivered(message, now)
-        data, seq = ledger.write(message), message.dot >> ORIGIN_BITS
-        self.links.forward(ledger.names[message.dot & ORIGIN_MASK], message.before >> ORIGIN_BITS, seq, data)
+            self._tell_each(DELIVER, message, now)
+        data = ledger.write(message)
+        if self.links.relaying:
+            dot = message.dot
+            before, seq = message.before >> ORIGIN_BITS, dot >> ORIGIN_BITS
+            self.links.forward(ledger.names[dot & ORIGIN_MASK], before, seq, data)
         self._delivered(message, now)
         if self.view.suspects:
             self.flush(now)
@@ -286,7 +301,7 @@ class Member:
         if message.dot & ORIGIN_MASK == ledger.mine:
             self._tell_sent(message, now)
         else:
-            self._tell_delivered(message, now)
+            self._tell_each(DELIVER, message, now)
         ledger.tagger.recall(message)
         ledger.orderer.sent(message, now)
         self._delivered(message, now)
@@ -295,7 +310,7 @@ class Member:
         """What a delivery does, whoever sent the message and whether or not it is for the first time."""
         ledger, payload = self.ledger, message.payload
         tag = ledger.see(message)
-        self._unswept += 1
+        self.unswept += 1
         kind = payload[0]
         if kind == STARTED:
             name, before = ledger.place(message.dot)[0], message.before >> ORIGIN_BITS
@@ -311,11 +326,16 @@ class Member:
         elif self.lineages.odd:
             self.lineages.judge()
         if kind == OPERATION:
-            origin = message.dot & ORIGIN_MASK
-            operation = Operation(ledger.names[origin], message.dot >> ORIGIN_BITS, payload[1:])
+            at = message.dot & ORIGIN_MASK
+            origin, seq = ledger.names[at], message.dot >> ORIGIN_BITS
+            operation = Operation(origin, seq, payload[1:])
             self._last_part = 0
-            if self.operations.came(operation, ledger.timelines.exactly):
-                self._apply(operation, origin == ledger.mine, tag, 0)
+            if self.reading.before is None and not self.operations.carried:  # none came before
+                position = self._position + (ledger.delivered << PART_BITS)
+                known = LifeTag(tag, self.me, (origin, seq), self.book)
+                self._application.apply(Applied(operation, at == ledger.mine, known, False, position))
+            elif self.operations.came(operation, ledger.timelines.exactly):
+                self._apply(operation, at == ledger.mine, tag, 0)
         elif kind == RUN:
             self._apply_run(message, payload, tag)
         elif kind == CARRY:
@@ -323,7 +343,7 @@ class Member:
             self.book.came(message)
             for part, named in enumerate(carried.operations, 1):
                 place = ledger.timelines.exactly((named.origin, named.seq))
-                operation = Operation(*place, named.payload)
+                operation = Operation(*place, named.payload, named.context)
                 if self.operations.was_carried(operation, ledger.count):
                     ledger.timelines.carried(place)
                     self._apply(operation, False, tag, part, carried=True)
@@ -402,14 +422,16 @@ class Member:
             self._drop_pending()
         for member in changes.evicted:
             self._diary.row(EVICT, (member, view.gone[member].last), None, now)
+        self.changes.append(changes)
         self._application.view_changed(tuple(sorted(view.view)), self.me)
-        self._unswept += 1
+        self.unswept += 1
         self.links.reconsider()
         self.lineages.judge()
         if self.links.used and (changes.suspected or changes.evicted):
             self._watch.urgent(now)
         else:
-            self._watch.greet(changes.joined + changes.left, now)
+            self._watch.greet(changes.joined, now)
+            self._watch.part(changes.left, now)
 
     def _drop_pending(self) -> None:
         """What was received and not delivered may have come from, or through, somebody who is not believed
@@ -448,6 +470,11 @@ class Member:
             self.abandoned_by.update(dead if self.view.leaving else ())
             self.suspect(dead, now)
 
+    def knows_running(self, receipt: Receipt) -> bool:
+        """Did the last receipt of its source say the same of what runs there?"""
+        last = self._peers.last(receipt.source)
+        return last is not None and last.running == receipt.running
+
     def trusts(self, peer: str) -> bool:
         """May this process pass on what another member said? It runs a member of this one's side."""
         return any(process_of(name) == peer for name in self.view.side)
@@ -457,6 +484,12 @@ class Member:
         stable late or never, and who was evicted must hear of it."""
         others = sorted(self.view.side - self.abandoned_by)
         return len(self._peers.silent(others, now - self._settings.unheard_us, now)) == len(others)
+
+    @property
+    def may_carry(self) -> bool:
+        """Is there anything to carry, or to be said of it?"""
+        carrying = self.carrying
+        return bool(self.operations.orphans) or carrying.owes or carrying.unfinished
 
     def carry(self, now: int) -> None:
         """Rules 23 and 25: send again what the group never had, and say when that was all."""
@@ -494,12 +527,9 @@ class Member:
     def flow(self, peer: str, packet: Flow, now: int) -> None:
         """Rule 2, over a session link: the number says that it is meant for this incarnation, and by whom it
         was sent. What may come under it is bounded by the window that it has."""
-        incoming = self.links.incoming(packet.stream)
-        if incoming is None or incoming.source not in self.view.side:
+        incoming = self._incoming(peer, packet.stream, now)
+        if incoming is None:
             return
-        if process_of(incoming.source) != peer:
-            raise PeerError(f"{peer} sends under the number that was given to {incoming.source}")
-        self._watch.heard(incoming.source, now)
         if packet.names:
             incoming.learn(packet.first, packet.names)
         came = self.links.came if self._settings.rings else None
@@ -510,10 +540,32 @@ class Member:
                 origin = message.dot & ORIGIN_MASK
                 came[origin] = max(came.get(origin, 0), message.dot >> ORIGIN_BITS)
 
+    def fragment(self, peer: str, packet: Fragment, now: int) -> None:
+        """The same, of a message that is larger than a packet: its sender hears of each."""
+        incoming = self._incoming(peer, packet.stream, now)
+        if incoming is None:
+            return
+        whole = incoming.fragments.add(packet)
+        self._posts.append(Post(peer, FragmentReceipt(packet.stream, incoming.fragments.came)))
+        if whole is not None:
+            self.flow(peer, Flow(packet.stream, 0, (), (whole,)), now)
+
+    def _incoming(self, peer: str, stream: int, now: int) -> Incoming | None:
+        """None: the number does not count any more."""
+        incoming = self.links.numbered.get(stream)
+        if incoming is None or incoming.source not in self.view.side:
+            return None
+        if process_of(incoming.source) != peer:
+            raise PeerError(f"{peer} sends under the number that was given to {incoming.source}")
+        self._watch.heard(incoming.source, now)
+        return incoming
+
     def accept(self, message: Message, now: int) -> None:
         ledger, origin, seq = self.ledger, message.dot & ORIGIN_MASK, message.dot >> ORIGIN_BITS
         if seq <= ledger.counts[origin] or (origin in ledger.quiet and not ledger.counts[origin]):
             self._watch.news(now)  # its sender does not know that it is here
+            if self._diary.writes:
+                self._tell_each(DUPLICATE, message, now)
             return
         if origin in ledger.quiet or ledger.names[origin] in self.view.gone:
             raise PeerError(f"{ledger.place(message.dot)} comes after its last message was agreed on")
@@ -522,30 +574,47 @@ class Member:
         ledger.orderer.check(message)
         if message.payload[:1] != APPLICATIONS:
             check_payload(message.payload)
-        self.inbox.extend(ledger.orderer.receive(message, 0, now))  # type: ignore[arg-type]  # messages all
+        writes = self._diary.writes
+        waiting = ledger.orderer.waiting if writes else 0
+        released = ledger.orderer.receive(message, 0, now)
+        self.inbox.extend(released)  # type: ignore[arg-type]  # messages all
+        if writes and not released:  # it waits for its causes, or did already, or for the application
+            self._tell_each(HOLD if ledger.orderer.waiting > waiting else DUPLICATE, message, now)
 
     def receipt(self, packet: Receipt, via: str, now: int) -> None:
         """Rule 5. It came over the link to the process `via`."""
         source, inside = packet.source, packet.source in self.view.side
+        grown = None
         if passed := process_of(source) != via:
-            whole = self._peers.whole(packet)
+            known, whole = self._peers.last(source), self._peers.whole(packet)
             if whole is None:
                 return
+            # What it means for the counts who was past before is in the last receipt.
+            grown = packet.counts if known is not None else None
             packet = whole
-        packet = self._spelled(packet)
+            if grown is not None and whole.past is not (known and known.past):
+                more = self._all_of(whole, Spans(whole.past))
+                packet, grown = whole._replace(counts=whole.counts | more), grown | more
+        if grown is None:
+            packet = self._spelled(packet)
         if not self.lineages.counted(packet, passed):
             return
         if inside:
             self._watch.heard(source, now)
-            self._peers.hold(packet, now)
+            self._peers.hold(packet, packet.counts if grown is None else grown, now)
             self._passing.came(packet, via, now)
             few = max(1, 4 * SWEEP_EVERY // len(self.view.view))
-            self._unswept += SWEEP_EVERY if self.view.leaving else few  # it has nothing else to wait for
+            self.unswept += SWEEP_EVERY if self.view.leaving else few  # it has nothing else to wait for
         if self.links.used:
+            served = self._watch.serves(packet)
             if self.links.receipt(packet):
                 self.lineages.first_word(source)
                 self._watch.greet([source], now)
                 self._passing.greet(now)
+            elif served and not packet.via:
+                self._watch.greet([source], now)  # it hears of others from themselves again
+            if packet.via == self.me:
+                self._passing.asked(now)
         elif (inside or source in self.view.departing) and (data := self._peers.serve(self.me, packet, now)):
             self._post(source, data)
         for member in packet.unheard if inside else ():
@@ -561,25 +630,32 @@ class Member:
         past = self.links.past_of(receipt)
         if not past.version:
             return receipt
-        more = {name: ALL for name in self.ledger.spoken() if name not in receipt.counts and name in past}
-        return receipt._replace(counts=receipt.counts | more, past=past.all)
+        return receipt._replace(counts=receipt.counts | self._all_of(receipt, past), past=past.all)
+
+    def _all_of(self, receipt: Receipt, past: Spans) -> dict[str, int]:
+        """Those that are not counted one by one, since they are past."""
+        return {name: ALL for name in self.ledger.spoken() if name not in receipt.counts and name in past}
 
     # Stability
 
     def sweep(self, now: int, least: int = SWEEP_EVERY) -> None:
         """Rule 7: announce what has become stable, if so much has happened that it is worth looking."""
         ledger = self.ledger
-        if self._unswept < least or (ledger.window.unfinished and least > 1):
+        if self.unswept < least or (ledger.window.unfinished and least > 1):
             return  # the rest of an unfinished look is for the next wake-up, once per step
         self._peers.settle()
         found = ledger.window.sweep(self._settings.step_max)
-        self._unswept = int(ledger.window.unfinished)
+        self.unswept = int(ledger.window.unfinished)
         for tag in found if self._diary.writes else ():
             self._tell_stable_up_to(tag.dot, now)
         if found:
             self._tell_stable(found)
             self._log.mark_stable(ledger.stables())
-        if (self._settle(now) or found) and not (self.view.suspects or self.view.strangers):
+        settled = self._settle(now) or bool(found) or bool(self._withheld)
+        if settled and not (self.view.suspects or self.view.strangers):
+            if self._withheld:
+                self._application.stable(list(self._withheld.values()))
+                self._withheld.clear()
             if self.operations.inherited:
                 self.reading.cleared(ledger)
             ledger.settled()
@@ -587,7 +663,17 @@ class Member:
 
     def _tell_stable(self, found: Sequence[Tag]) -> None:
         told = self.book.swept(found)
+        if self._settings.stable_waits and (self.view.suspects or self.view.strangers):
+            self._withhold(told)
+            return
         self._application.stable([LifeTag(tag, self.me, place, self.book) for place, tag in told])
+
+    def _withhold(self, told: Iterable[tuple[Place, Tag | None]]) -> None:
+        """It says the same of all before it of its origin."""
+        for place, tag in told:
+            last = self._withheld.get(place[0])
+            if last is None or last.seq < place[1]:
+                self._withheld[place[0]] = LifeTag(tag, self.me, place, self.book)
 
     def _settle(self, now: int) -> bool:
         """Rules 14 and 27: leavers whose leave everybody has are gone, and whoever is gone for good is past.
@@ -629,6 +715,14 @@ class Member:
         ledger.window.recall_stable(stable)
         for dot in past:
             self._tell_stable_up_to(dot, now)
+        if self._settings.stable_waits:  # also what came before the state that the log goes on from
+            held = [
+                (dot, data)
+                for dot, data in ledger.written(ledger.floor)
+                if dot >> ORIGIN_BITS <= _at(stable, dot & ORIGIN_MASK)
+            ]
+            for dot, data in held:
+                self._withhold([(operation.dot, None) for operation in operations_of(ledger, dot, data)])
         if tags:
             self._tell_stable(tags)
         self._settle(now)
@@ -714,10 +808,8 @@ class Member:
         self, joins: bool, extent: Extent | None = None, forgetful: bool = False
     ) -> tuple[GroupState, Sources]:
         """`extent`: rule 33."""
-        return state_of(
-            self.ledger, self.view, self.operations, self.reading, self._application.state(), joins, extent,
-            forgetful,
-        )  # fmt: skip
+        ledger, reading, program = self.ledger, self.reading, self._application
+        return state_of(ledger, self.view, self.operations, reading, program, joins, extent, forgetful)
 
     # Time
 
@@ -727,11 +819,12 @@ class Member:
 
     @property
     def wake_at(self) -> int:
-        if self.ledger.window.unfinished or self.links.unfinished or self._gate.unfinished:
+        if self.ledger.window.unfinished or self.links.lacking or self._gate.unfinished:
             return 0
         if self.carrying.unfinished and not self.view.leaving:
             return 0
-        return min(self._watch.at, self._watch.hasty_at, self._passing.at)
+        watch = self._watch
+        return min(watch.at, watch.hasty_at, self._passing.at)
 
     def tick(self, running: Running, now: int) -> None:
         """Rules 4 and 16: tell what was delivered; notice who is silent."""

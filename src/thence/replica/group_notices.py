@@ -61,12 +61,15 @@ class Notices:
         heard a stranger, and was let in on the side of that one; or it has more of a suspect than came here,
         and was let in by that one, or by others whom that one let in; or this side went on without its
         process, and it is in a group in which this member has never said anything, perhaps one founded
-        again; or its side goes on without this member, and those who let it in have left."""
+        again, or it lacks what all have who could have let it in; or its side goes on without this member,
+        and those who let it in have left."""
         view, source = member.view, receipt.source
         followed = any(member.ledger.count(name) < receipt.counts.get(name, 0) < ALL for name in view.open)
+        seen = receipt.counts.get(member.me, 0)
+        returned = process_of(source) in {process_of(name) for name in view.evicted()}
+        followed = followed or (returned and seen < member.ledger.stable(member.me))
         elsewhere = any(receipt.counts.get(name, 0) for name in view.strangers) or (
-            member.ledger.sent > receipt.counts.get(member.me, 0) == 0
-            and any(process_of(name) == process_of(source) for name in view.evicted())
+            returned and member.ledger.sent > seen == 0
         )
         elsewhere = elsewhere or member.me in receipt.suspects
         if view.knows(source) or not (followed or elsewhere):

@@ -61,7 +61,7 @@ class Application(Protocol):
     def state(self) -> bytes: ...
 
     def install(self, state: bytes) -> None:
-        """Begin anew from this state. `ProgramError`: it cannot; it may have changed all the same."""
+        """Begin anew from this state. `ApplicationError`: it cannot; it may have changed all the same."""
         ...
 
     def view_changed(self, members: tuple[str, ...], me: str) -> None:
@@ -111,6 +111,16 @@ class TakesRuns(Protocol):
         ...
 
 
+@runtime_checkable
+class GivesChunks(Protocol):
+    """An application whose state may be too large to be made in one step."""
+
+    def state_chunks(self) -> Iterator[bytes]:
+        """The bytes of `state` as it is now. They may be made when they are asked for, in later steps, and
+        are those of this moment all the same."""
+        ...
+
+
 class Orphan(NamedTuple):
     """An operation that the group never had."""
 
@@ -136,6 +146,10 @@ class Diary(Protocol):
         """Was it told of more messages than these counts, or that the incarnation is down for good?"""
         ...
 
+    def has_row(self, kind: int, about: Place) -> bool:
+        """Would this row be passed over: an earlier start has written it?"""
+        ...
+
     def row(
         self,
         kind: int,
@@ -159,6 +173,9 @@ class Closed:
     def is_ahead(self, count: Callable[[str], int]) -> bool:  # noqa: ARG002
         return False
 
+    def has_row(self, kind: int, about: Place) -> bool:  # noqa: ARG002
+        return True
+
     def row(
         self,
         kind: int,
@@ -166,6 +183,9 @@ class Closed:
         deps: tuple[Place, ...] | None,
         now: int,
         carries: tuple[Place, ...] = (),
+        *,
+        channel: str = "",
+        key: int = 0,
     ) -> None:
         """Nothing."""
 

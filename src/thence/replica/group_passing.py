@@ -1,5 +1,6 @@
-"""Receipts of others, passed on from neighbour to neighbour: in a tree most members have no link to each
-other, and what is stable depends on all of them.
+"""Receipts of others, passed on: what is stable depends on all members. In a tree they go from neighbour to
+neighbour, since most members have no link to each other; in a large mesh from one member to all others
+(`group_watch`).
 
 A receipt goes the way of its source's messages: to those that want these from here (`group_wants`), after a
 moment in which others may join it. It has a number, and only the newest of each member counts; over a link it
@@ -9,6 +10,8 @@ members, as a message does.
 Invariant: what a link was told, and what came over it, is with its other end, or the link breaks. Still, what
 one end has passed over (`group_lineage`) it does not get again: now and then everything is told anew.
 """
+
+from collections.abc import Iterable
 
 from thence.core.groups import Passed, Post, Receipt, process_of
 from thence.core.machine import NEVER
@@ -23,9 +26,14 @@ COUNT_BYTES = 64
 ANEW = 4
 """Of the longest wait between two receipts: how often a link is told everything again."""
 
+COLLECTED_ANEW = 16
+"""The same of a collector, which has a link to every member."""
+
 
 class Passing:
-    __slots__ = ("_links", "_me", "_peers", "_posts", "_settings", "_view", "at")
+    __slots__ = (
+        "_asked", "_links", "_me", "_peers", "_posts", "_round", "_settings", "_told", "_view", "at",
+    )  # fmt: skip
 
     def __init__(
         self, me: str, view: GroupView, peers: Peers, links: Links, settings: GroupSettings, posts: list[Post]
@@ -36,57 +44,106 @@ class Passing:
         self._links = links
         self._settings = settings
         self._posts = posts
+        self._asked = False
+        """Somebody takes this member for the collector."""
+        self._told: dict[str, Receipt] = {}
+        """Of each member the newest receipt that a collector has passed on to all who listen."""
+        self._round = 0
+        """How often it did; by link: up to which of these the other end has them."""
         self.at = NEVER
         """When to look what is to be passed on."""
 
     def came(self, receipt: Receipt, via: str, now: int) -> None:
         """A receipt that is newer than the last came over the link to the process `via`."""
-        if not self._settings.rings or receipt.source == self._me:
+        if receipt.source == self._me:
             return
-        link = self._links.to(via)
-        if link is not None and link.passed is not None:
-            link.passed[receipt.source] = receipt.number, receipt.counts
+        if self._settings.rings:
+            link = self._links.to(via)
+            if link is not None and link.passed is not None:
+                link.passed[receipt.source] = receipt
+        elif not self._asked:
+            return
         self.at = min(self.at, now + self._gather_us)
 
     @property
     def _gather_us(self) -> int:
         """What is passed on grows with the group."""
-        return self._settings.gather_us * (1 + len(self._view.view) // CROWD)
+        settings, more = self._settings, 1 + len(self._view.view) // CROWD
+        return (settings.gather_us if settings.rings else settings.receipt_every_us // 2) * more
 
     def greet(self, now: int) -> None:
         """There is a link over which nothing was passed on yet."""
         if self._settings.rings:
             self.at = min(self.at, now)
 
+    def asked(self, now: int) -> None:
+        """A member hears of others from this one."""
+        if not self._asked:
+            self._asked = True
+            self.at = min(self.at, now)
+
     def pass_on(self, now: int) -> None:
         self.at = NEVER
-        most = self._settings.frame_bytes // COUNT_BYTES
+        if not self._settings.rings:
+            self._collect(now)
+            return
         for member in self._links.audible():
             link = self._links.to(member)
             if link is None or link.outgoing is None:
                 continue
             if link.passed is None or now - link.passed_at > ANEW * self._settings.receipt_idle_us:
                 link.passed, link.passed_at = {}, now
-            words: list[Receipt] = []
-            size = 0
-            for source in link.outgoing.relays:  # which the other end knows, or it would not want them
-                word = self._news(link.passed, source)
-                if word is None:
-                    continue
-                if words and size + len(word.counts) > most:
-                    self._posts.append(Post(process_of(member), Passed(tuple(words))))
-                    words, size = [], 0
-                words.append(word)
-                size += len(word.counts)
-            if words:
-                self._posts.append(Post(process_of(member), Passed(tuple(words))))
+            # Of those that it wants, which the other end knows, or it would not want them.
+            words = self._news(link.passed, link.outgoing.relays)
+            self._posts += [Post(process_of(member), packet) for packet in self._packets(words)]
 
-    def _news(self, passed: dict[str, tuple[int, dict[str, int]]], source: str) -> Receipt | None:
-        """What the other end of a link has not heard of this one."""
-        last = self._peers.last(source)
-        number, told = passed.get(source, (-1, {}))
-        if last is None or last.number <= number:
-            return None
-        passed[source] = last.number, last.counts
-        counts = {name: count for name, count in last.counts.items() if told.get(name) != count}
-        return last._replace(counts=counts, target="", stream=0, wants=(), unheard=())
+    def _collect(self, now: int) -> None:
+        """To all that hear of others from this member: what is new, the same for all; to one that is new
+        itself, everything."""
+        sources = sorted(self._view.view | self._view.departing.keys())
+        fresh, whole = self._packets(self._news(self._told, sources)), list[Passed]()
+        before, self._round = self._round, self._round + bool(fresh)
+        self._asked = False
+        for member in self._links.audible():
+            link = self._links.to(member)
+            if link is None or link.last is None or link.last.via != self._me:
+                continue
+            self._asked = True
+            packets, idle = fresh, self._settings.receipt_idle_us
+            if not link.round or link.round != before or now - link.passed_at > COLLECTED_ANEW * idle:
+                packets = whole = whole or self._packets(self._news({}, sources))
+                link.passed_at = now
+            link.round = self._round
+            self._posts += [Post(process_of(member), packet) for packet in packets]
+
+    def _packets(self, words: list[Receipt]) -> list[Passed]:
+        """As few as carry them."""
+        packets, size, most = list[list[Receipt]](), 0, self._settings.frame_bytes // COUNT_BYTES
+        for word in words:
+            cost = len(word.counts) + len(word.past)
+            if not packets or size + cost > most:
+                packets.append([])
+                size = 0
+            packets[-1].append(word)
+            size += cost
+        return [Passed(tuple(some)) for some in packets]
+
+    def _news(self, told: dict[str, Receipt], sources: Iterable[str]) -> list[Receipt]:
+        """What was not told of these so far; from here on it was."""
+        found = []
+        for source in sources:
+            last, before = self._peers.last(source), told.get(source)
+            if last is None or (before is not None and last.number <= before.number):
+                continue
+            told[source] = last
+            counts, past = last.counts, last.past
+            if before is not None:
+                had = before.counts
+                # What the source had sent is always told: it may be the first that the other end may count.
+                counts = {name: n for name, n in counts.items() if had.get(name) != n or name == source}
+                if past is not before.past:
+                    past = tuple([span for span in past if span not in before.past])
+            found.append(
+                last._replace(counts=counts, past=past, target="", stream=0, wants=(), unheard=(), via="")
+            )
+        return found

@@ -53,7 +53,8 @@ class Peers:
         return peer
 
     def heard(self, member: str, now: int) -> None:
-        self.of(member, now).heard_at = now
+        peer = self._peers.get(member) or self.of(member, now)
+        peer.heard_at = now
 
     def forget(self, member: str) -> None:
         """What a member said does not count any more."""
@@ -74,22 +75,27 @@ class Peers:
         return peer.last if peer is not None else None
 
     def whole(self, receipt: Receipt) -> Receipt | None:
-        """One that was passed on may say only which counts have grown. None: a newer one is here."""
+        """One that was passed on may say only which counts have grown, and who is past if that is news. None:
+        a newer one is here."""
         last = self.last(receipt.source)
         if last is None:
             return receipt
         if receipt.number <= last.number:
             return None
-        counts = last.counts
-        if receipt.past != last.past:  # what is past is not counted any more, and is there as a whole
-            past = Spans(receipt.past)
-            counts = {name: count for name, count in counts.items() if name not in past}
-        return receipt._replace(counts=counts | receipt.counts)
+        counts, past = last.counts, last.past
+        if receipt.past:  # who has become past is not counted any more
+            news, both = Spans(receipt.past), Spans(past)
+            counts = {name: count for name, count in counts.items() if name not in news}
+            for span in receipt.past:
+                both.add(*span)
+            past = both.all
+        return receipt._replace(counts=counts | receipt.counts, past=past)
 
-    def hold(self, receipt: Receipt, now: int) -> None:
+    def hold(self, receipt: Receipt, grown: dict[str, int], now: int) -> None:
+        """`grown`: of its counts, those that are news."""
         peer = self.of(receipt.source, now)
         peer.last, held = receipt, peer.held
-        for name, count in receipt.counts.items():
+        for name, count in grown.items():
             if count > held.get(name, 0):
                 held[name] = count
 
@@ -117,7 +123,7 @@ class Peers:
         said, asker = self._peers.get(member), self._peers.get(to)
         if said is None or said.last is None or asker is None:
             return None
-        word = said.last._replace(target="", stream=0, wants=(), unheard=())
+        word = said.last._replace(target="", stream=0, wants=(), unheard=(), via="")
         if asker.told.get(member) == word:
             return None
         asker.told[member] = word

@@ -10,12 +10,12 @@ Invariant: of all operations that took effect where this incarnation is a member
 some incarnation, or it is in `unread`, or named in `lost`, or it is still to be delivered here.
 """
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
-from thence.core.groups import ALL, Extent, Lost, Place, incarnation, number_of, span_of, told_apart
+from thence.core.groups import ALL, Extent, Lost, Place, Span, incarnation, number_of, span_of, told_apart
 from thence.core.varint import Reader, put
 from thence.members.extents import Progress
 from thence.members.operations import Operation, Operations
@@ -23,7 +23,7 @@ from thence.members.spans import Spans
 from thence.members.timelines import Timelines
 from thence.oplog.log import OpLog
 from thence.replica.group_ledger import Ledger
-from thence.replica.group_retained import operations_in
+from thence.replica.group_retained import operations_in, operations_of
 from thence.replica.group_state import GroupState, Read
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def handed_over(
     had = {name: progress.count(name, starts.get(name, ())) for name in below}
     lost = [Lost(name, had[name] + 1, low) for name, low in below.items() if low > had[name]]
     if lost or forgetful:
-        lost += _unknown(ledger, progress)
+        lost += unknown(ledger, progress)
     return history, tuple(sorted(lost))
 
 
@@ -171,7 +171,7 @@ def _history(
     for dot, data in written:
         there: Sequence[Operation] = ()
         if dot >> ORIGIN_BITS <= floor[dot & ORIGIN_MASK]:
-            there = operations_in(ledger.place(dot), ledger.read(dot, data).payload)
+            there = operations_of(ledger, dot, data)
         for operation in there:
             new = not progress.covers((operation.origin, operation.seq), ledger.timelines.exactly)
             yield operation if new else None, len(operation.payload)
@@ -179,12 +179,15 @@ def _history(
             yield None, len(data)
 
 
-def _unknown(ledger: Ledger, progress: Progress) -> list[Lost]:
+def unknown(ledger: Ledger, progress: Progress) -> list[Lost]:
     """Of those who were past when this member was let in it knows nothing but that they are."""
     known = Spans([span_of(name) for name, count in zip(ledger.names, ledger.counts, strict=True) if count])
     old = [span for span in ledger.past if not (progress.past.covers(*span) or known.covers(*span))]
-    names = [incarnation(process, high) for process, _, high in old]
-    return [Lost(name, progress.counts.get(name, 0) + 1, ALL) for name in names]
+    return [Lost(one.origin, progress.counts.get(one.origin, 0) + 1, one.last) for one in everything_of(old)]
+
+
+def everything_of(past: Iterable[Span]) -> list[Lost]:
+    return [Lost(incarnation(process, high), 1, ALL) for process, _, high in past]
 
 
 def _had(ledger: Ledger, progress: Progress) -> list[int]:
@@ -203,7 +206,11 @@ def goes_on(state: GroupState, old: "Member") -> Generator[int, None, None]:
     reading, ledger = old.reading, old.ledger
     state.extent = reading.extent(ledger, old.operations)
     progress, timelines = Progress(state.extent), Timelines(state.starts, state.branches)
-    came = (operation for named in state.log for operation in operations_in(named[:2], named.payload))
+    came = (
+        operation
+        for named in state.log
+        for operation in operations_in(named[:2], named.payload, named.context)
+    )
     known: set[Place] = set()
     """One that was carried may have come as itself, too."""
     missed = []

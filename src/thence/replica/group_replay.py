@@ -13,6 +13,7 @@ from typing import Final
 
 from thence.core.dots import ORIGIN_MASK, seq_of
 from thence.core.groups import CARRY, OPERATION, Lost, Place, number_of, plain, told_apart
+from thence.members.extents import Progress
 from thence.members.operations import Operation
 from thence.oplog.log import OpLog
 from thence.oplog.record import Stored
@@ -20,6 +21,7 @@ from thence.replica.events import Delivered, Repeated, Stable, gap
 from thence.replica.group_backlog import Allowance
 from thence.replica.group_ledger import CODEC, Ledger
 from thence.replica.group_member import Member
+from thence.replica.group_reading import everything_of, unknown
 from thence.replica.group_retained import operations_in
 from thence.replica.history import understood
 from thence.replica.life_tag import LifeTag
@@ -45,16 +47,17 @@ def _since(member: Member, log: OpLog, after: int, own: bool) -> Iterator[Repeat
     life, reading = number_of(member.me), member.reading
     start, begun = place_of(life, 0), place_of(life, reading.begun)
     if after >= begun:
-        yield from _logged(member, log, after, own, exact=True)
+        yield from _logged(member, log, after, own)
         return
-    rest = _logged(member, log, begun, own, exact=reading.whole)
     if not reading.whole:  # what was missed then is gone, and is named with what the log lacks
-        yield from rest
+        yield from _logged(member, log, begun, own, unknown(member.ledger, Progress(None)))
         return
+    rest = _logged(member, log, begun, own)
     lost = list(reading.lost) if after < start else []
-    if after < place_of(*reading.former):
-        had = reading.before.counts if reading.before is not None else {}
+    if after < place_of(*reading.former) and reading.before is not None:
+        had, past, _ = reading.before
         lost += [Lost(name, 1, count) for name, count in had.items() if not told_apart(name)[1]]
+        lost += everything_of(past)
     if lost:
         yield gap(lost, reading.holders or member.view.side, start)
     for read in range(max(0, after - start), len(reading.missed)):
@@ -62,9 +65,12 @@ def _since(member: Member, log: OpLog, after: int, own: bool) -> Iterator[Repeat
     yield from rest
 
 
-def _logged(member: Member, log: OpLog, after: int, own: bool, exact: bool) -> Iterator[Repeated | None]:
-    """What the log holds after a position of this incarnation. `exact`: nothing else is lacking."""
-    life, now = number_of(member.me), member.ledger.delivered
+def _logged(
+    member: Member, log: OpLog, after: int, own: bool, lost: list[Lost] | None = None
+) -> Iterator[Repeated | None]:
+    """What the log holds after a position of this incarnation. `lost`: more than the log says is lacking, and
+    this of those of whom it says nothing."""
+    life, now, exact = number_of(member.me), member.ledger.delivered, lost is None
     ordinal, part = after - place_of(life, 0) >> PART_BITS, after & (1 << PART_BITS) - 1
     if part:
         ordinal -= 1  # the rest of it is to come
@@ -83,7 +89,7 @@ def _logged(member: Member, log: OpLog, after: int, own: bool, exact: bool) -> I
         yield from _earlier(_without(readers[1], skipped), last)
         names = member.ledger.names
         others = [(names[at], seq) for at, seq in last.items() if seq and (own or names[at] != member.me)]
-        lost = [Lost(name, 1, seq) for name, seq in others]
+        lost = [*(lost or ()), *[Lost(name, 1, seq) for name, seq in others]]
         yield gap(lost, member.view.side, place_of(life, ordinal))
     yield from _as_events(member, readers[2], before + 1, after, own)
 
@@ -144,7 +150,8 @@ def _as_events(
                 again.add(place)
             if took_effect and at > after and not member.reading.had(place, ledger.timelines.exactly):
                 tag = LifeTag(inner, member.me, operation.dot, member.book)
-                yield Delivered(tag, operation.payload, *operation.dot, at, carried)
+                context = operation.context if carried else ()
+                yield Delivered(tag, operation.payload, *operation.dot, at, carried, context=context)
                 if inner is None:
                     yield Stable(tag, *tag.dot)
 

@@ -19,18 +19,27 @@ from thence.replica.group_state import Read, payload_operations
 def _came_in(ledger: Ledger, above: list[int]) -> Iterator[Operation]:
     """Operations that took effect here."""
     for dot, data in ledger.written(above):
-        yield from operations_in(ledger.place(dot), ledger.read(dot, data).payload)
+        yield from operations_of(ledger, dot, data)
 
 
-def operations_in(place: Place, payload: bytes) -> Sequence[Operation]:
-    """What a message brings to applications."""
+def operations_of(ledger: Ledger, dot: int, data: bytes) -> Sequence[Operation]:
+    """What a message of the log brings to applications, each with its context."""
+    message = ledger.read(dot, data)
+    return operations_in(ledger.place(dot), message.payload, ledger.places(message.context))
+
+
+def operations_in(place: Place, payload: bytes, context: tuple[Place, ...] = ()) -> Sequence[Operation]:
+    """What a message brings to applications. `context`: of the message; within a run each operation directly
+    follows from the one before it. One that was carried has its own."""
     payload = plain(payload)
     if payload[0] == OPERATION:
-        return [Operation(*place, payload[1:])]
+        return [Operation(*place, payload[1:], context)]
     if payload[0] == RUN:
-        operations = payload_run(payload)
-        origin, first = place[0], place[1] - len(operations) + 1
-        return [Operation(origin, seq, operation) for seq, operation in enumerate(operations, first)]
+        found, origin = [], place[0]
+        for seq, operation in enumerate(run := payload_run(payload), place[1] - len(run) + 1):
+            found.append(Operation(origin, seq, operation, context))
+            context = ((origin, seq),)
+        return found
     return payload_operations(payload) if payload[0] == CARRY else []
 
 
@@ -62,7 +71,7 @@ def _each_once(
     for dot, data in written:
         there: Sequence[Operation] = ()
         if dot >> ORIGIN_BITS <= stable[dot & ORIGIN_MASK]:
-            there = operations_in(ledger.place(dot), ledger.read(dot, data).payload)
+            there = operations_of(ledger, dot, data)
         for operation in there:
             place = exactly((operation.origin, operation.seq))
             new = place not in found

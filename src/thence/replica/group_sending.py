@@ -7,7 +7,7 @@ what is refused was never sent.
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from thence.core.machine import NEVER
 from thence.replica.group_settings import GroupSettings
@@ -23,11 +23,11 @@ class _Held(NamedTuple, Generic[T]):
 
 
 class SendQueue(Generic[T]):
-    __slots__ = ("_bytes", "_held", "_settings", "gave_up", "waited")
+    __slots__ = ("_bytes", "_settings", "gave_up", "held", "waited")
 
     def __init__(self, settings: GroupSettings) -> None:
         self._settings = settings
-        self._held: deque[_Held[T]] = deque()
+        self.held: Final[deque[_Held[T]]] = deque()
         self._bytes = 0
         self.waited = 0
         """Calls that ever had to wait."""
@@ -35,38 +35,38 @@ class SendQueue(Generic[T]):
         """Calls that were refused because of it."""
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self.held)
 
     def add(self, payloads: Sequence[bytes], by: T, now: int) -> bool:
         """Keep a call; False: there is no room, and it is refused."""
         settings, size = self._settings, sum(map(len, payloads))
-        full = len(self._held) >= settings.backlog or self._bytes + size > settings.backlog_bytes
+        full = len(self.held) >= settings.backlog or self._bytes + size > settings.backlog_bytes
         if full:
             self.gave_up += 1
             return False
         self.waited += 1
-        self._held.append(_Held(payloads, by, now + settings.settle_timeout_us, size))
+        self.held.append(_Held(payloads, by, now + settings.settle_timeout_us, size))
         self._bytes += size
         return True
 
     def overdue(self, now: int) -> list[T]:
         """Who has waited for too long."""
         found = []
-        while self._held and self._held[0].until <= now:
+        while self.held and self.held[0].until <= now:
             found.append(self._pop().by)
         self.gave_up += len(found)
         return found
 
     def take(self) -> list[tuple[Sequence[bytes], T]]:
         """All of them, in order: nothing holds them back any more."""
-        return [(held.payloads, held.by) for held in [self._pop() for _ in range(len(self._held))]]
+        return [(held.payloads, held.by) for held in [self._pop() for _ in range(len(self.held))]]
 
     @property
     def wake_at(self) -> int:
-        return self._held[0].until if self._held else NEVER
+        return self.held[0].until if self.held else NEVER
 
     def _pop(self) -> _Held[T]:
-        held = self._held.popleft()
+        held = self.held.popleft()
         self._bytes -= held.size
         return held
 

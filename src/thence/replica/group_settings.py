@@ -4,18 +4,24 @@ from dataclasses import dataclass
 from typing import Literal
 
 from thence.core.errors import UsageError
+from thence.oplog.record import DOT_BYTES as LOG_BYTES
+from thence.oplog.record import MAX_BODY
 from thence.order.tags import TAGS_MAX
 
 POSITIVE = (
     "repeat_us", "relay_us", "unheard_us", "burst", "pending_max", "probe_every_us", "join_retry_us",
     "join_timeout_us", "piece_bytes", "pieces", "leave_timeout_us", "window", "window_bytes", "packet_bytes",
-    "tags_max", "step_max", "frame_bytes", "joins_max", "states_bytes", "settle_timeout_us", "backlog",
-    "backlog_bytes", "history_bytes", "overdue_us", "gather_us",
+    "tags_max", "step_max", "frame_bytes", "joins_max", "states_bytes", "record_bytes", "settle_timeout_us",
+    "backlog",
+    "backlog_bytes", "history_bytes", "overdue_us", "gather_us", "collect_from",
 )  # fmt: skip
 
 
 CROWD = 16
 """Members from which on receipts become rarer."""
+
+FRAGMENT_LEAST = 64
+"""Bytes: less than a packet's own would be a waste."""
 
 Order = Literal["graph", "vector"]
 
@@ -39,6 +45,9 @@ class GroupSettings:
     overdue_us: int = 150_000
     """In a tree: for how long another neighbour may be ahead with an origin's messages before it is asked for
     them. Above the wait between two receipts, so that it does not happen to one that works."""
+    collect_from: int = CROWD + 1
+    """Members from which on, in a mesh, receipts go to all by way of one member, the collector: below, the
+    square of the group's size is small."""
     gather_us: int = 10_000
     """In a tree: how long receipts of others wait for more of them before they are passed on."""
     unheard_us: int = 2_500_000
@@ -62,7 +71,9 @@ class GroupSettings:
     frame_bytes: int = 16 << 20
     """The largest packet that links carry."""
     packet_bytes: int = 1 << 20
-    """Messages that travel together over a session link; one that is larger goes alone."""
+    """Messages that travel together over a session link; one that is larger travels in fragments."""
+    record_bytes: int = MAX_BODY - LOG_BYTES
+    """The largest message: what a record of the log holds."""
     probe_every_us: int = 1_000_000
     """How often those who are thought dead, and the configured seeds, are looked for."""
     join_retry_us: int = 300_000
@@ -91,8 +102,16 @@ class GroupSettings:
     history_bytes: int = 16 << 20
     """Of log that is kept though everybody has it, for programs that come back without: more than a second of
     messages, which is what a power cut takes."""
+    stable_waits: bool = False
+    """Programs are told that an operation is stable only when nobody is missed: whoever was evicted and may
+    still return has had it by then, or has returned and brought what it had."""
     silence_us: int | None = None
     """After so long without a word a member is evicted, by a majority. None: never; a person decides."""
+
+    @property
+    def fragment_bytes(self) -> int:
+        """Of a large message, at a time: so that several are under way, and others' packets get between."""
+        return max(FRAGMENT_LEAST, min(self.packet_bytes, self.window_bytes // 4))
 
     def __post_init__(self) -> None:
         if self.order not in ("graph", "vector"):

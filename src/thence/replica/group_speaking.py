@@ -11,6 +11,8 @@ Rules 29 and 30 of docs/protocols/membership.md.
 from thence.core.errors import PeerError
 from thence.core.groups import (
     Flow,
+    Fragment,
+    FragmentReceipt,
     GroupPacket,
     JoinRequest,
     Offer,
@@ -24,9 +26,9 @@ from thence.core.groups import (
 
 
 def check_speaker(peer: str, packet: GroupPacket) -> None:
-    """`PeerError` unless the packet speaks for the process `peer`. What a `Flow` brings is checked against
-    its stream, a receipt that was passed on against the view."""
-    if isinstance(packet, Flow) or is_passed_on(peer, packet):
+    """`PeerError` unless the packet speaks for the process `peer`. What a `Flow` or a `Fragment` brings
+    is checked against its stream, a receipt that was passed on against the view."""
+    if isinstance(packet, Flow | Fragment | FragmentReceipt) or is_passed_on(peer, packet):
         return
     if isinstance(packet, Passed):
         if not all(is_passed_on(peer, receipt) for receipt in packet.receipts):

@@ -35,7 +35,9 @@ from thence.members.group import Final
 from thence.members.operations import Operation
 from thence.trace.schema import NO_OPERATION
 
-VERSION = 2
+VERSION = 3
+WITHOUT_CONTEXTS = 2
+"""The version before it, which is still read: operations say nothing of what they followed from."""
 
 PART_BYTES = 1 << 16
 """Of a state in the making."""
@@ -137,8 +139,9 @@ Read = tuple[T | None, int]
 
 
 class Sources(NamedTuple):
-    """The long lists of a state for a joiner, where they are still to be read."""
+    """The long parts of a state for a joiner, where they are still to be read or made."""
 
+    application: Iterator[bytes]
     log: Iterator[Read[Named]]
     retained: Iterator[Read[Operation]]
     history: Iterator[Read[Operation]]
@@ -167,21 +170,17 @@ class Encoded(NamedTuple):
 
 def encoding(state: GroupState, sources: Sources | None = None) -> Generator[int, None, Encoded]:
     """The bytes of a state, in parts. Yields what each item of the long lists has cost, in bytes. `sources`:
-    these lists, which are empty in the state then."""
+    these lists, and what the application is, which are empty in the state then."""
     writer, parts = _Parts(), list[bytes]()
     put_operation = partial(_put_operation, writer)
     writer.number(VERSION)
-    writer.number(len(state.application))
-    parts.append(writer.cut())
-    for at in range(0, len(state.application), PART_BYTES):
-        parts.append(writer.counted(state.application[at : at + PART_BYTES]))
-        yield len(parts[-1])
+    yield from _program(writer, parts, state.application if sources is None else sources.application)
     for counts in (state.counts, state.stable, state.departing):
         writer.counts(counts)
     writer.places(state.context)
     writer.names(state.table)
-    log, retained, history, carried = sources or Sources(
-        _listed(state.log), _listed(state.retained), _listed(state.history), _listed(state.carried)
+    _, log, retained, history, carried = sources or Sources(
+        iter(()), _listed(state.log), _listed(state.retained), _listed(state.history), _listed(state.carried)
     )
     yield from _long(writer, parts, log, writer.message)
     for names in (state.view, state.suspects):
@@ -255,6 +254,19 @@ class _Parts(Writer):
         return self.counted(super().cut())
 
 
+def _program(writer: _Parts, parts: list[bytes], application: bytes | Iterator[bytes]) -> Iterator[int]:
+    """How long it is goes before it, and is known when all of it was made."""
+    parts += [writer.cut(), b""]
+    place, size = len(parts) - 1, 0
+    for chunk in (application,) if isinstance(application, bytes) else application:
+        for at in range(0, len(chunk) or 1, PART_BYTES):  # an empty one has its turn as well
+            parts.append(writer.counted(chunk[at : at + PART_BYTES]))
+            yield len(parts[-1])
+        size += len(chunk)
+    writer.number(size)
+    parts[place] = writer.cut()
+
+
 def _listed(items: Iterable[T]) -> Iterator[Read[T]]:
     return ((item, 0) for item in items)
 
@@ -294,12 +306,14 @@ def _put_former(writer: Writer, state: GroupState) -> None:
         put_extent(writer, state.extent)
 
 
-def _take_reading(parser: Parser, state: GroupState) -> Iterator[int]:
+def _take_reading(
+    parser: Parser, state: GroupState, take_operation: Callable[[Parser], Operation]
+) -> Iterator[int]:
     state.reach = parser.counts()
-    yield from _taking(parser, state.history, _take_operation)
+    yield from _taking(parser, state.history, take_operation)
     state.lost = tuple([Lost(parser.name(), parser.seq(), parser.number()) for _ in range(parser.count())])
     state.holders = parser.names()
-    yield from _taking(parser, state.unread, _take_operation)
+    yield from _taking(parser, state.unread, take_operation)
     state.former = parser.number(), parser.number(), parser.number()
     if parser.number():
         state.extent = take_extent(parser)
@@ -313,8 +327,10 @@ def decoding(data: bytes) -> Generator[int, None, GroupState]:
     """The state that these bytes are. Yields what each item of its long lists has cost, in bytes.
     `PeerError`: they are none."""
     parser = Parser(data, 0, len(data))
-    if parser.number() != VERSION:
+    version = parser.number()
+    if version not in (VERSION, WITHOUT_CONTEXTS):
         raise PeerError("a state of another version")
+    take_operation = _take_operation if version == VERSION else _take_bare
     state = GroupState(parser.data(), parser.counts(), parser.counts())
     state.departing = parser.counts()
     state.context = parser.places()
@@ -332,12 +348,12 @@ def decoding(data: bytes) -> Generator[int, None, GroupState]:
     state.closed, state.past = parser.spans(), parser.spans()
     state.unknown = set(parser.names())
     state.rows = {parser.name(): parser.counts() for _ in range(parser.count())}
-    yield from _taking(parser, state.retained, _take_operation)
+    yield from _taking(parser, state.retained, take_operation)
     state.floor = parser.counts()
     for place in parser.each_place():
         state.carried[place] = None
         yield 0
-    yield from _taking(parser, state.orphans, _take_operation)
+    yield from _taking(parser, state.orphans, take_operation)
     flags = parser.number()
     state.leaves, state.goes_on = bool(flags & 1), bool(flags & 2)
     state.owes, state.vague = bool(flags & 4), bool(flags & 8)
@@ -350,7 +366,7 @@ def decoding(data: bytes) -> Generator[int, None, GroupState]:
         state.starts, state.branches = parser.starts(), parser.counts()
     state.had = parser.counts() if flags & 512 else {}
     if flags & 256:
-        yield from _take_reading(parser, state)
+        yield from _take_reading(parser, state, take_operation)
     parser.end()
     return state
 
@@ -363,19 +379,22 @@ def _taking(parser: Parser, found: list[T], take: Callable[[Parser], T]) -> Iter
         yield before - parser.left
 
 
-def put_operations(writer: Writer, operations: Sequence[Operation]) -> None:
-    writer.number(len(operations))
-    for operation in operations:
-        _put_operation(writer, operation)
-
-
 def _put_operation(writer: Writer, operation: Operation) -> None:
+    _put_bare(writer, operation)
+    writer.places(operation.context)
+
+
+def _put_bare(writer: Writer, operation: Operation) -> None:
     writer.name(operation.origin)
     writer.number(operation.seq)
     writer.data(operation.payload)
 
 
 def _take_operation(parser: Parser) -> Operation:
+    return _take_bare(parser)._replace(context=parser.places())
+
+
+def _take_bare(parser: Parser) -> Operation:
     return Operation(parser.name(), parser.seq(), parser.data())
 
 
@@ -426,12 +445,18 @@ class Carried(NamedTuple):
 
 
 def carry_payload(carried: Carried) -> bytes:
+    """Contexts stand at the end: those that were carried before there were any have none."""
     writer = Writer()
-    put_operations(writer, carried.operations)
+    writer.number(len(carried.operations))
+    for operation in carried.operations:
+        _put_bare(writer, operation)
     writer.spans(carried.closed)
     writer.names(carried.strangers)
-    if carried.spent:
+    told = any(operation.context for operation in carried.operations)
+    if carried.spent or told:
         writer.spans(carried.spent)
+    for operation in carried.operations if told else ():
+        writer.places(operation.context)
     return writer.bytes()
 
 
@@ -439,10 +464,13 @@ def carry_payload(carried: Carried) -> bytes:
 def payload_carry(data: bytes) -> Carried:
     """Checked when it comes, and asked for once more when it is delivered."""
     parser = Parser(data, 1, len(data))
-    operations = tuple([_take_operation(parser) for _ in range(parser.count())])
+    operations = tuple([_take_bare(parser) for _ in range(parser.count())])
     carried = Carried(operations, parser.spans(), parser.names())
     if not parser.done:
         carried = carried._replace(spent=parser.spans())
+    if not parser.done:
+        told = [operation._replace(context=parser.places()) for operation in operations]
+        carried = carried._replace(operations=tuple(told))
     parser.end()
     return carried
 

@@ -4,6 +4,11 @@ Receipts follow soon after something was delivered, and more rarely the longer n
 links one that would say nothing new is left out, but for a rare sign of life. Whoever comes, goes or has just
 been linked is told at once, or it would wait for nothing; if all were, each change would make as many
 receipts as the square of the group's size.
+
+In a mesh of many members so do those that go by the clock. There one member is the *collector*, the smallest
+that is not suspected: the others tell it what they have, and it passes that on to all (`group_passing`). A
+member that hears the collector says so in its receipts (`via`), and gets none by the clock from others that
+hear it as well. What is urgent, or about one link, goes from each to each as ever.
 """
 
 from collections.abc import Iterable
@@ -25,8 +30,8 @@ a member tells less than one in each."""
 
 class Watch:
     __slots__ = (
-        "_gate", "_hasty", "_ledger", "_links", "_number", "_peers", "_posts", "_settings", "_view", "_wait",
-        "_wants", "at", "coming", "hasty_at",
+        "_everyone", "_gate", "_hasty", "_ledger", "_links", "_number", "_peers", "_posts", "_settings",
+        "_via", "_view", "_wait", "_wants", "at", "coming", "hasty_at",
     )  # fmt: skip
 
     def __init__(
@@ -52,6 +57,9 @@ class Watch:
         # They go on where the last member of this name ended: starts count upwards, and so does the clock.
         self._number = (start >> START_BITS << NUMBER_BITS) + (now >> MILLISECOND_BITS)
         self._wait = settings.receipt_every_us
+        self._everyone = True
+        """The next receipts are for all, whoever hears of them from the collector."""
+        self._via = ""
         self.at = now
         """When the next receipts are due."""
         self._hasty: set[str] = set()
@@ -68,12 +76,14 @@ class Watch:
     @property
     def _every(self) -> int:
         """What a receipt costs grows with the group, and so does the number of those who get one."""
-        return self._settings.receipt_every_us * (1 + len(self._view.view) // CROWD)
+        every = self._settings.receipt_every_us * (1 + len(self._view.view) // CROWD)
+        return every // 2 if self._via else every  # what is collected waits once more, there
 
     def urgent(self, now: int) -> None:
         """Something happened that others must hear of, or they wait for nothing."""
         self.news(now)
         self.at = now
+        self._everyone = True
 
     def greet(self, members: Iterable[str], now: int) -> None:
         """The same, for these; the others should hear of it soon."""
@@ -82,10 +92,45 @@ class Watch:
             self._hasty.update(members)
             self.hasty_at = now
 
+    def part(self, leavers: Iterable[str], now: int) -> None:
+        """The same for those who leave: they wait for all, unless the collector tells them of all."""
+        self.greet([one for one in leavers if not (self._via and self._is_collected(one))], now)
+
+    def _is_collected(self, member: str) -> bool:
+        """Does it hear of this member's receipts from the collector?"""
+        link = self._links.to(member)
+        return link is not None and link.last is not None and bool(link.last.via)
+
+    def serves(self, receipt: Receipt) -> bool:
+        """Before a receipt counts: did its source hear of this member's from the collector so far?"""
+        return self._is_collected(receipt.source)
+
+    def _collector(self, now: int) -> str:
+        """The member by way of which this one hears of others' receipts; none: from themselves."""
+        view, settings = self._view, self._settings
+        if settings.rings or len(view.view) < settings.collect_from:
+            return ""
+        first = min(view.side - self.coming.keys(), default="")
+        if first in ("", self._ledger.me) or not self._links.hears(first):
+            return ""
+        return "" if self._peers.silent([first], now - settings.unheard_us, now) else first
+
+    def _choose(self, now: int) -> str:
+        """The collector. One that is not heard any more was to tell of the others: they had no chance to be
+        heard since it was."""
+        via = self._collector(now)
+        if self._via and not via:
+            for member in self._view.side - {self._via}:
+                self._peers.heard(member, now)
+        self._via = via
+        return via
+
     def heard(self, member: str, now: int) -> None:
         self._peers.heard(member, now)
-        self.coming.pop(member, None)
-        self._gate.arrived(member, self._ledger.sent)
+        if self.coming:
+            self.coming.pop(member, None)
+        if member in self._gate.watched:
+            self._gate.arrived(member, self._ledger.sent)
 
     def tell(self, running: Running, drained: bool, now: int) -> None:
         """Rule 4: receipts for everybody who should have one."""
@@ -95,6 +140,7 @@ class Watch:
         if self._links.used:
             self._links.reconsider()
             self._over_links(receipt, now, now + self._wait)
+            self._everyone = False
         else:
             for member in sorted((self._view.view - {self._ledger.me}) | self._view.departing.keys()):
                 self._posts.append(Post(process_of(member), receipt))
@@ -117,15 +163,22 @@ class Watch:
         # A suspect may be newer than who runs: an attempt that was let in somewhere and came to nothing.
         ranked = sorted(members, key=lambda member: (member not in view.suspects, number_of(member)))
         newest = {process_of(member): member for member in ranked}
-        wants = self._wants.of_each(now)
+        wants, via = self._wants.of_each(now), self._choose(now)
+        receipt = receipt._replace(via=via)
         for process, member in sorted(newest.items()):
             link = self._links.to(member)
             if link is None:
                 continue
             stream, wanted = self._links.opened(member), tuple(wants.get(member, ()))
-            said = (self._ledger.delivered, receipt.suspects, receipt.unheard, member, stream, wanted)
-            if said != link.said or then - link.said_at > self._settings.receipt_idle_us:
-                link.said, link.said_at = said, now
+            said = (receipt.suspects, receipt.unheard, member, stream, wanted, bool(via))
+            if via and member != via and not self._everyone and self._is_collected(member):
+                # The collector tells it the rest; a leaver sends nothing more, under whichever number.
+                due = said != link.said and member not in view.departing
+            else:
+                idle = then - link.said_at > self._settings.receipt_idle_us
+                due = idle or said != link.said or self._ledger.delivered != link.said_delivered
+            if due:
+                link.said, link.said_delivered, link.said_at = said, self._ledger.delivered, now
                 self._links.asks(member, wanted)
                 told, version = link.past_said
                 past = view.past.since(version if told == member else 0)

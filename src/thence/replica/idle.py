@@ -24,6 +24,9 @@ class Idle:
     def stable(self, found: Sequence[LifeTag]) -> None:
         """Nothing."""
 
+    def doubted(self, doubts: Sequence[LifeTag], late: LifeTag) -> None:
+        """Nothing."""
+
     def state(self) -> bytes:
         return b""
 

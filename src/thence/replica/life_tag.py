@@ -6,8 +6,10 @@ everything that is not stable; whatever is stable happened before all that is st
 compared with each other any more.
 """
 
-from typing import Final, Protocol
+from collections.abc import Iterator, Sequence
+from typing import Final, Protocol, overload
 
+from thence.core.dots import ORIGIN_BITS
 from thence.core.errors import UsageError
 from thence.core.groups import Place
 from thence.core.tag import Tag
@@ -22,9 +24,10 @@ class Book(Protocol):
 
 
 class LifeTag:
-    """The incarnation `life` has seen the operation. Tags of two incarnations do not compare unless one of
-    them is stable: in between the node has begun anew from another member's state. `OpenNode.tag` gives the
-    tag that an operation has now."""
+    """Names an operation, and knows what happened before it. A value: two tags of one operation are equal,
+    and `dot` may be written down. It belongs to the incarnation `life` of the node that has seen it.
+    Tags of two incarnations do not compare unless one of them is stable: in between the node has begun anew
+    from another member's state. `OpenNode.tag` gives the tag that an operation has now."""
 
     __slots__ = ("_book", "inner", "life", "origin", "seq")
 
@@ -91,3 +94,42 @@ class LifeTag:
 
 Sent = tuple[Place, LifeTag | None]
 """What became of a broadcast."""
+
+
+class SentRuns(Sequence[Sent]):
+    """What became of the operations of a call, which are the messages of these tags: their own tags are made
+    where one asks for them."""
+
+    __slots__ = ("_book", "_life", "_runs", "_size")
+
+    def __init__(self, life: str, book: Book, runs: list[tuple[Tag, int]], size: int) -> None:
+        """`runs`: messages, and how many operations each of them has; `size`: all together."""
+        self._life: Final = life
+        self._book: Final = book
+        self._runs: Final = runs
+        self._size: Final = size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[Sent]:
+        for tag, span in self._runs:
+            last = tag.dot >> ORIGIN_BITS
+            for seq in range(last - span + 1, last + 1):
+                yield self._one(tag, seq)
+
+    @overload
+    def __getitem__(self, at: int) -> Sent: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Sent]: ...
+
+    def __getitem__(self, at: int | slice) -> Sent | Sequence[Sent]:
+        if isinstance(at, slice) or self._size > 1:
+            return list(self)[at]
+        tag, _ = self._runs[at]
+        return self._one(tag, tag.dot >> ORIGIN_BITS)
+
+    def _one(self, tag: Tag, seq: int) -> Sent:
+        place = self._life, seq
+        return place, LifeTag(tag, self._life, place, self._book)

@@ -19,7 +19,7 @@ from thence.core.errors import PeerError, StorageError, ThenceError, UsageError
 from thence.core.groups import Place, incarnation, number_of, process_of
 from thence.core.machine import NEVER, Ack, Batch, Connect, Effect, Packet, Phantom, Transmit, Wake
 from thence.core.message import Message
-from thence.core.overlay import ROOT_BITS, Graft, Naming, Places, StatePiece, Sync
+from thence.core.overlay import ROOT_BITS, Graft, Naming, Places, Pull, Rumour, Shared, StatePiece, Sync
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync as LogSync
 from thence.oplog.record import MAX_BODY, Stored
@@ -29,7 +29,7 @@ from thence.replica.group_parts import Application, Diary
 from thence.replica.history import understood
 from thence.replica.life_tag import LifeTag, Sent
 from thence.replica.overlay import Overlay
-from thence.replica.tree import CODEC, TreeReplica
+from thence.replica.tree import TreeReplica
 from thence.replica.tree_names import Processes, Tongue, checked_name
 
 STAMP_BYTES: Final = 32 << 10
@@ -210,15 +210,18 @@ class OpenTree:
         )
 
     def encode(self, packet: Packet) -> bytes:
-        return CODEC.encode(packet)
+        return self.replica.order.codec.encode(packet)
 
     def decode(self, data: bytes) -> Packet:
-        return CODEC.decode(data)
+        return self.replica.order.codec.decode(data)
 
     def link_up(self, peer: str, now: int) -> None:
         index = self.processes.add(peer)
-        tongue = self._tongues[index] = Tongue(self._member)
+        order = self.replica.order
+        tongue = self._tongues[index] = Tongue(self._member, order.entries)
         self._effects.append(Transmit((index,), tongue.introduce((0,), self.processes)))
+        if order.entries:
+            self._effects.append(Transmit((index,), Shared(order.entries, order.keys)))
         self._route(self.overlay.up(index, now), now)
 
     def link_down(self, peer: str, now: int) -> None:
@@ -235,6 +238,10 @@ class OpenTree:
             tongue.learn_names(packet)
         elif isinstance(packet, Places):
             self._learn(peer, tongue, packet)
+        elif isinstance(packet, Shared):
+            own = Shared(self.replica.order.entries, self.replica.order.keys)
+            if packet != own:
+                raise PeerError(f"{peer} orders by clocks of {_said(packet)}, this node of {_said(own)}")
         elif isinstance(packet, Ack | Batch | Phantom):
             raise PeerError(f"a tree has no use for a {type(packet).__name__}")
         else:
@@ -242,8 +249,14 @@ class OpenTree:
             plain = tongue.understood(packet, self._names)
             if len(self._names) > known:
                 self.replica.admit()
+            if isinstance(plain, Rumour):
+                message = self.replica.order.whole(plain)
+                if message is None:
+                    return  # it will come whole, with an answer
+                plain = message
+            self._check(plain)
             self._look_for_more(peer, plain, now)
-            self._route(self.overlay.receive(index, plain, now), now)
+            self._effects += self.replica.receive(index, plain, now)
 
     def _learn(self, peer: str, tongue: Tongue, packet: Places) -> None:
         """What it says of itself it says first; of others, what it says counts where nothing is known."""
@@ -255,9 +268,15 @@ class OpenTree:
                 self.processes.add(name, address if name != self.name else "")
             tongue.learn_place(theirs, known)
 
+    def _check(self, packet: Packet) -> None:
+        """No message counts less than its sender has sent."""
+        if self.replica.order.entries:
+            for message in (packet,) if isinstance(packet, Message) else getattr(packet, "messages", ()):
+                self.replica.order.check(message)
+
     def _look_for_more(self, peer: str, packet: Packet, now: int) -> None:
         """Does somebody have more of this node than it has sent? A graft says how much it has."""
-        if isinstance(packet, Graft | StatePiece):
+        if isinstance(packet, Graft | Pull | StatePiece):
             most = packet.clock[self.me_index]
         elif isinstance(packet, Message):
             most = self._own_counter(packet)
@@ -274,7 +293,7 @@ class OpenTree:
                 self._ahead[peer] = why
                 raise PeerError(why)
             self._become(now, ends=True)
-        if isinstance(packet, Graft):
+        if isinstance(packet, Graft | Pull):
             self._ahead.pop(peer, None)
             if self._greet_until:
                 self._greet_until = 0
@@ -287,13 +306,13 @@ class OpenTree:
     def _own_counter(self, message: Message) -> int:
         return message.dot >> ORIGIN_BITS if message.dot & ORIGIN_MASK == self.me_index else 0
 
-    def broadcast(self, payloads: Sequence[bytes], now: int) -> list[Sent]:
+    def broadcast(self, payloads: Sequence[bytes], now: int) -> Sequence[Sent]:
         must_fit(payloads, self._payload_max)
         sent: list[Sent] = []
         for payload in payloads:
             message, effects = self.replica.submit(payload, now)
             self._effects += effects
-            sent.append((self.replica.place(message.dot), None))
+            sent.append((self.replica.place(message.dot), self.replica.tag_of(message)))
         return sent
 
     def take(self, limit: int, now: int) -> int:
@@ -301,6 +320,8 @@ class OpenTree:
         while taken < limit and replica.inbox:
             replica.take(now)
             taken += 1
+        if replica.alarms and replica.set_right():
+            self._route(self.overlay.alarm(now), now)
         return taken
 
     def wake(self, now: int) -> None:
@@ -330,6 +351,8 @@ class OpenTree:
         for effect in self._effects:
             if isinstance(effect, Transmit):
                 packet = effect.packet
+                if isinstance(packet, Message):
+                    packet = self.replica.order.short(packet)
                 for peer in effect.peers:
                     tongue = self._tongues.get(peer)
                     if tongue is not None:
@@ -397,7 +420,10 @@ class OpenTree:
         return self.replica.taken
 
     def tag(self, place: Place) -> LifeTag:
-        raise UsageError(f"over a tree with order none {place[0]}:{place[1]} has no tag")
+        inner = self.replica.inner(place)
+        if inner is None:
+            raise UsageError(f"over a tree with order none {place[0]}:{place[1]} has no tag")
+        return LifeTag(inner, self.replica.order.name, place, self.replica)
 
     @property
     def sent(self) -> int:
@@ -412,7 +438,7 @@ class OpenTree:
 
     def has_reached(self, tag: LifeTag, at: int | None) -> bool:
         del tag, at
-        raise UsageError("over a tree with order none messages have no tags, and nothing is told as stable")
+        raise UsageError(f"with order {self.replica.order.name} nothing is told as stable")
 
     def replay(self, after: int, now: int, own: bool = False) -> Iterator[Repeated | None]:
         log, replica = self._log, self.replica
@@ -428,13 +454,18 @@ class OpenTree:
             if one.position > upto:
                 return
             if own or not self.replica.is_own(one.dot, one.position):
-                payload = understood(CODEC, one).payload
-                yield Delivered(None, payload, *self.replica.place(one.dot), one.position)
+                message = understood(self.replica.order.codec, one)
+                place, tag = self.replica.place(one.dot), self.replica.tag_of(message)
+                yield Delivered(tag, message.payload, *place, one.position)
 
 
 def root_number(name: str) -> int:
     """What names a process as the root of a tree, the same everywhere."""
     return int.from_bytes(blake2b(name.encode(), digest_size=ROOT_BITS // 8).digest(), "big")
+
+
+def _said(clock: Shared) -> str:
+    return f"{clock.entries} entries and {clock.keys} keys"
 
 
 def _number(name: str) -> int:

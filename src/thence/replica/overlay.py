@@ -16,6 +16,7 @@ from thence.core.message import Message
 from thence.core.overlay import MEMBERS_PACKETS
 from thence.members.hyparview import HyParView
 from thence.members.views import Close, MembersEffect, NeighbourDown, NeighbourUp
+from thence.spread.gossip import Gossip
 from thence.spread.streams import Streams
 from thence.spread.sync_tree import SyncTree
 
@@ -32,7 +33,7 @@ class Progress(NamedTuple):
 class Overlay:
     __slots__ = ("_linked", "members", "streams", "wishes")
 
-    def __init__(self, members: HyParView, streams: Streams) -> None:
+    def __init__(self, members: HyParView, streams: Streams | Gossip) -> None:
         self.members: Final = members
         self.streams: Final = streams
         self.wishes: list[LinkEffect] = []
@@ -102,6 +103,11 @@ class Overlay:
                 if isinstance(effect, Close):
                     self._linked.pop(effect.peer, None)
                 self.wishes.append(effect)
+
+    def alarm(self, now: int) -> list[SpreadEffect]:
+        """Something was delivered before its causes, perhaps: ask for whatever else is missing. What streams
+        bring lacks nothing."""
+        return self.streams.alarm(now) if isinstance(self.streams, Gossip) else []
 
     def hold(self, peer: int) -> None:
         """Too much waits to be sent to a peer: for a while it is sent nothing but what it asks for."""

@@ -24,7 +24,7 @@ C = TypeVar("C")
 R = TypeVar("R")
 
 Asks = list[tuple[Sequence[bytes], C]]
-Answers = list[tuple[C, list[Sent]]]
+Answers = list[tuple[C, Sequence[Sent]]]
 
 TIDY_EVERY_US: Final = 5_000_000
 """How often to look whether the log should be shortened: segments come and go in minutes."""
@@ -86,7 +86,7 @@ class Release(NamedTuple, Generic[C]):
     posts: Sequence[tuple[str, Any]]
     links: Mapping[str, str | None] | None
     events: Sequence[Any]
-    answers: Sequence[tuple[C, list[Sent]]]
+    answers: Sequence[tuple[C, Sequence[Sent]]]
 
 
 class Refuse(NamedTuple, Generic[C]):
@@ -130,7 +130,7 @@ class Held(NamedTuple, Generic[C]):
 class Steps(Generic[M, C]):
     __slots__ = (
         "_asked", "_held", "_log_wake_at", "_make", "_missed_link", "_tidy_at", "_trace", "appetite",
-        "effects", "machine", "queue", "sent", "state", "taken", "tidies", "wants", "why",
+        "effects", "last_asked", "machine", "queue", "sent", "state", "taken", "tidies", "wants", "why",
     )  # fmt: skip
 
     def __init__(
@@ -140,6 +140,8 @@ class Steps(Generic[M, C]):
         self._make: Final = make
         self._trace: Final = trace
         self._asked: list[tuple[Sequence[bytes], C]] = []
+        self.last_asked: Sequence[bytes] | None = None
+        """Of the broadcasts that are still to be made: to these more can be added."""
         self._held: Final[deque[Held[C]]] = deque()
         self._log_wake_at = NEVER
         self._missed_link = False
@@ -173,9 +175,18 @@ class Steps(Generic[M, C]):
         else:
             self._end(now)
 
+    @property
+    def runs(self) -> bool:
+        """It takes steps."""
+        return self.state in RUNS
+
     def link_up(self, peer: str, now: int) -> None:
-        """A link that comes up while nothing is written is not greeted: it begins anew after that."""
+        """A link that comes up while nothing is written is not greeted: it begins anew after that. What waits
+        for a sync was for the link before it, and is lost with that: over a new one it means nothing."""
         self._missed_link = self._missed_link or self.state is State.STALLED
+        for place, held in enumerate(self._held):
+            posts = [post for post in held.release.posts if post[0] != peer]
+            self._held[place] = held._replace(release=held.release._replace(posts=posts))
         self.run(lambda machine, now: machine.link_up(peer, now), now)
 
     def call(self, act: Callable[[M, int], R], now: int) -> R:
@@ -197,7 +208,8 @@ class Steps(Generic[M, C]):
 
     def receive(self, peer: str, packets: Iterable[Any], now: int) -> None:
         """All packets of one read. What came before garbage counts; then `PeerError`."""
-        self._close_run(now)
+        if self._asked:
+            self._close_run(now)
         if self.state not in RUNS:
             return  # the link is about to go down, and all of this comes again
         garbage: PeerError | None = None
@@ -219,17 +231,16 @@ class Steps(Generic[M, C]):
         why = refused(self.why) if self.why is not None else self.machine.refuses
         if why is None:
             self._asked.append((payloads, call))
+            self.last_asked = payloads
         else:
             self.effects.append(Refuse([call], why))
 
     @property
-    def last_asked(self) -> Sequence[bytes] | None:
-        return self._asked[-1][0] if self._asked else None
-
-    @property
     def due(self) -> bool:
         """Are there broadcasts to `settle`?"""
-        return bool(self._asked) or (bool(self.queue) and self.state in RUNS and not self.machine.in_debt)
+        if not self.queue.held:
+            return bool(self._asked)
+        return bool(self._asked) or (self.state in RUNS and not self.machine.in_debt)
 
     def settle(self, now: int) -> None:
         """All broadcasts that were asked for, in one step."""
@@ -291,7 +302,8 @@ class Steps(Generic[M, C]):
     @property
     def wake_at(self) -> int:
         """When `wake` is due."""
-        return min(self.machine.wake_at, self._log_wake_at, self.queue.wake_at)
+        at = min(self.machine.wake_at, self._log_wake_at)
+        return min(at, self.queue.wake_at) if self.queue.held else at
 
     def synced(self, log: OpLog, sync: Sync, now: int) -> None:
         if log is not self.machine.log or self.state not in (*RUNS, State.STALLED):
@@ -339,6 +351,26 @@ class Steps(Generic[M, C]):
             self._failed(error)
         else:
             self._end(now)
+
+    def begin_again(self, why: StorageError, clear: Callable[[], None], now: int) -> None:
+        """The machine must not go on as whom it is: all that it has done counts, what was asked for is
+        refused, and after `clear` another one is built from what is on the disk then."""
+        if self.state not in RUNS:
+            return
+        try:
+            if self.machine.log is not None:
+                self.machine.log.sync(now)
+            self._release()
+            clear()
+        except Exception as error:
+            self._failed(error)
+            return
+        self._refuse_asked(refused(why))
+        self._refuse_held(refused(why, definite=False))
+        self._move(State.STALLED)
+        self.why = why
+        self.effects.append(BeginAnew(str(why)))
+        self.probe(now)
 
     def broke(self, error: Exception) -> None:
         """A sync failed, or a bug was met, here or in the world around: the process must end."""
@@ -395,10 +427,15 @@ class Steps(Generic[M, C]):
         posts, links, events = output
         if posts or events or answers or rows or links is not None:
             release = Release(posts, links, events, answers)
-            self._held.append(Held(log, log.tail if log is not None else 0, rows, release))
-        self.sent += sum([len(sent) for _, sent in answers])
+            if rows or self._held or log is None or not log.may_leave(log.tail):
+                self._held.append(Held(log, log.tail if log is not None else 0, rows, release))
+            else:
+                self.effects.append(release)  # as it would from there, at once
+        for _, sent in answers:
+            self.sent += len(sent)
         try:
-            self._release()
+            if self._held:
+                self._release()
             if now >= self._tidy_at and self.tidies:
                 self._tidy(machine, now)
         except Exception as error:
@@ -452,11 +489,11 @@ class Steps(Generic[M, C]):
     def _in_turn(self, now: int) -> list[tuple[Sequence[bytes], C]]:
         """The broadcasts that may be made now. While the machine is in debt, none may."""
         machine, queue = self.machine, self.queue
-        if late := queue.overdue(now):
+        asked, self._asked, self.last_asked = self._asked, [], None
+        if queue.held and (late := queue.overdue(now)):
             self.effects.append(Refuse(late, UsageError(why_not(machine.waits_for))))
-        asked, self._asked = self._asked, []
         if not machine.in_debt:
-            return [*queue.take(), *asked]
+            return [*queue.take(), *asked] if queue.held else asked
         for payloads, call in asked:
             if not queue.add(payloads, call, now):
                 self.effects.append(Refuse([call], UsageError(why_not(machine.waits_for, room=False))))
@@ -465,6 +502,7 @@ class Steps(Generic[M, C]):
     def _refuse_asked(self, error: ThenceError) -> None:
         calls = [call for _, call in (*self.queue.take(), *self._asked)]
         self._asked.clear()
+        self.last_asked = None
         if calls:
             self.effects.append(Refuse(calls, error))
 

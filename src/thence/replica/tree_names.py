@@ -19,6 +19,8 @@ from thence.core.overlay import (
     Graft,
     Naming,
     Places,
+    Pull,
+    Rumour,
     Shuffle,
     ShuffleReply,
     StatePiece,
@@ -28,7 +30,7 @@ from thence.core.overlay import (
 NAMES_AT_ONCE: Final = 4096
 """In one packet: far below what a frame carries."""
 
-COUNTED: Final = (Message, Sync, Graft, StatePiece)
+COUNTED: Final = (Message, Rumour, Sync, Graft, Pull, StatePiece)
 """Packets that name members."""
 
 
@@ -79,11 +81,13 @@ class Processes:
 class Tongue:
     """What the two ends of a link have told each other."""
 
-    __slots__ = ("_member", "_members", "_names", "_places", "_told", "_told_places")
+    __slots__ = ("_entries", "_member", "_members", "_names", "_places", "_told", "_told_places")
 
-    def __init__(self, member: Callable[[str], int]) -> None:
-        """`member`: the index of a name here, which becomes known if it was not."""
+    def __init__(self, member: Callable[[str], int], entries: int = 0) -> None:
+        """`member`: the index of a name here, which becomes known if it was not. `entries`: of the clock that
+        each message has; 0: none has."""
         self._member: Final = member
+        self._entries: Final = entries
         self._told = 0
         self._told_places: set[int] = set()
         self._names: Final[list[str]] = []
@@ -135,9 +139,13 @@ class Tongue:
         match packet:
             case Message():
                 return self._message(packet)
+            case Rumour():
+                if len(packet.low) != self._entries:
+                    raise PeerError(f"a rumour with {len(packet.low)} entries, not {self._entries}")
+                return packet._replace(dot=self._dot(packet.dot))
             case Sync():
                 return packet._replace(messages=tuple([self._message(one) for one in packet.messages]))
-            case Graft() | StatePiece():
+            case Graft() | StatePiece() | Pull():
                 counts = [(self._mine(index), count) for index, count in enumerate(packet.clock) if count]
                 clock = [0] * len(names)
                 for member, count in counts:
@@ -160,12 +168,14 @@ class Tongue:
             mine = self._members[index] = self._member(self._names[index])
         return mine
 
+    def _dot(self, dot: int) -> int:
+        return dot >> ORIGIN_BITS << ORIGIN_BITS | self._mine(dot & ORIGIN_MASK)
+
     def _message(self, message: Message) -> Message:
-        if message.context or message.dest:
-            raise PeerError("a message with a tag, over a tree without tags")
-        dot = message.dot
-        mine = dot >> ORIGIN_BITS << ORIGIN_BITS | self._mine(dot & ORIGIN_MASK)
-        return message if mine == dot else Message(mine, (), message.payload)
+        if len(message.context) != self._entries or message.dest:
+            raise PeerError(f"a message with {len(message.context)} entries in its tag, not {self._entries}")
+        dot, mine = message.dot, self._dot(message.dot)
+        return message if mine == dot else Message(mine, message.context, message.payload)
 
 
 def checked_name(name: str) -> str:

@@ -82,5 +82,10 @@ def is_loopback(address: Address) -> bool:
     return mapped.is_loopback if mapped else ip.is_loopback
 
 
+def is_anywhere(address: Address) -> bool:
+    """Whether it stands for all addresses of a machine: one can listen there, and not be reached."""
+    return is_ip(address.host) and ip_address(address.host).is_unspecified
+
+
 def _fits(char: str) -> bool:
     return char.isascii() and (char.isalnum() or char in "-._:%")

@@ -12,24 +12,27 @@ it at the next start, sees every message exactly once, however it ended.
 
 import asyncio
 import os
-import sys
 import weakref
+from asyncio.events import _get_running_loop
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
-from thence.core.errors import InvariantError, ProgramError, StorageError, UsageError, told
+from thence.core.errors import ApplicationError, InvariantError, StorageError, UsageError, told
 from thence.core.groups import Place
 from thence.replica.contract import Machine
+from thence.replica.edge import addressed
 from thence.replica.events import Delivered, Event, Gap, Repeated
 from thence.replica.life_tag import LifeTag
+from thence.replica.live import EDGE
+from thence.runtime.edge_program import GroupedProgram
 from thence.runtime.gathering import Gathering, OnCommit
 from thence.runtime.home import Home
-from thence.runtime.logs import StructuredLog
 from thence.runtime.making import make_node
-from thence.runtime.node import Node
-from thence.runtime.program import Program, Replicated, SendAgain
+from thence.runtime.node import Node, enter
+from thence.runtime.program import Chunked, Program, Replicated, SendAgain
+from thence.runtime.program_log import ProgramLog
 from thence.runtime.running import wall_clock
 from thence.runtime.settings import ANY_PORT, NodeSettings
 from thence.runtime.sources import compose
@@ -67,7 +70,7 @@ class Events:
             return event
         try:
             found = await self._node.next_event(self)
-        except (StorageError, InvariantError, ProgramError):
+        except (StorageError, InvariantError, ApplicationError):
             self.ended = True
             raise
         if found is None:
@@ -82,18 +85,20 @@ class OpenNode:
     def __init__(
         self,
         settings: NodeSettings,
-        program: Replicated | None = None,
+        program: Replicated | Chunked | None = None,
         send_again: SendAgain | None = None,
+        groups: Mapping[str, Replicated | None] | None = None,
     ) -> None:
         self.settings: Final = settings
-        self._log: Final = StructuredLog(settings.log_level, settings.log_format, sys.stderr)
-        self._program: Final = Program(program, send_again, settings.application.events_max)
+        self._log: Final = ProgramLog(settings.log_level)
+        self._grouped: Final = grouped_program(settings, program, groups)
+        self._program: Final = self._grouped or Program(program, send_again, settings.application.events_max)
         self._reader: weakref.ref[Events] | None = None
         self._turns: Final = Turns(settings.application.broadcasts_max)
-        self._gathering: Final = Gathering(
-            settings.application.broadcasts_max, settings.links.frame_bytes_max // 2
-        )
+        self._gathering: Final = Gathering(settings.application.broadcasts_max)
         self._home: Home | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """Of the node, while it is open."""
         self._bell: Final = Bell()
         self._waiting: Final = Waiters()
         self._node: Node | None = None
@@ -106,16 +111,12 @@ class OpenNode:
         node = self._node = make_node(self.settings, self._program, self._log, wall_clock())
         node.on_step = self._look
         try:
-            await node.start()
-            try:
-                await node.entered()
-            except BaseException:
-                await node.close()
-                raise
+            await enter(node)
         except BaseException:
             self._closed = True
             self._log.close()
             raise
+        self._loop = asyncio.get_running_loop()
         return self
 
     async def __aexit__(
@@ -123,7 +124,7 @@ class OpenNode:
     ) -> None:
         if self._home is None or self._home.left:
             return  # it is the other process that has the node
-        self._closed = True
+        self._closed, self._loop = True, None
         self._wake()
         host = self._host
         try:
@@ -151,9 +152,7 @@ class OpenNode:
         under `sync="always"` it is on the disk. If many wait for their answers it waits for its turn.
         Cancelled: the message is in the log and goes to everybody, or it never was."""
         self._must_be_open()
-        if not isinstance(payload, bytes | bytearray | memoryview):
-            raise UsageError(f"a payload is bytes, not {type(payload).__name__}")
-        payload = bytes(payload)  # what becomes of a buffer later is not sent
+        payload = _copied(payload)
         self._must_read()
         async with self._turns:
             self._must_be_open()
@@ -167,11 +166,17 @@ class OpenNode:
     def broadcast_nowait(self, payload: bytes | bytearray | memoryview) -> Place:
         """Send to every member with all others of this turn of the loop, as one message. Returns its name at
         once; `committed` tells what became of it. `UsageError`: it was not sent, and never will be."""
-        self._must_be_open()
-        if not isinstance(payload, bytes | bytearray | memoryview):
-            raise UsageError(f"a payload is bytes, not {type(payload).__name__}")
-        self._must_read()
-        return self._gathering.add(self._host.running, bytes(payload))
+        if type(payload) is bytes and _get_running_loop() is self._loop and not self._program.own:
+            place = self._gathering.add(payload)  # what holds for the first of a run holds for all of it
+            if place is not None:
+                return place
+        else:
+            self._must_be_open()
+            payload = _copied(payload)
+            self._must_read()
+            if (place := self._gathering.add(payload)) is not None:
+                return place
+        return self._gathering.begin(self._host.running, payload)
 
     async def committed(self, dot: Place) -> None:
         """Until an operation that was sent with `broadcast_nowait` is in the log, under `sync="always"` on
@@ -201,11 +206,67 @@ class OpenNode:
         if program.own and len(program.happened) > self.settings.application.events_max:
             raise UsageError(f"not sent: {len(program.happened)} events wait for a reader with own=True")
 
-    async def send(self, payload: bytes) -> Place:
+    async def multicast(
+        self,
+        payload: bytes | bytearray | memoryview,
+        *,
+        group: str | None = None,
+        to: Sequence[str] | None = None,
+    ) -> Place:
+        """Send to a group of an edge tree, whether this node is a member or not. When it returns, the message
+        is in the log of this node, and under `sync="always"` on its disk: it waits for nobody else. Returns
+        who sent it, and its number."""
+        self._must_be_open()
+        payload = _copied(payload)
+        if to is not None:
+            raise UsageError("to=… is for orders in which a message names its receivers: this node has none")
+        if group is None:
+            raise UsageError("which group? multicast(payload, group=…)")
+        self._must_have_groups()
+        self._must_read()
+        async with self._turns:
+            self._must_be_open()
+            [(place, _)] = await self._host.publish([addressed(group, payload)])
+            return place
+
+    async def join_group(self, group: str, state: Replicated | None = None) -> None:
+        """Be a member of a group of an edge tree from now on. Returns once this node is one: its parent has
+        to answer, or a node above. `state` begins from that of the node which lets it in; without one,
+        messages come as events."""
+        self._must_be_open()
+        grouped = self._must_have_groups()
+        known = grouped.handlers.get(group)
+        if state is not None and known is not None and known is not state:
+            raise UsageError(f"{group!r} has a state already: leave_group comes first")
+        if group not in grouped.handlers or state is not None:
+            grouped.handlers[group] = state
+        self._host.running.call(lambda machine, now: machine.join_group(group, now))
+        await self._until(lambda: self._host.running.machine.book.is_in(group))
+
+    async def leave_group(self, group: str) -> None:
+        """Be no member of this group any more. What was sent to it before, and not taken, is told first."""
+        self._must_be_open()
+        grouped = self._must_have_groups()
+        self._host.running.call(lambda machine, now: machine.leave_group(group, now))
+        grouped.handlers.pop(group, None)
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Those of an edge tree that this node is a member of."""
+        self._must_be_open()
+        self._must_have_groups()
+        book = self._host.running.machine.book
+        return tuple(sorted([group for group in book.groups if book.is_in(group)]))
+
+    def _must_have_groups(self) -> "GroupedProgram":
+        if self._grouped is None:
+            raise UsageError('groups are of edge trees: open the node with spread="edge"')
+        return self._grouped
+
+    async def send(self, payload: bytes | bytearray | memoryview) -> Place:
         """The same where there are no tags (a tree with order none): who sent it, and its number."""
         self._must_be_open()
-        if not isinstance(payload, bytes):
-            raise UsageError(f"a payload is bytes, not {type(payload).__name__}")
+        payload = _copied(payload)
         async with self._turns:
             self._must_be_open()
             return await self._host.broadcast(payload)
@@ -306,10 +367,10 @@ class OpenNode:
         await self._until(is_here)
 
     async def _until(self, reached: Reached) -> None:
-        future, driver = self._waiting.add(reached), self._host.running
-        if not future.done() and driver.broken.done():
+        driver = self._host.running
+        if driver.broken.done() and not reached():
             raise told(driver.broken.result())
-        await future
+        await self._waiting.add(reached)
 
     async def leave(self, force: bool = False) -> bool:
         """Leave the group for good: only where the members were not named at the start. Returns whether all
@@ -348,6 +409,7 @@ class OpenNode:
         return _own_tag(tag).dot
 
     def status(self) -> Status:
+        """What `thence status` shows: members, links, log, what waits."""
         return self._host.status()
 
     # Between the node and its readers
@@ -403,7 +465,8 @@ class OpenNode:
             return
         if host.failed is not None:
             self._waiting.refuse(told(host.failed))
-        self._waiting.look()
+        if self._waiting.waiting:
+            self._waiting.look()
         if self._bell.awaited and (
             program.happened or not program.hungry or host.failed is not None or host.stopping.is_set()
         ):
@@ -419,47 +482,96 @@ class OpenNode:
             self._waiting.refuse(UsageError("the node was closed"))
 
 
+def _copied(payload: object) -> bytes:
+    """What becomes of a buffer later is not sent."""
+    if not isinstance(payload, bytes | bytearray | memoryview):
+        raise UsageError(f"a payload is bytes, not {type(payload).__name__}")
+    return bytes(payload)
+
+
 def _own_tag(tag: object) -> LifeTag:
     if not isinstance(tag, LifeTag):
         raise UsageError("this is no tag of this node")
     return tag
 
 
+def grouped_program(
+    settings: NodeSettings,
+    program: Replicated | Chunked | None,
+    groups: Mapping[str, Replicated | None] | None,
+) -> GroupedProgram | None:
+    """Of a node on an edge tree."""
+    if settings.spread != EDGE:
+        return None
+    if program is not None:
+        raise UsageError("on an edge tree each group has a state of its own: groups={name: state, …}")
+    return GroupedProgram(
+        groups if groups is not None else dict.fromkeys(settings.groups), settings.application.events_max
+    )
+
+
+ARGUMENTS: Final = {
+    **{key: key for key in (
+        "name", "listen", "advertise", "join", "members", "data", "spread", "order", "trace", "secret",
+        "parent", "root", "groups",
+    )},
+    "secret_file": "secret", "log.sync": "sync",
+}  # fmt: skip
+"""By key of a setting: the argument of `thence.open`."""
+
+
+def argument_of(key: str) -> str:
+    """What a program knows a setting as."""
+    return ARGUMENTS.get(key) or f"settings[{key!r}]"
+
+
 def open_node(
     name: str,
     *,
     listen: str | None = None,
+    advertise: str | None = None,
     join: Sequence[str] = (),
     members: Mapping[str, str] | None = None,
     data: str | Path,
     spread: str | None = None,
     order: str | None = None,
+    entries: int | None = None,
+    keys: int | None = None,
     sync: str | None = None,
     trace: str | Path | None = None,
     secret: str | None = None,
     config: str | Path | None = None,
     settings: Mapping[str, object] | None = None,
-    application: Replicated | None = None,
+    application: Replicated | Chunked | None = None,
     send_again: SendAgain | None = None,
+    parent: str | None = None,
+    root: bool = False,
+    groups: Mapping[str, Replicated | None] | Sequence[str] | None = None,
 ) -> OpenNode:
     """See `thence.open`. What is not given comes from the environment, the configuration file, the profile,
     the defaults."""
     given: dict[str, object | None] = {
         "name": name,
         "listen": listen or (None if members else str(ANY_PORT)),
+        "advertise": advertise,
         "data": str(data),
         "join": ",".join(join) or None,
         "members": ",".join(f"{member}={address}" for member, address in (members or {}).items()) or None,
         "spread": spread,
         "order": order,
+        "clock.entries": entries,
+        "clock.keys": keys,
         "log.sync": sync,
         "trace": None if trace is None else str(trace),
-        "log_level": "warn",
+        "parent": parent,
+        "root": root or None,
+        "groups": None if groups is None else list(groups),
         **(settings or {}),
     }
+    handlers = groups if isinstance(groups, Mapping) else dict.fromkeys(groups or ())
     environment = dict(os.environ)
     if secret is not None:  # given by a program, it is not seen in a list of processes
         environment.pop("THENCE_SECRET_FILE", None)
         environment["THENCE_SECRET"] = secret
-    composed = compose(given, environment, None if config is None else Path(config))
-    return OpenNode(composed, application, send_again)
+    composed = compose(given, environment, None if config is None else Path(config), called=argument_of)
+    return OpenNode(composed, application, send_again, handlers if groups is not None else None)

@@ -4,7 +4,7 @@ It ends the process when it has left. The way into a group is in `way_in`, links
 """
 
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,7 +25,7 @@ from thence.runtime.group_neighbours import Neighbours
 from thence.runtime.group_report import facts_of, rollback_of
 from thence.runtime.introductions import Identity
 from thence.runtime.open_links import OpenLinks
-from thence.runtime.report import Facts
+from thence.runtime.report import ONE_GROUP, Facts
 from thence.runtime.shelf import DiskShelf
 from thence.runtime.turns import in_turns
 from thence.runtime.upgrade import upgrade
@@ -218,7 +218,12 @@ class Changing:
 
     def stepped(self, now: int) -> None:  # noqa: ARG002
         """Say what has become of this process, when it changes."""
-        machine = self._driver.steps.machine
+        driver = self._node.driver
+        if driver is None:
+            return
+        machine: GroupNode = driver.steps.machine
+        if machine.member is not None and machine.member.changes:
+            self._tell_changes(machine.member)
         phase = machine.status, machine.member
         if phase == self._phase:
             return
@@ -237,6 +242,17 @@ class Changing:
                     self._shelf.remembered()
         elif self._inside and machine.status == "outside":
             self._has_left(machine.unclean)
+
+    def _tell_changes(self, member: Member) -> None:
+        """Joins, leaves and evictions, by whichever member or silence they were caused."""
+        for changes in member.changes:
+            named = {
+                "joined": changes.joined, "left": changes.left,
+                "suspected": changes.suspected, "evicted": changes.evicted,
+            }  # fmt: skip
+            told = {what: ",".join(names) for what, names in named.items() if names}
+            self._node.says.info("view changed", **told, members=len(member.view.view))
+        member.changes.clear()
 
     def _put_back(self, machine: GroupNode, found: Rollback) -> None:
         """Others know that this node's data folder is older than what it has sent: say so."""
@@ -285,9 +301,18 @@ class Changing:
             if missing:
                 raise UsageError(
                     f"{member.me} is the last member, and what it has would be lost for {missing}, evicted, "
-                    "which may come back: stop it instead, or say --force"
+                    "which may come back: stop it instead, or use force"
                 )
         self._driver.call(lambda machine, now: machine.leave(now))
+
+    def regroup(self, group: str, join: bool) -> None:
+        del group, join
+        raise UsageError(ONE_GROUP)
+
+    def addressed(self, payloads: Sequence[bytes], group: str) -> Sequence[bytes]:
+        if group:
+            raise UsageError(ONE_GROUP)
+        return payloads
 
     def evict(self, who: str, force: bool) -> str:
         self._check_evictable(who, force)
@@ -310,4 +335,4 @@ class Changing:
             alone = "nobody else is a member" if len(there) == 1 else f"there is {', '.join(there)}"
             raise UsageError(f"{who} is not a member, or is being evicted already: {alone}")
         if not force and self.links is not None and self.links.linked(process):
-            raise UsageError(f"{who} answers and would come back: let it leave, or say --force")
+            raise UsageError(f"{who} answers and would come back: let it leave, or use force")

@@ -14,11 +14,12 @@ them (`Origin`).
 | `GET /health` | 200 `ok`, or 503 and the reason |
 | `GET /metrics` | the text format of Prometheus |
 | `GET /status` | `status.Status` as JSON |
-| `POST /broadcast` | the body is the payload: `{"origin", "seq"}` |
+| `POST /broadcast` | the body is the payload: `{"origin", "seq"}`; on an edge tree with `?group=NAME` |
 | `POST /load` | `load.Load` as JSON: 202, and it runs; the status tells how far it is |
 | `POST /fault` | `Fault` as JSON: 200; 403 unless faults are allowed |
 | `POST /leave` | `Leave` as JSON: 202, and the node leaves its group, then stops; 400 if it is closed |
 | `POST /evict` | `Evict` as JSON: `{"evicted"}`, the incarnation that the group goes on without |
+| `POST /group` | `Regroup` as JSON: 202, and the node joins or leaves a group of its edge tree |
 | `POST /stop` | 202, and the node stops cleanly |
 
 The client's side is `remote.Control`.
@@ -29,10 +30,11 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeVar
+from urllib.parse import parse_qs
 
 import msgspec
 
-from thence.core.errors import InvariantError, ProgramError, UsageError
+from thence.core.errors import ApplicationError, InvariantError, UsageError
 from thence.runtime import control_file, metrics, process
 from thence.runtime.address import Address, is_ip, is_loopback
 from thence.runtime.control_file import FREE, ControlFile
@@ -79,6 +81,14 @@ class Evict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """It was evicted before, and its process will never come back with what it had: forget it."""
 
 
+class Regroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """On an edge tree."""
+
+    group: str
+    join: bool
+    """Or leave."""
+
+
 class Leave(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     force: bool = False
     """Even if what this node has may be lost with it."""
@@ -95,8 +105,8 @@ class Controlled(Protocol):
         """What is wrong, in words; None: nothing."""
         ...
 
-    async def broadcast(self, payload: bytes) -> tuple[str, int]:
-        """The message's origin, by name, and its number there."""
+    async def broadcast(self, payload: bytes, group: str = "") -> tuple[str, int]:
+        """The message's origin, by name, and its number there. `group`: of an edge tree; else empty."""
         ...
 
     async def load(self, load: Load) -> None:
@@ -114,6 +124,10 @@ class Controlled(Protocol):
     def evict(self, who: str, force: bool) -> str: ...
 
     def bury(self, who: str) -> None: ...
+
+    def regroup(self, group: str, join: bool) -> None:
+        """Begin to join a group of an edge tree, or leave it."""
+        ...
 
     def stop(self) -> None:
         """Begin to stop; returns at once."""
@@ -229,8 +243,8 @@ def routes(node: Controlled, allow_faults: bool, log: Log) -> Routes:
 
     async def broadcast(request: Request) -> Response:
         try:
-            origin, seq = await node.broadcast(request.body)
-        except (InvariantError, ProgramError) as error:  # the node must stop, and has said why
+            origin, seq = await node.broadcast(request.body, _group_of(request.query))
+        except (InvariantError, ApplicationError) as error:  # the node must stop, and has said why
             return text(503, str(error))
         return answer(200, {"origin": origin, "seq": seq})
 
@@ -264,6 +278,12 @@ def routes(node: Controlled, allow_faults: bool, log: Log) -> Routes:
         log.warn("evicted", who=evicted, force=wanted.force)
         return answer(200, {"evicted": evicted})
 
+    async def regroup(request: Request) -> Response:
+        wanted = asked(request, Regroup)
+        log.info("asked_to_regroup", group=wanted.group, join=wanted.join)
+        node.regroup(wanted.group, wanted.join)
+        return answer(202, {"regroup": wanted})
+
     async def stop(_: Request) -> Response:
         log.info("asked_to_stop")
         node.stop()
@@ -278,8 +298,17 @@ def routes(node: Controlled, allow_faults: bool, log: Log) -> Routes:
         ("POST", "/fault"): fault,
         ("POST", "/leave"): leave,
         ("POST", "/evict"): evict,
+        ("POST", "/group"): regroup,
         ("POST", "/stop"): stop,
     }
+
+
+def _group_of(query: str) -> str:
+    """`UsageError`: there is something else in it."""
+    asked_for = parse_qs(query, keep_blank_values=True)
+    if asked_for.keys() - {"group"} or len(asked_for.get("group", [])) > 1:
+        raise UsageError(f"a message goes to one group, ?group=NAME: not {query!r}")
+    return asked_for.get("group", [""])[0]
 
 
 def asked(request: Request, form: type[Asked]) -> Asked:

@@ -5,7 +5,9 @@ the node is. The rows of a step gather here and are written by
 the driver after the log's commit and before anything of the step leaves. After a crash the log is told once
 more, from its last snapshot on (`replica.group_lives`): rows that the files of earlier boots hold already are
 passed over, the others complete the trace, and `restart` follows. That works because rows of one kind about
-one origin come in the order of its counters, so that the highest of each tells what was written.
+one origin come in the order of its counters, so that the highest of each tells what was written. An `install`
+is about every origin that its state counts (over a tree without tags an incarnation takes over several), and
+is passed over if those before it count as much.
 
 A process that is killed between two incarnations leaves the older one without its last row. So at a start
 every incarnation of the process that does not run and has not ended is ended with `crash`.
@@ -26,20 +28,14 @@ from thence.trace.lines import POSITION_BITS, head_of
 from thence.trace.recorder import (
     CRASH,
     DELIVER,
-    EAGER,
+    EACH_TIME,
     INSTALL,
     KINDS,
-    LAZY,
     LEAVE,
     RESTART,
     SEND,
     START,
-    SYNC,
-    UNLINK,
 )
-
-EACH_TIME: Final = frozenset({RESTART, EAGER, LAZY, SYNC, UNLINK})
-"""Kinds that the log does not tell again: rows of links may be alike."""
 
 ENDS: Final = (KINDS[LEAVE], KINDS[CRASH])
 
@@ -52,10 +48,12 @@ class FileDiary:
 
     writes: Final = True
 
-    __slots__ = ("_boot", "_folder", "_head", "_member", "_mute", "_next", "_quoted", "_rows", "_told",
-                 "_undo", "trace")  # fmt: skip
+    __slots__ = ("_boot", "_folder", "_head", "_lives", "_member", "_mute", "_next", "_quoted", "_rows",
+                 "_told", "_undo", "trace")  # fmt: skip
 
-    def __init__(self, folder: Path, member: str, boot: int, run: str = "") -> None:
+    def __init__(self, folder: Path, member: str, boot: int, run: str = "", lives: bool = True) -> None:
+        """`lives`: what this incarnation sends follows from what former ones of its process did."""
+        self._lives: Final = lives
         self._folder: Final = folder
         self._member: Final = member
         self._boot: Final = boot
@@ -73,6 +71,9 @@ class FileDiary:
         told = [(origin, seq) for (kind, origin), seq in self._told.items() if kind in (SEND, DELIVER)]
         return (CRASH, "") in self._told or any(seq > count(origin) for origin, seq in told)
 
+    def has_row(self, kind: int, about: Place) -> bool:
+        return about[1] <= self._told.get((kind, about[0]), -1)
+
     def row(
         self,
         kind: int,
@@ -80,24 +81,34 @@ class FileDiary:
         deps: tuple[Place, ...] | None,
         now: int,
         carries: tuple[Place, ...] = (),
+        *,
+        channel: str = "",
+        key: int = 0,
     ) -> None:
+        """`channel`: that a message is sent to, or that the node is a member of from here on or not any more;
+        of the latter a later row has a larger `key`."""
         if self._mute:
             if kind not in (START, INSTALL, RESTART):
                 return
             self._mute = False
         if kind not in EACH_TIME:
-            key, seq = ((kind, about[0]), about[1]) if about else ((kind, ""), 0)
-            before = self._told.get(key)
-            if before is not None and seq <= before:
+            told, news = self._told, False
+            for origin, seq in _subjects(kind, about or (channel, key), deps):
+                before = told.get((kind, origin))
+                if before is None or seq > before:
+                    self._undo.append(((kind, origin), before))
+                    told[kind, origin] = seq
+                    news = True
+            if not news:
                 return
-            self._undo.append((key, before))
-            self._told[key] = seq
         place = f',"origin":{self._quote(about[0])},"seq":{about[1]}' if about else ""
         named = ""
         if deps is not None:
             named = f',"deps":[{self._dots(deps)}]'
         if carries:
             named += f',"carries":[{self._dots(carries)}]'
+        if channel:
+            named += f',"channel":{self._quote(channel)}' + (f',"key":{key}' if about is None else "")
         self._rows.append(f'{self._head}{self._next},"kind":"{KINDS[kind]}"{place},"at_us":{now}{named}}}\n')
         self._next += 1
 
@@ -117,6 +128,8 @@ class FileDiary:
         self._undo.clear()
         if data and self.trace is None:
             self.trace = LiveTrace(self._folder, self._member, self._boot)
+            if not self._lives:
+                return data
             process, number = dumps(process_of(self._member)), number_of(self._member)
             data = f'{{"process":{process},"incarnation":{number},'.encode() + data[1:]
         return data
@@ -136,10 +149,11 @@ class FileDiary:
 class Diaries:
     """All diaries of a process. Without a folder nobody keeps any."""
 
-    __slots__ = ("_boot", "_diaries", "_folder", "_run")
+    __slots__ = ("_boot", "_diaries", "_folder", "_lives", "_run")
 
-    def __init__(self, folder: Path | None, boot: int, run: str = "") -> None:
-        """`run`: its name in the trace."""
+    def __init__(self, folder: Path | None, boot: int, run: str = "", lives: bool = True) -> None:
+        """`run`: its name in the trace. `lives`: see `FileDiary`."""
+        self._lives: Final = lives
         self._run: Final = run
         self._folder: Final = folder
         self._boot: Final = boot
@@ -150,7 +164,9 @@ class Diaries:
             return NOTHING
         diary = self._diaries.get(member)
         if diary is None:
-            diary = self._diaries[member] = FileDiary(self._folder, member, self._boot, self._run)
+            diary = self._diaries[member] = FileDiary(
+                self._folder, member, self._boot, self._run, self._lives
+            )
         return diary
 
     def take(self) -> Rows:
@@ -168,6 +184,8 @@ class Diaries:
     @property
     def waiting(self) -> bool:
         """Something could not be written: it goes first when that is possible again."""
+        if not self._diaries:
+            return False
         return any(diary.trace is not None and diary.trace.waiting for diary in self._diaries.values())
 
     def write_waiting(self) -> None:
@@ -183,7 +201,7 @@ class Diaries:
             if member != running and not has_ended(self._folder, member):
                 # Where a disk was lost, boots are counted anew, and the trace has seen them all.
                 boot = max(self._boot, last_boot(self._folder, member) + 1)
-                self._diaries[member] = FileDiary(self._folder, member, boot, self._run)
+                self._diaries[member] = FileDiary(self._folder, member, boot, self._run, self._lives)
                 self._diaries[member].row(CRASH, None, None, now)
 
     def close(self) -> None:
@@ -211,11 +229,20 @@ def told(folder: Path, member: str) -> dict[Key, int]:
                 for line in file:
                     if line.endswith(b"\n"):  # else a write was cut short: it is told again
                         row = read_line(path, line)
-                        key = kinds.get(row.kind, -1), row.origin or ""
-                        found[key] = max(found.get(key, 0), row.seq or 0)
+                        kind = kinds.get(row.kind, -1)
+                        about = row.origin or row.channel or "", row.seq or row.key
+                        frontier = row.frontier if kind == INSTALL else None
+                        for origin, seq in _subjects(kind, about, frontier):
+                            found[kind, origin] = max(found.get((kind, origin), 0), seq)
         except OSError as error:
             raise StorageError(f"cannot read {path}: {error.strerror}") from error
     return found
+
+
+def _subjects(kind: int, about: Place | None, deps: tuple[Place, ...] | None) -> tuple[Place, ...]:
+    """Whom a row is about, and up to which counter."""
+    about = about or ("", 0)
+    return (about, *deps) if kind == INSTALL and deps else (about,)
 
 
 def has_ended(folder: Path, member: str) -> bool:

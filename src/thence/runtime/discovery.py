@@ -48,12 +48,16 @@ async def find_group(
     keeps: int = 0,
     patience_us: int = PATIENCE_US,
     tell: Callable[[list[str]], None] = lambda _: None,
+    advertise: Address | None = None,
 ) -> Open:
     """The members of a group through whom this node may join it; itself alone, if it is to found one.
+    `advertise`: where others reach it, if that is not where it listens.
     `keeps`: see `groups.Waiting`; one that keeps something does not wait for the absent for longer than
     `patience_us`. `tell` is told what is waited for. `UsageError`: it cannot succeed."""
     me.check()
-    search = _Search(me, my_address, join, secret, settings, limits or LinkLimits(), clock, log, keeps)
+    search = _Search(
+        me, advertise or my_address, join, secret, settings, limits or LinkLimits(), clock, log, keeps
+    )
     search.hasty_at = clock() + patience_us
     await search.listener.start(my_address)
     try:
@@ -105,6 +109,28 @@ class _Question:
     def stops(self, error: Exception) -> None:
         if not self.result.done():
             self.result.set_exception(stopper(error))
+
+
+async def put_question(
+    opener: Opener,
+    address: Address,
+    connections: Connections,
+    settings: LinkSettings,
+    limits: LinkLimits,
+    clock: Clock,
+) -> Answer:
+    """What is answered at an address; `opener` knows by whom. `OSError`, `PeerError`: nothing is."""
+    question = _Question(connections)
+    connection = Connection(question, opener, settings, limits, clock)
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(settings.connect_timeout_us / 1_000_000):
+            await loop.create_connection(lambda: connection, *address)
+        return await question.result
+    finally:
+        connection.abort()
+        if question.result.done() and not question.result.cancelled():
+            question.result.exception()  # looked at, whoever was cancelled meanwhile
 
 
 class _Search:
@@ -178,20 +204,13 @@ class _Search:
     async def _ask(self, address: Address) -> Answer:
         mine = Introduction(self._me, "", Aim.ASK, self._instance, draw_nonce())
         opener = Opener(mine, self._secret, lambda _: None)
-        question = _Question(self._connections)
-        connection = Connection(question, opener, self._settings, self._limits, self._clock)
-        loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(self._settings.connect_timeout_us / 1_000_000):
-                await loop.create_connection(lambda: connection, *address)
-            return await question.result
+            return await put_question(
+                opener, address, self._connections, self._settings, self._limits, self._clock
+            )
         except PeerError:
             self._notice_namesake(opener, address)
             raise
-        finally:
-            connection.abort()
-            if question.result.done() and not question.result.cancelled():
-                question.result.exception()  # looked at, whoever was cancelled meanwhile
 
     def _notice_namesake(self, opener: Opener, address: Address) -> None:
         """Both know by now who the other is: it has refused because of the name."""

@@ -11,7 +11,6 @@ from concurrent.futures import Executor
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from thence.core.errors import StorageError, ThenceError, UsageError, refused, stopper
-from thence.core.machine import NEVER
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Sync
 from thence.oplog.writer import untried
@@ -26,7 +25,19 @@ from thence.runtime.pacing import Clock
 M = TypeVar("M", bound=Machine[Any])
 R = TypeVar("R")
 
-Call = asyncio.Future[list[Sent]]
+
+class Call(Protocol):
+    """How an answer finds its caller: a future, or less than one."""
+
+    def done(self) -> bool: ...
+
+    def set_result(self, sent: Sequence[Sent], /) -> None: ...
+
+    def set_exception(self, error: Exception, /) -> None: ...
+
+
+Waited = asyncio.Future[Sequence[Sent]]
+
 
 PROBE_EVERY_S: Final = 1.0
 """How often a disk that failed is tried again."""
@@ -143,6 +154,10 @@ class Driver(Generic[M]):
         self.steps.broke(error)
         self._carry_out(self._clock())
 
+    def begin_again(self, why: StorageError, clear: Callable[[], None]) -> None:
+        """The machine must not go on as whom it is: it is built anew, after `clear`."""
+        self._step(self.steps.begin_again, why, clear)
+
     def start(self) -> None:
         """What the machine wanted when it was made."""
         self.run(lambda machine, now: None)  # noqa: ARG005
@@ -150,45 +165,37 @@ class Driver(Generic[M]):
     take = start
     """The program takes what it has an appetite for."""
 
-    def publish(self, payloads: Sequence[bytes]) -> Call:
+    def publish(self, payloads: Sequence[bytes]) -> Waited:
         """Broadcast these."""
-        call: Call = self._loop.create_future()
-        self.steps.ask(payloads, call)
-        self._asked += 1
         lone = self._turn is None and not self._several
-        if self._turn is None:
-            self._turn = self._loop.call_soon(self._turn_over)
+        call: Waited = self._loop.create_future()
+        self.gather(payloads, call)
         if lone:
-            self._step(self.steps.settle)
+            self.settle()
         elif self.steps.effects:  # a call that is refused is told at once
             self._carry_out(self._clock())
         return call
 
-    @property
-    def cannot_send(self) -> ThenceError | None:
-        """Why no operation can be given its counter now. All that were asked for before are sent."""
-        if self.steps.due:
-            self._step(self.steps.settle)
-        if self.steps.why is not None:
-            return refused(self.steps.why)
-        machine: Machine[Any] = self.machine
-        if machine.in_debt or self.steps.queue:
-            return UsageError(why_not(machine.waits_for))
-        return machine.refuses
+    def be_ready(self) -> None:
+        """All that was asked for is sent, and the next operation has the next counter; or it is said why it
+        cannot be sent."""
+        steps = self.steps
+        if steps.due:
+            self.settle()
+        if steps.why is not None:
+            raise refused(steps.why)
+        machine: Machine[Any] = steps.machine
+        if machine.in_debt or steps.queue.held:
+            raise UsageError(why_not(machine.waits_for))
+        if (why := machine.refuses) is not None:
+            raise why
 
-    def gather(self, payloads: list[bytes]) -> Call:
-        """Broadcast these at the end of the turn, with those that are added until then. Nothing else was
-        asked for by now (`cannot_send`)."""
-        call: Call = self._loop.create_future()
+    def gather(self, payloads: Sequence[bytes], call: Call) -> None:
+        """Broadcast these at the end of the turn, with those that are added until then."""
         self.steps.ask(payloads, call)
         self._asked += 1
         if self._turn is None:
             self._turn = self._loop.call_soon(self._turn_over)
-        return call
-
-    def goes_on(self, payloads: list[bytes]) -> bool:
-        """Can more be added to these?"""
-        return self.steps.last_asked is payloads
 
     def settle(self) -> None:
         """What was asked for is broadcast now, not when the turn is over."""
@@ -197,7 +204,7 @@ class Driver(Generic[M]):
     def _turn_over(self) -> None:
         self._turn = None
         self._several, self._asked = self._asked > 1, 0
-        if self.steps.due:
+        if self.steps.last_asked is not None or self.steps.due:
             self._step(self.steps.settle)
 
     def _wake(self) -> None:
@@ -229,7 +236,8 @@ class Driver(Generic[M]):
                 self._probing = self._loop.call_later(PROBE_EVERY_S, self._probe)
         elif self._turn is None and steps.due and not self._closing:
             self._turn = self._loop.call_soon(self._turn_over)
-        if (at := steps.wake_at) != NEVER and not self._closing and steps.why is None:
+        at = steps.wake_at
+        if at < self._alarm.at and not self._closing and steps.why is None:
             self._alarm.set(at)
 
     def _drain(self) -> None:

@@ -145,8 +145,12 @@ class DiskFiles:
     # Changing
 
     def write(self, name: str, offset: int, data: bytes | bytearray) -> None:
-        descriptor = self._descriptor(name, os.O_RDWR | os.O_CREAT)
-        file = self._files[name]
+        file = self._open.get(name)
+        if file is not None and file.writable and len(self._open) <= self._limit // 2:
+            descriptor = file.descriptor  # as `_descriptor` would say
+        else:
+            descriptor = self._descriptor(name, os.O_RDWR | os.O_CREAT)
+            file = self._files[name]
         if file.changes % LOOK_EVERY == 0:
             file.size = self._linked(descriptor, name).st_size
         if offset > file.size:
@@ -166,7 +170,8 @@ class DiskFiles:
         except OSError as error:
             raise failed(error, name, certain=done == 0) from error
         finally:
-            file.size = max(file.size, offset + done)
+            if offset + done > file.size:
+                file.size = offset + done
 
     def truncate(self, name: str, size: int) -> None:
         """Cut off what is beyond `size`."""

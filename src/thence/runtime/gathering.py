@@ -5,18 +5,20 @@ step that sends it (`replica.steps`), so that it has the next counter. What beco
 step is in the log, and synced where the policy says so.
 
 Invariants. At most `most` operations are gathered and not answered. Of those that were refused the reason is
-kept for the last `KEPT` turns.
+kept for the last `KEPT` turns. An operation that joins a run costs a call and an entry in a list, and a run
+has a future only where one waits for it.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from thence.core.errors import ThenceError, UsageError
 from thence.core.groups import Place
 from thence.core.runs import RUN_BYTES
 from thence.replica.life_tag import Sent
+from thence.replica.steps import Steps
 
 if TYPE_CHECKING:
     from thence.runtime.driver import Driver
@@ -28,31 +30,45 @@ KEPT: Final = 64
 
 
 class Gathered:
-    """The operations of one turn."""
+    """The operations of one turn, and the driver's call for them (`driver.Call`)."""
 
-    __slots__ = ("call", "first", "me", "payloads")
+    __slots__ = ("_by", "_ended", "error", "first", "last", "me", "payloads", "waits")
 
-    def __init__(self, me: str, first: int, payload: bytes) -> None:
+    def __init__(self, by: "Gathering", me: str, first: int, payload: bytes) -> None:
+        self._by: Final = by
+        self._ended = False
         self.me: Final = me
         self.first: Final = first
+        self.last = first
         self.payloads: Final = [payload]
-        self.call: asyncio.Future[list[Sent]] | None = None
-
-    @property
-    def last(self) -> int:
-        return self.first + len(self.payloads) - 1
+        self.error: Exception | None = None
+        """Why they were refused."""
+        self.waits: list[asyncio.Future[None]] = []
 
     def holds(self, dot: Place) -> bool:
         return dot[0] == self.me and self.first <= dot[1] <= self.last
 
+    def done(self) -> bool:
+        return self._ended
+
+    def set_result(self, sent: Sequence[Sent], /) -> None:  # noqa: ARG002
+        self._ended = True
+        self._by.answered(self)
+
+    def set_exception(self, error: Exception, /) -> None:
+        self._ended = True
+        self.error = error
+        self._by.answered(self)
+
 
 class Gathering:
-    def __init__(self, most: int, most_bytes: int) -> None:
+    def __init__(self, most: int) -> None:
         self._most: Final = most
-        self._most_bytes: Final = min(most_bytes, RUN_BYTES)
         self._open: Gathered | None = None
+        self._steps: Steps[Any, Any] | None = None
+        """That the open run is asked of."""
         self._pending: deque[Gathered] = deque()
-        self._refused: deque[tuple[Gathered, BaseException]] = deque(maxlen=KEPT)
+        self._refused: deque[Gathered] = deque(maxlen=KEPT)
         self._waiting = 0
         self._room: deque[asyncio.Future[None]] = deque()
         self.on_commit: list[OnCommit] = []
@@ -63,61 +79,78 @@ class Gathering:
         return self._most - self._waiting
 
     async def until_room(self) -> None:
-        while self.room <= 0:
+        while self._waiting >= self._most:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._room.append(future)
             await future
 
-    def add(self, driver: "Driver[Any]", payload: bytes) -> Place:
-        if len(payload) > self._most_bytes:
-            raise UsageError(f"{len(payload)} bytes are too many without waiting: use broadcast()")
-        if self.room <= 0:
-            raise UsageError(f"{self._waiting} operations wait for their answers: await until_room() first")
-        batch = self._open
-        if batch is not None and driver.goes_on(batch.payloads):
-            batch.payloads.append(payload)
-        else:
-            batch = self._begin(driver, payload)
+    def add(self, payload: bytes) -> Place | None:
+        """To the run that is open, if nothing has closed it; None: it has to be asked for with `begin`."""
+        run, steps = self._open, self._steps
+        if run is None or steps is None or steps.last_asked is not run.payloads:
+            return None
+        if self._waiting >= self._most or len(payload) > RUN_BYTES:
+            return None
+        run.payloads.append(payload)
         self._waiting += 1
-        return batch.me, batch.last
+        run.last = seq = run.last + 1
+        return run.me, seq
 
-    def _begin(self, driver: "Driver[Any]", payload: bytes) -> Gathered:
-        if (why := driver.cannot_send) is not None:
-            raise why
-        machine = driver.machine
-        batch = self._open = Gathered(machine.me, machine.sent + 1, payload)
-        self._pending.append(batch)
-        batch.call = driver.gather(batch.payloads)
-        batch.call.add_done_callback(lambda call: self._answered(batch, call))
-        return batch
+    def begin(self, driver: "Driver[Any]", payload: bytes) -> Place:
+        if len(payload) > RUN_BYTES:
+            raise UsageError(f"{len(payload)} bytes are too many without waiting: use broadcast()")
+        if self._waiting >= self._most:
+            raise UsageError(f"{self._waiting} operations wait for their answers: await until_room() first")
+        driver.be_ready()
+        machine = driver.steps.machine
+        run = self._open = Gathered(self, machine.me, machine.sent + 1, payload)
+        self._steps = driver.steps
+        self._pending.append(run)
+        self._waiting += 1
+        driver.gather(run.payloads, run)
+        return run.me, run.first
 
-    def _answered(self, batch: Gathered, call: "asyncio.Future[list[Sent]]") -> None:
-        if self._open is batch:
+    def answered(self, run: Gathered) -> None:
+        if self._open is run:
             self._open = None
-        self._pending.remove(batch)
-        self._waiting -= len(batch.payloads)
-        error = None if call.cancelled() else call.exception()
-        if error is not None:
-            self._refused.append((batch, error))
-        else:
-            again = [each for each in self._refused if not batch.holds((each[0].me, each[0].first))]
+        self._pending.remove(run)
+        self._waiting -= len(run.payloads)
+        if run.error is not None:
+            self._refused.append(run)
+        elif self._refused:
+            again = [each for each in self._refused if not run.holds((each.me, each.first))]
             self._refused = deque(again, KEPT)  # the same counters, of those that were never sent
-            for told in self.on_commit:
-                told(batch.me, batch.first, batch.last)
-        while self._room and self.room > 0:
+        if self.on_commit and run.error is None:  # not in the midst of a step, which it may add to
+            asyncio.get_running_loop().call_soon(self._tell, run)
+        for future in run.waits:
+            if not future.done():
+                future.set_result(None)
+        while self._room and self._waiting < self._most:
             waits = self._room.popleft()
             if not waits.done():
                 waits.set_result(None)
 
+    def _tell(self, run: Gathered) -> None:
+        for told in self.on_commit:
+            told(run.me, run.first, run.last)
+
     async def committed(self, dot: Place, sent: Callable[[Place], bool]) -> None:
         """Until it is in the log. `sent`: is it?"""
-        for batch in self._pending:
-            if batch.holds(dot):
-                assert batch.call is not None
-                await asyncio.shield(batch.call)
+        for run in self._pending:
+            if run.holds(dot):
+                future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                run.waits.append(future)
+                await future
+                if run.error is not None:
+                    raise _told(run.error)
                 return
-        for batch, error in self._refused:
-            if batch.holds(dot):
-                raise error if isinstance(error, ThenceError) else UsageError(str(error))
+        for run in self._refused:
+            if run.holds(dot):
+                assert run.error is not None
+                raise _told(run.error)
         if not sent(dot):
             raise UsageError(f"{dot[0]}:{dot[1]} was not sent by this node")
+
+
+def _told(error: Exception) -> ThenceError:
+    return error if isinstance(error, ThenceError) else UsageError(str(error))

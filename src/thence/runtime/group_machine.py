@@ -22,6 +22,7 @@ def machine_settings(settings: NodeSettings, closed: bool) -> GroupSettings:
         packet_bytes=min(PACKET_BYTES, frame_bytes // 2),  # beside it heads, lengths and the like
         piece_bytes=min(PIECE_BYTES, frame_bytes // 2),
         tags_max=settings.stability.tags_max,
+        stable_waits=settings.stability.waits_for_absent,
         window=mesh.window,
         window_bytes=mesh.window_bytes,
         relay_us=mesh.relay_after_us,

@@ -17,7 +17,7 @@ from thence.core.groups import GroupPacket, JoinRequest, number_of, process_of
 from thence.runtime.address import Address, parse_address
 from thence.runtime.groups import Founded, Open, Waiting, put_answer
 from thence.runtime.introductions import Identity, Introduction, leap
-from thence.runtime.logs import StructuredLog
+from thence.runtime.logs import Log
 from thence.runtime.open_links import OpenLinks
 from thence.runtime.pacing import Clock
 from thence.runtime.settings import NodeSettings
@@ -42,7 +42,7 @@ class Neighbours:
         settings: NodeSettings,
         identity: Identity,
         clock: Clock,
-        log: StructuredLog,
+        log: Log,
         members: Mapping[str, str],
     ) -> None:
         """`members`: of a closed group, and where they are."""
@@ -54,6 +54,7 @@ class Neighbours:
             identity, settings.secret, settings.listen, settings.links, self,
             Random(os.urandom(16)), clock, log, self._answer, self._others,
         )  # fmt: skip
+        self.send: Final = self.links.write
         self.driver: Driver[GroupNode] | None = None
         self._met: dict[str, tuple[bytes, int]] = {}
         self._vouching: Final = Vouching()
@@ -128,7 +129,7 @@ class Neighbours:
             closed = [(name, parse_address(where)) for name, where in self._members.items()]
             return put_answer(Founded(tuple(sorted(closed))))
         if member is None or member.view.leaving:
-            return put_answer(Waiting(settings.name, self.links.address, settings.join))
+            return put_answer(Waiting(settings.name, settings.reached_at(self.links.address), settings.join))
         self._says.info("group told", to=asks)
         side = {process_of(name) for name in member.view.side}
         known = {name: where for name, where in member.view.by_process().items() if name in side}
@@ -139,13 +140,10 @@ class Neighbours:
 
     # What the driver and people ask for
 
-    def send(self, process: str, packets: Sequence[bytes]) -> None:
-        self.links.write(process, packets)
-
     def unpack(self, peer: str, data: Sequence[bytes]) -> Iterator[GroupPacket]:
         """A joiner is reached at an address if its link comes from there; else nowhere."""
         for packet in map(decode, data):
-            if isinstance(packet, JoinRequest) and packet.contact and packet.address:
+            if type(packet) is JoinRequest and packet.contact and packet.address:
                 address = self._vouched(peer, packet.address)
                 if address is not None:  # else it is not known yet: it asks again
                     yield packet._replace(address=address)

@@ -7,6 +7,7 @@ up as soon as it exists (`watch`), and says so to whatever asks it for anything.
 
 import asyncio
 import os
+from asyncio.events import _get_running_loop
 from collections.abc import Iterable
 from typing import Final, Protocol
 from weakref import WeakSet
@@ -68,11 +69,5 @@ class Home:
 
     def check(self) -> None:
         """`UsageError` to one that calls from elsewhere."""
-        if os.getpid() != self._process:
-            raise UsageError(FORKED)
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            raise UsageError(ELSEWHERE) from None
-        if loop is not self._loop:
-            raise UsageError(ELSEWHERE)
+        if _get_running_loop() is not self._loop:  # none runs in a copy before it starts one
+            raise UsageError(FORKED if self.left else ELSEWHERE)

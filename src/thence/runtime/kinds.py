@@ -84,6 +84,16 @@ def _join_of_text(text: str) -> tuple[Address, ...]:
     return _join(text.split(","))
 
 
+def _names(value: object) -> tuple[str, ...]:
+    if isinstance(value, list | tuple):
+        return tuple(dict.fromkeys([_text(each) for each in value]))
+    raise UsageError("must be a list of names")
+
+
+def _names_of_text(text: str) -> tuple[str, ...]:
+    return _names([word.strip() for word in text.split(",")])
+
+
 def _members(value: object) -> tuple[tuple[str, Address], ...]:
     if isinstance(value, Mapping) and value:
         return tuple(sorted((_text(name), _address(where)) for name, where in value.items()))
@@ -132,6 +142,7 @@ KINDS: Final[Mapping[object, Kind]] = {
     Address | None: _or_nothing(ADDRESS),
     Path: PATH,
     Path | None: _or_nothing(PATH),
+    tuple[str, ...]: Kind(_names_of_text, _names),
     tuple[Address, ...]: Kind(_join_of_text, _join),
     tuple[tuple[str, Address], ...]: Kind(_members_of_text, _members),
 }

@@ -80,8 +80,8 @@ class Owner(Protocol):
 class Connection(asyncio.BufferedProtocol):
     __slots__ = (
         "_buffer", "_check_due_us", "_clock", "_delay_timer", "_early", "_framer", "_limits", "_loop",
-        "_owner", "_settings", "_timer", "_transport", "bytes_in", "delay", "ended", "handshake", "heard_us",
-        "is_up", "peer_name",
+        "_owner", "_queue_bytes_most", "_settings", "_timer", "_transport", "bytes_in", "delay", "ended",
+        "handshake", "heard_us", "is_up", "peer_name",
     )  # fmt: skip
 
     def __init__(
@@ -90,6 +90,7 @@ class Connection(asyncio.BufferedProtocol):
         self._owner: Final = owner
         self._settings: Final = settings
         self._limits: Final = limits
+        self._queue_bytes_most: Final = limits.queue_bytes_most
         self._clock: Final = clock
         self._loop: Final = asyncio.get_running_loop()
         self._framer: Final = Framer(settings.frame_bytes_max)
@@ -153,19 +154,20 @@ class Connection(asyncio.BufferedProtocol):
 
     def data_received(self, data: bytes) -> None:
         """The bytes of one read."""
-        if not self.ended:
-            self._safely(self._read, data)
-
-    def _read(self, data: bytes) -> None:
+        if self.ended:
+            return
         try:
             if self.is_up:
                 self._take(data)
             else:
                 self._greet(data)
         except RefusalError as refused:
-            self.end(End.REFUSED, str(refused), tell=refused.told)
+            self._safely(self.end, End.REFUSED, str(refused), tell=refused.told)
         except PeerError as error:
-            self.end(End.MISBEHAVED, str(error), tell=f"cut off: {error}" if self.is_up else None)
+            told = f"cut off: {error}" if self.is_up else None
+            self._safely(self.end, End.MISBEHAVED, str(error), tell=told)
+        except Exception as error:
+            self._owner.stops(error)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._safely(self._lost, exc)
@@ -236,13 +238,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def send(self, data: bytes) -> None:
         """Frames, joined. Nothing is said if they cannot leave any more: `down` says it."""
-        if self.ended or self._transport is None:
+        transport = self._transport
+        if self.ended or transport is None:
             return
-        if self.queued_bytes + len(data) > self._limits.queue_bytes_most:
+        if self.delay is None and transport.get_write_buffer_size() + len(data) <= self._queue_bytes_most:
+            transport.write(data)
+        elif self.queued_bytes + len(data) > self._queue_bytes_most:
             self.end(End.SILENT, f"it does not take what it is sent: {self.queued_bytes} bytes wait")
-        elif self.delay is None:
-            self._transport.write(data)
-        else:
+        elif self.delay is not None:
             self.delay.put(self._clock(), data)
             self._plan_delayed()
 

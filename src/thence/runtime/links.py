@@ -82,6 +82,7 @@ class Links:
         self._secret: Final = secret
         self._advertise: Final = advertise
         self._settings: Final = settings
+        self._frame_bytes_max: Final = settings.frame_bytes_max
         self._limits: Final = limits or LinkLimits()
         self._handler: Final = handler
         self._random: Final = random
@@ -144,7 +145,7 @@ class Links:
         known = self._peers.get(peer)
         if known is None or known.link is None or not packets:
             return
-        data = join(packets, self._settings.frame_bytes_max)
+        data = join(packets, self._frame_bytes_max)
         known.frames_out += len(packets)
         known.bytes_out += len(data)
         known.link.send(data)

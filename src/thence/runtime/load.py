@@ -37,6 +37,8 @@ class Load(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     count: int | None = None
     bytes: int = 64
     """Per message."""
+    group: str = ""
+    """On an edge tree: where to; empty: the groups of the node in turn."""
 
     def checked(self) -> "Load":
         if not (math.isfinite(self.rate) and 0 <= self.rate <= 1e7):

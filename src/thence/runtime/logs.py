@@ -49,6 +49,7 @@ class Log(Protocol):
 
     def info(self, event: str, **fields: object) -> None: ...
     def warn(self, event: str, **fields: object) -> None: ...
+    def error(self, event: str, **fields: object) -> None: ...
 
 
 class Event(NamedTuple):
@@ -148,8 +149,13 @@ class StructuredLog:
 
 
 def as_text(event: Event) -> str:
+    return f"{_when(event.time_ns)} {event.level:<5} {as_words(event)}"
+
+
+def as_words(event: Event) -> str:
+    """Without time and level."""
     pairs = "".join(f" {_plain(name)}={_plain(_shown(value))}" for name, value in event.fields.items())
-    return f"{_when(event.time_ns)} {event.level:<5} {_plain(event.event)}{pairs}"
+    return f"{_plain(event.event)}{pairs}"
 
 
 def as_json(event: Event) -> str:

@@ -19,14 +19,15 @@ from thence.replica.group_sending import SendQueue
 from thence.replica.group_settings import GroupSettings
 from thence.replica.life_tag import LifeTag, Sent
 from thence.replica.steps import Steps, Trace
+from thence.runtime.address import Address
 from thence.runtime.drain import NodeApplication
 from thence.runtime.draining import drained
-from thence.runtime.driver import Driver, Outlet
+from thence.runtime.driver import Call, Driver, Outlet
 from thence.runtime.folder import DataFolder
 from thence.runtime.instruments import Instruments
 from thence.runtime.links import Links, LinkStatus
 from thence.runtime.load import Load, Loader
-from thence.runtime.logs import StructuredLog
+from thence.runtime.logs import Log
 from thence.runtime.pacing import Clock
 from thence.runtime.premises import Premises
 from thence.runtime.report import Facts, status_of
@@ -92,6 +93,14 @@ class Kind(Protocol):
 
     def facts(self, now: int) -> Facts: ...
 
+    def addressed(self, payloads: Sequence[bytes], group: str) -> Sequence[bytes]:
+        """For a group; empty: for all, or for any. `UsageError`: there are none, or it is none."""
+        ...
+
+    def regroup(self, group: str, join: bool) -> None:
+        """Join a group, or leave it. `UsageError`: there is only one."""
+        ...
+
     def leave(self, force: bool) -> None: ...
 
     def evict(self, who: str, force: bool) -> str: ...
@@ -106,7 +115,7 @@ class Node:
         self,
         settings: NodeSettings,
         application: NodeApplication,
-        log: StructuredLog,
+        log: Log,
         clock: Clock,
         kind: "Callable[[Node], Kind]",
     ) -> None:
@@ -135,6 +144,7 @@ class Node:
         """It has left, and perhaps without what it sent last."""
         self.on_step: Callable[[], None] = lambda: None
         self._loader: Final = Loader(self._load)
+        self._load_group = ""
         self._sampling: Sampling | None = None
         self.instruments: Final = Instruments(self.status)
         self.kind: Final = kind(self)
@@ -152,7 +162,8 @@ class Node:
             raise
         self.phase = "running"
         self.says.info(
-            "running", node=self.settings.name, boot=self.kind.boot, listen=self.address, control=control,
+            "running", node=self.settings.name, boot=self.kind.boot, listen=str(self.bound),
+            **({"advertise": self.address} if self.settings.advertise else {}), control=control,
         )  # fmt: skip
 
     def _begin_sampling(self) -> None:
@@ -169,7 +180,7 @@ class Node:
     ) -> "Driver[Any]":
         """From here on the machine takes steps. `make` builds it anew, from the disk."""
         assert self._trace is not None
-        queue = SendQueue[asyncio.Future[list[Sent]]](settings)
+        queue = SendQueue[Call](settings)
         steps = Steps(machine, make, self._trace, queue, self.clock())
         self.driver = Driver(steps, outlet, self, self.clock, self._premises.syncer)
         self.driver.on_delivery = self.instruments.delivery.observe
@@ -279,21 +290,24 @@ class Node:
 
     # What people see and ask for (`control.Controlled`)
 
-    async def publish(self, payloads: Sequence[bytes]) -> list[Sent]:
+    async def publish(self, payloads: Sequence[bytes]) -> Sequence[Sent]:
         at, sent = self.clock(), await self.running.publish(payloads)
         if len(self._sent) < SAMPLES and isinstance(tag := sent[0][1], LifeTag):
             self._sent.append((tag, at))
         return sent
 
-    async def broadcast(self, payload: bytes) -> Place:
-        [(place, _)] = await self.publish([payload])
+    async def broadcast(self, payload: bytes, group: str = "") -> Place:
+        [(place, _)] = await self.publish(self.kind.addressed([payload], group))
         return place
 
     async def _load(self, payloads: Sequence[bytes]) -> None:
-        await self.publish(payloads)
+        await self.publish(self.kind.addressed(payloads, self._load_group))
 
     async def load(self, load: Load) -> None:
+        if load.count != 0:
+            self.kind.addressed([b""], load.group)  # told at once, if there is no group
         await self._loader.start(load)
+        self._load_group = load.group
 
     def load_status(self) -> LoadStatus | None:
         return self._loader.status()
@@ -307,6 +321,9 @@ class Node:
     def bury(self, who: str) -> None:
         """One that was evicted never comes back with what it had: nothing is kept for it any more."""
         self.kind.bury(who)
+
+    def regroup(self, group: str, join: bool) -> None:
+        self.kind.regroup(group, join)
 
     def fault(self, what: str, peer: str | None, delay_us: int) -> None:
         if self.kind.links is None:
@@ -343,4 +360,29 @@ class Node:
     @property
     def address(self) -> str:
         """Where others reach this node."""
-        return str(self.kind.links.address if self.kind.links else self.settings.listen)
+        return str(self.settings.reached_at(self.bound))
+
+    @property
+    def bound(self) -> Address:
+        """Where it listens."""
+        return self.kind.links.address if self.kind.links else self.settings.listen
+
+
+class Enters(Protocol):
+    """A node, or what is built on one."""
+
+    async def start(self) -> None: ...
+
+    async def entered(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+async def enter(host: Enters) -> None:
+    """Start it, until it is a member; closed if that fails."""
+    await host.start()
+    try:
+        await host.entered()
+    except BaseException:
+        await host.close()
+        raise

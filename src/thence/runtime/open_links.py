@@ -34,6 +34,9 @@ NOWHERE: Final = Address("", 0)
 
 
 class OpenLinks(Links):
+    foresees: bool = False
+    """Faults may be asked for with processes that are not known yet: any may become a peer."""
+
     def __init__(
         self,
         me: Identity,
@@ -97,6 +100,11 @@ class OpenLinks(Links):
         if name not in self._peers and name in self._named():
             self._peers[name] = Peer(name, NOWHERE, dials=False, now=self._clock())
         return super()._known(name)
+
+    def fault(self, what: str, peer: str | None, delay_us: int) -> None:
+        if self.foresees and peer is not None and peer != self._me.name and peer not in self._peers:
+            self._peers[peer] = Peer(peer, NOWHERE, dials=False, now=self._clock())
+        super().fault(what, peer, delay_us)
 
     def mend(self, peer: str) -> None:
         super().mend(peer)

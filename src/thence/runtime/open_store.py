@@ -9,8 +9,6 @@ Every call is one command, or one transaction (`transaction`); it returns when i
 """
 
 import asyncio
-import sys
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
@@ -18,14 +16,16 @@ from types import TracebackType
 from typing import Final
 
 from thence.core.errors import UsageError
+from thence.core.groups import Place
 from thence.replica.life_tag import Sent
 from thence.runtime.application import open_node
-from thence.runtime.logs import StructuredLog
+from thence.runtime.node import enter
+from thence.runtime.program_log import ProgramLog
 from thence.runtime.running import wall_clock
 from thence.runtime.store_node import StoreNode
 from thence.store import commands
 from thence.store.client import Client
-from thence.store.executor import Executor, Later
+from thence.store.executor import Alone, Executor, Later
 from thence.store.reply import Fail, Reply
 from thence.store.state import StoreState
 
@@ -116,18 +116,13 @@ class OpenStore(Calls):
             secret=secret,
             settings=more,
         ).settings
-        self._log: Final = StructuredLog(self.settings.log_level, self.settings.log_format, sys.stderr)
+        self._log: Final = ProgramLog(self.settings.log_level)
         self._store: StoreNode | None = None
 
     async def __aenter__(self) -> "OpenStore":
         store = self._store = StoreNode(self.settings, self._log, wall_clock())
         try:
-            await store.start()
-            try:
-                await store.node.entered()
-            except BaseException:
-                await store.close()
-                raise
+            await enter(store)
         except BaseException:
             self._log.close()
             raise
@@ -187,7 +182,7 @@ def _run(engine: Executor, client: Client, asked: list[list[bytes]], alone: bool
 
 
 def _when(
-    sent: "asyncio.Future[list[Sent]] | None", future: "asyncio.Future[list[Reply]]", replies: list[Reply]
+    sent: "asyncio.Future[Sequence[Sent]] | None", future: "asyncio.Future[list[Reply]]", replies: list[Reply]
 ) -> None:
     if sent is None or sent.done():
         _finish(sent, future, replies)
@@ -196,7 +191,7 @@ def _when(
 
 
 def _finish(
-    sent: "asyncio.Future[list[Sent]] | None", future: "asyncio.Future[list[Reply]]", replies: list[Reply]
+    sent: "asyncio.Future[Sequence[Sent]] | None", future: "asyncio.Future[list[Reply]]", replies: list[Reply]
 ) -> None:
     error = sent.exception() if sent is not None and not sent.cancelled() else None
     if error is not None and not future.done():
@@ -218,9 +213,8 @@ class LocalStores:
     ) -> None:
         self._clock: Final = clock_us or wall_clock()
         self.stores: Final = {name: LocalStore(name, self, remove_wins) for name in names}
-        self.queues: Final = {
-            (one, other): deque[tuple[int, bytes]]() for one in names for other in names if one != other
-        }
+        self.made: Final[list[tuple[LocalTag, bytes]]] = []
+        """That are not stable, causes first."""
 
     def __getitem__(self, name: str) -> "LocalStore":
         return self.stores[name]
@@ -229,54 +223,71 @@ class LocalStores:
     def clock_us(self) -> Callable[[], int]:
         return self._clock
 
-    def sent(self, origin: str, seq: int, payload: bytes) -> None:
-        for (one, _), queue in self.queues.items():
-            if one == origin:
-                queue.append((seq, payload))
+    def sent(self, tag: "LocalTag", payload: bytes) -> None:
+        self.made.append((tag, payload))
 
-    def deliver(self) -> None:
-        """Everything, everywhere; then all of it is stable."""
-        while sum(self._some(one, other) for one, other in self.queues):
-            pass
+    def deliver(self, stable: bool = True) -> None:
+        """Everything, everywhere; then all of it is stable, unless nobody is to know that yet."""
         for store in self.stores.values():
-            for origin, other in self.stores.items():
-                store.state.stable(origin, other.state.vector.get(origin, 0))
-
-    def _some(self, origin: str, to: str) -> bool:
-        queue, state = self.queues[origin, to], self.stores[to].state
-        moved = False
-        while queue and self._ready(state, origin, queue[0][0]):
-            seq, payload = queue.popleft()
-            state.deliver(origin, seq, payload)
-            moved = True
-        return moved
-
-    def _ready(self, state: StoreState, origin: str, seq: int) -> bool:
-        past = self.stores[origin].pasts[seq]
-        return all(state.vector.get(name, 0) >= upto for name, upto in past.items() if name != origin)
+            for tag, payload in self.made:
+                store.take(tag, payload)
+        if not stable:
+            return
+        for store in self.stores.values():
+            for tag, _ in self.made:
+                store.state.stable(*tag.dot)
+        self.made.clear()
 
 
-class LocalStore(Calls):
+class LocalTag:
+    """`crdt.mark.Cause` among stores of one process: of each store, how much an operation saw."""
+
+    __slots__ = ("dot", "past")
+
+    def __init__(self, dot: Place, past: dict[str, int]) -> None:
+        self.dot: Final = dot
+        self.past: Final = past
+
+    def before(self, other: "LocalTag", /) -> bool:
+        return other.saw(*self.dot)
+
+    def saw(self, origin: str, seq: int, /) -> bool:
+        return seq <= self.past.get(origin, 0)
+
+
+class LocalStore(Calls, Alone):
     def __init__(self, name: str, group: LocalStores, remove_wins: bool) -> None:
-        self.state: Final = StoreState(name, lambda: group.clock_us() // 1000, remove_wins)
-        self.engine: Final = Executor(self.state, group.clock_us, Random(0))
-        self.pasts: Final[dict[int, dict[str, int]]] = {}
+        self.state: Final = StoreState(name, remove_wins)
+        self.engine: Final = Executor(self.state, group.clock_us, Random(0), self)
+        self._had: Final[dict[str, int]] = {}
         self._client: Final = self.engine.client("program")
         self._group: Final = group
 
     def run(self, *given: Word) -> Reply:
         """A command, now."""
         reply = self.engine.execute(self._client, words(given))
-        for payload, tag in self.engine.outbox:
-            seq = self.state.vector.get(self.state.me, 0) + 1
-            self.pasts[seq] = tag.past
-            self.state.deliver(self.state.me, seq, payload)
-            self._group.sent(self.state.me, seq, payload)
-        self.engine.outbox.clear()
+        name, made = self.state.me, self.engine.outbox
+        for payload in made:
+            tag = LocalTag((name, self._had.get(name, 0) + 1), dict(self._had))
+            self.take(tag, payload)
+            self._group.sent(tag, payload)
+        made.clear()
         if isinstance(reply, Later):
             found = reply.look()
             reply = reply.too_late() if found is None else found
         return told(reply)
 
+    def take(self, tag: LocalTag, payload: bytes) -> None:
+        origin, seq = tag.dot
+        if seq > self._had.get(origin, 0):
+            self.state.deliver(origin, seq, payload, tag)
+            self._had[origin] = seq
+
     async def execute(self, *given: Word) -> Reply:
         return self.run(*given)
+
+    def delivered(self) -> dict[str, int]:
+        return dict(self._had)
+
+    def has_delivered(self, origin: str, seq: int) -> bool:
+        return seq <= self._had.get(origin, 0)

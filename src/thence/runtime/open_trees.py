@@ -17,7 +17,7 @@ from thence.core.overlay import Places
 from thence.core.storage import DamageError
 from thence.oplog.log import OpLog
 from thence.replica.group_settings import GroupSettings
-from thence.replica.live import LiveSettings, must_go_together, open_tree
+from thence.replica.live import PROBABILISTIC, GossipSettings, LiveSettings, must_go_together, open_tree
 from thence.replica.open_tree import OpenTree
 from thence.replica.steps import Trace
 from thence.runtime.address import Address, parse_address
@@ -28,7 +28,8 @@ from thence.runtime.folder import DataFolder, is_fixed
 from thence.runtime.groups import Founded, Open, put_answer
 from thence.runtime.introductions import Identity, Introduction, leap
 from thence.runtime.open_links import NOWHERE
-from thence.runtime.report import Facts, tree_facts
+from thence.runtime.report import ONE_GROUP, Facts, tree_facts
+from thence.runtime.settings import NodeSettings
 from thence.runtime.shelf import DiskShelf
 from thence.runtime.tree_links import TreeLinks
 from thence.runtime.upgrade import upgrade_tree
@@ -81,11 +82,13 @@ class OpenTrees:
         settings = self._node.settings
         self._log_id = folder.log_id
         if is_fixed(settings.data):
+            if settings.order == PROBABILISTIC:
+                raise UsageError(f"the data in {folder.path} is of a tree, without clocks: it has order none")
             upgrade_tree(folder, settings, self._node.clock())
             self._node.says.info("data folder upgraded", version=2)
         named = {name: str(address) for name, address in settings.members}
         self._shelf = shelf = DiskShelf(
-            folder, settings.name, settings.cluster, settings.log_settings, named, order="none"
+            folder, settings.name, settings.cluster, settings.log_settings, named, kept_as(settings)
         )
         self._members = shelf.members
         self._returns = shelf.has_left
@@ -130,6 +133,7 @@ class OpenTrees:
         node, settings = self._node, self._node.settings
         found = await find_group(
             Identity(settings.cluster, settings.name, b"", 0), settings.listen, settings.join,
+            advertise=settings.advertise and settings.reached_at(settings.listen),
             secret=settings.secret, settings=settings.links, random=Random(os.urandom(16)),
             clock=node.clock, log=node.says, patience_us=settings.group.patience_us,
         )  # fmt: skip
@@ -371,6 +375,15 @@ class OpenTrees:
                 self._shelf.left(unclean)
         node.stopping.set()
 
+    def regroup(self, group: str, join: bool) -> None:
+        del group, join
+        raise UsageError(ONE_GROUP)
+
+    def addressed(self, payloads: Sequence[bytes], group: str) -> Sequence[bytes]:
+        if group:
+            raise UsageError(ONE_GROUP)
+        return payloads
+
     def evict(self, who: str, force: bool) -> str:
         del who, force
         raise UsageError(NO_VIEW)
@@ -380,10 +393,22 @@ class OpenTrees:
         raise UsageError(NO_VIEW)
 
 
+def kept_as(settings: NodeSettings) -> str:
+    """The order that a folder is made with, and keeps."""
+    if settings.order != PROBABILISTIC:
+        return "none"
+    return f"{PROBABILISTIC} {settings.clock.entries}/{settings.clock.keys}"
+
+
 def live_settings(spread: str, node: "Node") -> LiveSettings:
     settings = node.settings
     return LiveSettings(
         spread=spread,
+        order=settings.order if settings.order == PROBABILISTIC else "none",
+        entries=settings.clock.entries,
+        keys=settings.clock.keys,
+        recent=settings.clock.recent,
+        gossip=GossipSettings(fanout=settings.gossip.fanout, period_us=settings.gossip.period_us),
         inbox_max=settings.application.inbox_max,
         neighbours=settings.tree.neighbours,
         random=Random(os.urandom(16)),

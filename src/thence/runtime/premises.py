@@ -10,14 +10,14 @@ from typing import Final
 from thence.runtime.address import Address
 from thence.runtime.control import Controlled, ControlServer
 from thence.runtime.folder import DataFolder
-from thence.runtime.logs import StructuredLog
+from thence.runtime.logs import Log
 from thence.runtime.settings import NodeSettings
 
 
 class Premises:
     __slots__ = ("_control", "_log", "_settings", "folder", "syncer")
 
-    def __init__(self, settings: NodeSettings, log: StructuredLog) -> None:
+    def __init__(self, settings: NodeSettings, log: Log) -> None:
         self._settings: Final = settings
         self._log: Final = log
         self._control: ControlServer | None = None

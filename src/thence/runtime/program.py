@@ -18,12 +18,13 @@ ends in a machine that is built anew, and installs the state that the log has.
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from itertools import chain, islice
+from dataclasses import replace
+from itertools import chain, count, islice
 from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, Protocol, TypeVar, runtime_checkable
 
-from thence.core.errors import ProgramError
+from thence.core.errors import ApplicationError
 from thence.core.groups import Lost
-from thence.replica.events import Delivered, Event, Gap, Orphaned, Stable, ViewChanged, gap
+from thence.replica.events import Delivered, Doubted, Event, Gap, Orphaned, Stable, ViewChanged, gap
 from thence.replica.group_parts import Applied, Operation, OperationRun, Orphan
 from thence.replica.life_tag import LifeTag
 from thence.replica.steps import TAKE_MAX
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+CHUNK_BYTES: Final = 1 << 18
+"""Of a state that a program takes in chunks."""
 
 ORPHANS_MAX: Final = 65_536
 """That wait for a program which does not read them. They are sent again all the same."""
@@ -50,10 +54,31 @@ class Replicated(Protocol):
         """An operation, with its tag and position; also those that a restart applies again."""
         ...
 
-    def state(self) -> bytes: ...
+    def state(self) -> bytes:
+        """All of it, with everything that was applied: joiners begin from it, and the log is shortened."""
+        ...
 
     def install(self, state: bytes) -> None:
         """Begin anew from this; nothing at all is `b""`."""
+        ...
+
+
+@runtime_checkable
+class Chunked(Protocol):
+    """A program that is a large state: it is made, and begun from, in chunks of its choice. These are used
+    instead of `state` and `install`, if it has those as well."""
+
+    def apply(self, event: Delivered) -> None:
+        """As in `Replicated`."""
+        ...
+
+    def state_chunks(self) -> Iterator[bytes]:
+        """The state of this moment. The first chunk is asked for at once; the others later, a few at a time,
+        between operations that are applied meanwhile and that must not show in any of them."""
+        ...
+
+    def install_chunks(self, chunks: Iterator[bytes]) -> None:
+        """Begin anew from the same bytes, cut elsewhere; nothing at all is no chunk."""
         ...
 
 
@@ -78,13 +103,20 @@ class HearsStable(Protocol):
 
 
 @runtime_checkable
-class Mergeable(Replicated, Protocol):
-    """One whose states can be merged: over a tree whose logs forget."""
+class Mergeable(Protocol):
+    """A program whose states can be merged: over a tree whose logs forget."""
 
     def merge(self, state: bytes) -> None:
         """Take in a peer's state. The same operations give the same state, whichever of them came one by one
         and whichever in a state."""
         ...
+
+
+@runtime_checkable
+class MergesChunks(Protocol):
+    """The same of one that is `Chunked`."""
+
+    def merge_chunks(self, chunks: Iterator[bytes]) -> None: ...
 
 
 class Installed(NamedTuple):
@@ -100,7 +132,7 @@ class Program:
     """`group_parts.Application` for a program that runs in the same process."""
 
     def __init__(
-        self, state: Replicated | None, send_again: SendAgain | None = None, events_max: int = 8192
+        self, state: Replicated | Chunked | None, send_again: SendAgain | None = None, events_max: int = 8192
     ) -> None:
         self._state: Final = state
         self._send_again: Final = send_again
@@ -186,10 +218,10 @@ class Program:
                 last = event.tag_of(len(event.payloads) - 1)
                 called("apply_batch", self._batches, event.origin, event.first, event.payloads, last)
             else:
-                for one in event.each():
-                    called("apply", self._state.apply, _delivered(one))
+                for one in _of_run(event):
+                    called("apply", self._state.apply, one)
         elif isinstance(event, Installed):
-            called("install", self._state.install, event.state)
+            self._begin_from(event.state)
         elif isinstance(event, Stable) and self._hears is not None:
             called("stable", self._hears, event)
 
@@ -232,15 +264,29 @@ class Program:
         elif self._listens or self._hears is not None:
             self._fresh += [Stable(tag, *tag.dot) for tag in found]
 
+    def doubted(self, doubts: Sequence[LifeTag], late: LifeTag) -> None:
+        if not self._replays:
+            self._fresh += [Doubted(tag, *tag.dot, late) for tag in doubts]
+
     def state(self) -> bytes:
         """With all that was applied, told or not."""
+        return b"".join(self.state_chunks())
+
+    def state_chunks(self) -> Iterator[bytes]:
+        """The same, as it is now; what is not made yet is made when it is asked for."""
         if self._state is None:
-            return b""
+            return iter(())
         self.catch_up()
-        state = called("state", self._state.state)
-        if not isinstance(state, bytes):
-            raise ProgramError(f"the program's state() gave {type(state).__name__}, not bytes")
-        return state
+        if not isinstance(self._state, Chunked):
+            return iter((_bytes("state", called("state", self._state.state)),))
+        chunks = _chunks_of(self._state)
+        return chain([first], chunks) if (first := next(chunks, None)) is not None else chunks
+
+    def _begin_from(self, state: bytes) -> None:
+        if isinstance(self._state, Chunked):
+            called("install_chunks", self._state.install_chunks, _cut(state))
+        elif self._state is not None:
+            called("install", self._state.install, state)
 
     @property
     def holds(self) -> bool:
@@ -250,13 +296,17 @@ class Program:
     @property
     def merges(self) -> bool:
         """Can states of others be taken in, beside its own?"""
-        return isinstance(self._state, Mergeable)
+        return isinstance(self._state, MergesChunks if isinstance(self._state, Chunked) else Mergeable)
 
     def merge(self, state: bytes) -> None:
         """`Mergeable.merge`, after all that was applied."""
-        assert isinstance(self._state, Mergeable)
         self.catch_up()
-        called("merge", self._state.merge, state)
+        program: object = self._state
+        if isinstance(program, MergesChunks):
+            called("merge_chunks", program.merge_chunks, _cut(state))
+        else:
+            assert isinstance(program, Mergeable)
+            called("merge", program.merge, state)
 
     def catch_up(self) -> None:
         """What is still to be told reaches the state now: what the program sends next follows from it."""
@@ -310,7 +360,23 @@ def called(name: str, callback: Callable[P, T], *words: P.args, **named: P.kwarg
     try:
         return callback(*words, **named)
     except Exception as error:
-        raise ProgramError(f"the program's {name}() raised {type(error).__name__}: {error}") from error
+        raise ApplicationError(f"the program's {name}() raised {type(error).__name__}: {error}") from error
+
+
+def _chunks_of(program: Chunked) -> Iterator[bytes]:
+    chunks = called("state_chunks", program.state_chunks)
+    while (chunk := called("state_chunks", next, chunks, None)) is not None:
+        yield _bytes("state_chunks", chunk)
+
+
+def _bytes(name: str, given: object) -> bytes:
+    if not isinstance(given, bytes):
+        raise ApplicationError(f"the program's {name}() gave {type(given).__name__}, not bytes")
+    return given
+
+
+def _cut(state: bytes) -> Iterator[bytes]:
+    return (state[at : at + CHUNK_BYTES] for at in range(0, len(state), CHUNK_BYTES))
 
 
 def _key(event: Event) -> Hashable | None:
@@ -321,14 +387,25 @@ def _key(event: Event) -> Hashable | None:
 
 
 def _delivered(one: Applied) -> Delivered:
-    return Delivered(one.tag, one.operation.payload, *one.operation.dot, one.position, one.carried)
+    operation = one.operation
+    delivered = Delivered(one.tag, operation.payload, *operation.dot, one.position, one.carried)
+    return replace(delivered, context=operation.context) if one.carried else delivered
+
+
+def _of_run(run: OperationRun) -> list[Delivered]:
+    """The same as of `each`, without what lies between."""
+    origin, first, payloads, tag, life, book, position, _ = run
+    return [
+        Delivered(LifeTag(tag, life, (origin, seq), book), payload, origin, seq, at)
+        for seq, at, payload in zip(count(first), count(position + 1), payloads, strict=False)
+    ]
 
 
 def _one_by_one(events: Iterable[Occurrence]) -> Iterator[Event]:
     """For a reader, which is told nothing of states."""
     for event in events:
         if type(event) is OperationRun:
-            yield from map(_delivered, event.each())
+            yield from _of_run(event)
         else:
             yield event  # type: ignore[misc]  # none is `Installed`
 

@@ -8,6 +8,7 @@ import http.client
 import socket
 from pathlib import Path
 from typing import Final, Literal
+from urllib.parse import urlencode
 
 import msgspec
 
@@ -73,8 +74,9 @@ class Control:
     def metrics(self) -> str:
         return self._ask("GET", "/metrics")[1].decode()
 
-    def broadcast(self, payload: bytes) -> tuple[str, int]:
-        told = msgspec.json.decode(self._ask("POST", "/broadcast", payload)[1])
+    def broadcast(self, payload: bytes, group: str = "") -> tuple[str, int]:
+        where = f"/broadcast?{urlencode({'group': group})}" if group else "/broadcast"
+        told = msgspec.json.decode(self._ask("POST", where, payload)[1])
         return told["origin"], told["seq"]
 
     def load(self, load: Load) -> None:
@@ -93,6 +95,10 @@ class Control:
         wanted = {"who": who, "force": force, "for_good": for_good}
         told: dict[str, str] = msgspec.json.decode(self.post("/evict", wanted))
         return told["evicted"]
+
+    def regroup(self, group: str, join: bool) -> None:
+        """On an edge tree: begin to join a group, or leave it."""
+        self.post("/group", {"group": group, "join": join})
 
     def stop(self) -> None:
         self.post("/stop", {})

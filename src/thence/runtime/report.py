@@ -9,12 +9,14 @@ from msgspec.structs import replace
 
 from thence.replica.open_tree import OpenTree, root_number
 from thence.runtime.peer import LinkStatus
-from thence.runtime.status import Faults, GroupStatus, LogStatus, MemberStatus, Status
+from thence.runtime.status import EdgeStatusReport, Faults, GroupStatus, LogStatus, MemberStatus, Status
 
 if TYPE_CHECKING:
     from thence.runtime.node import Node
 
 SECOND: Final = 1_000_000
+
+ONE_GROUP: Final = "this node has one group: others are of edge trees (spread edge)"
 
 
 class Facts(NamedTuple):
@@ -29,6 +31,8 @@ class Facts(NamedTuple):
     group: GroupStatus | None = None
     root: str = ""
     parent: str = ""
+    edge: EdgeStatusReport | None = None
+    doubts: int = 0
 
 
 def status_of(node: "Node") -> Status:
@@ -46,6 +50,7 @@ def status_of(node: "Node") -> Status:
         delivered=driver.steps.taken if driver else 0,
         inbox=driver.machine.waiting if driver else 0,
         held=facts.held,
+        doubts=facts.doubts,
         unstable=facts.unstable,
         oldest_unstable_s=(now - node.progress_at) / SECOND if facts.unstable else None,
         holding_stability_back=list(facts.behind),
@@ -54,12 +59,15 @@ def status_of(node: "Node") -> Status:
         faults=_faults(node.settings.allow_faults, links),
         load=node.load_status(),
         spread=node.settings.spread,
-        neighbours=node.settings.tree.neighbours if node.settings.spread != "mesh" else 0,
+        neighbours=node.settings.tree.neighbours if node.settings.spread not in ("mesh", "edge") else 0,
         order=node.settings.order,
+        entries=node.settings.clock.entries if node.settings.order == "probabilistic" else 0,
+        keys=node.settings.clock.keys if node.settings.order == "probabilistic" else 0,
         root=facts.root,
         parent=facts.parent,
         clock=dict(facts.clock),
         group=facts.group,
+        edge=facts.edge,
         warnings=node.settings.warnings,
     )
 
@@ -85,6 +93,8 @@ def tree_facts(node: "Node", machine: OpenTree | None, closed: bool, now: int) -
     names = {root_number(name): name for name in processes.names}
     return Facts(
         members,
+        held=machine.replica.order.waiting,
+        doubts=machine.replica.doubts,
         clock=machine.counts,
         root=names.get(overlay.root, f"{overlay.root:010x}"),
         parent="" if overlay.parent is None else processes.name(overlay.parent),
@@ -119,7 +129,7 @@ def _faults(allowed: bool, links: dict[str, LinkStatus]) -> Faults:
 
 
 def _log(node: "Node") -> LogStatus:
-    driver, policy = node.driver, node.settings.log.sync
+    driver, policy = node.driver, node.settings.log_settings.sync
     if driver is None:
         return LogStatus(bytes=0, head=0, tail=0, durable=0, sync=policy, trouble=None, syncs=0)
     log, why = driver.machine.log, None if driver.trouble is None else str(driver.trouble)

@@ -7,6 +7,7 @@ that sends what no client sends gets Redis' error and is cut off.
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from thence.replica.life_tag import Sent
@@ -28,7 +29,7 @@ OUTPUT_MAX: Final = 1 << 20
 INPUT_MAX: Final = 1 << 30
 """Bytes of unfinished requests, of all clients together; of one, the same."""
 
-Sending = asyncio.Future[list[Sent]]
+Sending = asyncio.Future[Sequence[Sent]]
 
 
 class RespServer:
@@ -69,6 +70,9 @@ class RespConnection(asyncio.Protocol):
         self._requests: Final = Requests(self._engine.config.bulk_max)
         self._queue: deque[tuple[Sending | None, bytes]] = deque()
         """Replies that wait, each for the operations of its turn."""
+        self._out: list[bytes] = []
+        """Those of this turn."""
+        self._leaves = False
         self._scheduled = False
         self._blocked = False
         self._full = False
@@ -90,6 +94,8 @@ class RespConnection(asyncio.Protocol):
         peer = self._transport.get_extra_info("peername")
         address = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else ""
         client = self._client = engine.client(address)
+        here = self._transport.get_extra_info("sockname")
+        client.local = f"{here[0]}:{here[1]}" if isinstance(here, tuple) else ""
         client.push = self._push
         client.end = self._ended
         self._requests.known = client.authenticated
@@ -150,9 +156,10 @@ class RespConnection(asyncio.Protocol):
         if client is None or transport is None or transport.is_closing():
             return
         out: list[bytes] = []
+        engine, following, begun = self._engine, self._requests.next, 0
         for _ in range(TURN_MOST):
             try:
-                request = self._requests.next()
+                request = following()
             except BadRequest as error:
                 self._error = str(error)
                 encode(Fail(f"ERR {error}"), client.proto, out)
@@ -163,7 +170,11 @@ class RespConnection(asyncio.Protocol):
                 break
             if not request:
                 continue
-            reply = self._engine.execute(client, request)
+            if engine.paused_until and engine.holds(client, request):
+                self._hold(request)
+                break
+            reply = engine.execute(client, request, begun)
+            begun = engine.ended
             if isinstance(reply, Later):
                 self._blocked = True
                 self._pace()
@@ -173,13 +184,24 @@ class RespConnection(asyncio.Protocol):
                 if self._blocked:
                     return
                 continue
-            self._answer(client, reply, out)
+            if client.replies and not client.skips and reply is not NO_REPLY:
+                encode(reply, client.proto, out)
+            else:
+                client.skips = max(0, client.skips - 1)
             if client.quits:
                 break
         else:
             self._schedule()
         self._requests.known = client.authenticated
         self._release(out)
+
+    def _hold(self, request: list[bytes]) -> None:
+        """It waits for the end of a pause."""
+        engine = self._engine
+        self._requests.put_back(request)
+        engine.held.append(self._schedule)
+        wait_s = engine.paused_until / 1000 - engine.clock_us() / 1_000_000
+        asyncio.get_running_loop().call_later(max(0.001, wait_s), self._schedule)
 
     def _answer(self, client: Client, reply: Reply, out: list[bytes]) -> None:
         if reply is NO_REPLY or not client.replies or client.skips:
@@ -201,18 +223,22 @@ class RespConnection(asyncio.Protocol):
     def _release(self, out: list[bytes]) -> None:
         """These replies leave when the operations of this turn are in the log."""
         if out or (self._client is not None and self._client.quits):
-            self._queue.append((None, b"".join(out)))
-            self._store.soon_after(self._drain_after)
+            self._out += out
+            if not self._leaves:
+                self._leaves = True
+                self._store.soon_after(self._drain_after)
 
     def _drain_after(self, sent: "Sending | None") -> None:
         """The turn is over: its operations are being written, or there were none."""
-        self._queue = deque([(sent if one is None else one, data) for one, data in self._queue])
+        self._leaves = False
+        self._queue.append((sent, b"".join(self._out)))
+        self._out.clear()
         if sent is None or sent.done():
             self._drain()
         else:
-            sent.add_done_callback(lambda _: self._drain())
+            sent.add_done_callback(self._drain)
 
-    def _drain(self) -> None:
+    def _drain(self, _: object = None) -> None:
         transport, client = self._transport, self._client
         if transport is None or client is None or transport.is_closing():
             return

@@ -15,7 +15,7 @@ from typing import Final
 from thence.core.groups import MARK
 from thence.core.storage import DiskError
 from thence.runtime.instruments import resident_bytes
-from thence.runtime.logs import StructuredLog
+from thence.runtime.logs import Log
 from thence.runtime.pacing import Clock
 from thence.runtime.status import Status
 from thence.runtime.tracing import LiveTrace, file_stem
@@ -42,7 +42,7 @@ class Sampling:
         every_us: int,
         clock: Clock,
         read: Callable[[], Status],
-        log: StructuredLog,
+        log: Log,
         run: str = "",
     ) -> None:
         member = f"{name}{MARK}metrics"

@@ -17,7 +17,7 @@ from typing import Final, Literal
 
 from thence.core.errors import UsageError
 from thence.oplog.settings import Settings as LogSettings
-from thence.runtime.address import Address, is_loopback
+from thence.runtime.address import Address, is_anywhere, is_loopback
 from thence.runtime.user_secret import SECRET_BYTES_MIN
 
 SECOND_US: Final = 1_000_000
@@ -28,9 +28,9 @@ ANY_PORT: Final = Address("127.0.0.1", 0)
 
 OPEN: Final = "no secret: everybody on this machine can pose as a member and control this node"
 
-Order = Literal["graph", "vector", "vector-e2e", "none"]
+Order = Literal["graph", "vector", "vector-e2e", "none", "probabilistic"]
 SpreadName = Literal[
-    "mesh", "tree", "sync-tree", "sync-tree-centre", "eco-sync-tree", "eco-sync-tree-centre"
+    "mesh", "tree", "sync-tree", "sync-tree-centre", "eco-sync-tree", "eco-sync-tree-centre", "edge", "gossip"
 ]  # fmt: skip
 LogLevel = Literal["debug", "info", "warn", "error"]
 LogFormat = Literal["text", "json"]
@@ -98,11 +98,85 @@ class TreeSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EdgeTreeSettings:
+    """Of a node on an edge tree."""
+
+    delta: int = 1
+    """Consecutive ancestors whose failure is passed by at once: more costs delay at each message that goes
+    down behind one that its receiver does not get."""
+    heartbeat_us: int = SECOND_US
+    suspect_us: int = 3 * SECOND_US + SECOND_US // 2
+    """Silence of the parent after which another is sought: three beats may be late. A process that ends is
+    noticed at once."""
+    drop_us: int = 5 * SECOND_US
+    """Silence of a child after which its session is over."""
+    attach_us: int = 2 * SECOND_US
+    """How long the answer to an attachment may take."""
+    probe_us: int = 100_000
+    """How long a nearer ancestor is waited for where there is a link to another."""
+    linger_us: int = 10 * SECOND_US
+    """How long groups of a lost child stay wanted: it may come back."""
+    keep_us: int = 10 * SECOND_US
+    """Least age of what leaves the log: a child that is away for longer may need states."""
+    alone_us: int = 30 * SECOND_US
+    """How long a subtree that is cut off holds back what its ancestors may lack, before it goes on alone."""
+    status_us: int = 1_000
+    """How long news for a child wait for data to travel with."""
+    window: int = 1024
+    """Messages under way over a link, each way."""
+    rehome_us: int = 5 * SECOND_US
+    """How long a node stays with another parent before it moves back under its own; 0: it stays."""
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            if getattr(self, each.name) < (0 if each.name in ("status_us", "rehome_us", "keep_us") else 1):
+                raise UsageError(f"edge.{each.name} must be positive")
+        if self.delta > 8:
+            raise UsageError("edge.delta is at most 8: each one more makes messages wait longer")
+        if not self.heartbeat_us < self.suspect_us <= self.drop_us:
+            raise UsageError("edge: need heartbeat_us < suspect_us <= drop_us")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockSettings:
+    """Of order probabilistic: the same at all nodes, but for `recent`."""
+
+    entries: int = 100
+    """The document's: for twenty messages under way, however many members there are. `thence tune` finds
+    others."""
+    keys: int = 4
+    """Entries that a member counts its messages in."""
+    recent: int = 1000
+    """Deliveries that a node remembers to doubt them: more than come within the longest delay."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.keys <= self.entries:
+            raise UsageError(f"clock.keys must be between 1 and the {self.entries} entries, not {self.keys}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RumourSettings:
+    """Of spread gossip; neighbours are those of `tree.neighbours`."""
+
+    fanout: int = 3
+    """Neighbours that a message is passed on to: with five nearly all nodes hear of it, at two thirds of the
+    packets of a flood."""
+    period_us: int = SECOND_US // 5
+    """Between two questions for what is missing: how late a message comes that chance left out, about."""
+
+    def __post_init__(self) -> None:
+        _positive(self, "gossip")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StabilitySettings:
     enabled: bool = True
     """Find out what is causally stable. Without it nothing is ever collected from the log."""
     tags_max: int = 32_768
     """Tags of unstable messages in memory, some ten megabytes; of older ones there is a file."""
+    waits_for_absent: bool = False
+    """`Stable` waits for members that were evicted and may still return. Programs that throw away what they
+    need to merge what such members bring want that; others would only keep more for longer."""
 
     def __post_init__(self) -> None:
         _positive(self, "stability")
@@ -173,6 +247,10 @@ class NodeSettings:
     """The whole group, this node included, sorted by name: it is closed. Empty: members come and go."""
     join: tuple[Address, ...] = ()
     """Where to ask for a group. Neither members nor this: found a group, or resume."""
+    advertise: Address | None = None
+    """Where the others reach this node, if that is not where it listens (a node that listens everywhere, at
+    `0.0.0.0`, or behind a port that is forwarded). Port 0: the one that it listens on. Members of a closed
+    group are told by `members`."""
     cluster: str = "thence"
     """Told in every handshake, so that nodes of two groups that meet by mistake part at once."""
     secret: bytes = field(default=b"", repr=False)
@@ -190,7 +268,14 @@ class NodeSettings:
     spread: SpreadName = "mesh"
     """Everybody linked to everybody: the shortest way, up to some tens of nodes. `tree` (the same as
     `sync-tree`) keeps a few links per node, however large the group; `eco-sync-tree` does, and its logs
-    forget what is old, whoever may lack it: states of the application stand in."""
+    forget what is old, whoever may lack it: states of the application stand in. `gossip` needs no tree, and
+    brings messages in any order: it is for order probabilistic."""
+    parent: Address | None = None
+    """Of an edge tree: where the node is that this one is to be below."""
+    root: bool = False
+    """Of an edge tree: it is the root, which must never lose its disk. Its log syncs always."""
+    groups: tuple[str, ...] = ()
+    """Of an edge tree: those that the node is a member of. The root is one of each."""
     http: Address | None = ANY_PORT
     """Health, metrics and control; a port that is free, told in `control.json`. None: no HTTP at all."""
     resp: Address | None = None
@@ -211,6 +296,9 @@ class NodeSettings:
     links: LinkSettings = field(default_factory=LinkSettings)
     mesh: MeshSettings = field(default_factory=MeshSettings)
     tree: TreeSettings = field(default_factory=TreeSettings)
+    edge: EdgeTreeSettings = field(default_factory=EdgeTreeSettings)
+    clock: ClockSettings = field(default_factory=ClockSettings)
+    gossip: RumourSettings = field(default_factory=RumourSettings)
     stability: StabilitySettings = field(default_factory=StabilitySettings)
     group: GroupSettings = field(default_factory=GroupSettings)
     application: ApplicationSettings = field(default_factory=ApplicationSettings)
@@ -223,22 +311,39 @@ class NodeSettings:
         if self.drain_us < 0 or self.trace_every_us < 0:
             raise UsageError("drain_us and trace_every_us must not be negative")
         self._check_group()
+        self._check_edge()
         self._check_reach()
+        where = self.reached_at(self.listen)
+        if is_anywhere(where) and not self.members:
+            raise UsageError(f"others cannot reach a node at {where}: `advertise` says where they do")
 
     @property
     def log_settings(self) -> LogSettings:
-        """Of the log as it is opened: one that forgets by age has segments that are short against it."""
+        """Of the log as it is opened: one that forgets by age has segments that are short against it, and the
+        root of an edge tree, on which the tree relies, forgets nothing in a power cut."""
+        if self.root:
+            return replace(self.log, sync="always")
         if not self.spread.startswith("eco-"):
             return self.log
         age_us = max(1, min(self.log.segment_age_us, self.tree.ttl_us // 4))
         return replace(self.log, keep_us=self.tree.ttl_us, segment_age_us=age_us)
 
+    def reached_at(self, bound: Address) -> Address:
+        """Where others reach a node that listens there."""
+        if self.advertise is None:
+            return bound
+        return self.advertise if self.advertise.port else Address(self.advertise.host, bound.port)
+
     @property
     def addresses(self) -> Iterable[Address]:
         """Everywhere that bytes of this node can come from or go to."""
         yield self.listen
+        if self.advertise is not None:
+            yield self.advertise
         yield from (address for _, address in self.members)
         yield from self.join
+        if self.parent is not None:
+            yield self.parent
         if self.http is not None:
             yield self.http
         if self.resp is not None:
@@ -265,8 +370,26 @@ class NodeSettings:
                 raise UsageError(f"{address} cannot be reached: members and join need a port")
             if where.count(address) > 1:
                 raise UsageError(f"two members cannot both be at {address}")
+        if self.members and self.advertise not in (None, dict(self.members)[self.name]):
+            raise UsageError("`members` says where this node is reached: leave `advertise` away")
         if self.listen.port == 0 and (self.members or self.join):
             raise UsageError("listen needs a port that the other members can be told")
+
+    def _check_edge(self) -> None:
+        if self.spread != "edge":
+            if self.parent is not None or self.root or self.groups:
+                raise UsageError("parent, root and groups are of edge trees: they need spread edge")
+            return
+        if self.root == (self.parent is not None):
+            raise UsageError("a node of an edge tree has a parent, or is the root: give one of them")
+        if self.members or self.join:
+            raise UsageError("a node of an edge tree knows its parent: neither members nor join")
+        if self.resp is not None:
+            raise UsageError("a store needs one group that all nodes are members of: not an edge tree")
+        if self.parent is not None and (self.parent.port == 0 or self.parent == self.listen):
+            raise UsageError(f"the parent cannot be at {self.parent}")
+        for group in self.groups:
+            check_group(group)
 
     def _check_reach(self) -> None:
         far = [address for address in self.addresses if not is_loopback(address)]
@@ -274,12 +397,12 @@ class NodeSettings:
             return
         if not self.insecure:
             raise UsageError(
-                f"{far[0]} is beyond this machine and nothing is encrypted: --insecure says that you want it"
+                f"{far[0]} is beyond this machine and nothing is encrypted: `insecure` says that you want it"
             )
         if len(self.secret) < SECRET_BYTES_MIN:
             raise UsageError(
                 f"{far[0]} is beyond this machine: a secret of at least {SECRET_BYTES_MIN} bytes is needed "
-                "(--secret-file, THENCE_SECRET or the configuration file)"
+                "(`secret_file`, THENCE_SECRET or the configuration file)"
             )
 
 
@@ -300,6 +423,13 @@ PROFILES: Final[Mapping[ProfileName, Mapping[str, object]]] = MappingProxyType(
             "group.receipt_every_us": 20_000,
             "group.receipt_busy_us": SECOND_US // 5,
             "group.receipt_idle_us": SECOND_US,
+            # A process that is stopped for three beats is passed by; people watch.
+            "edge.heartbeat_us": SECOND_US // 4,
+            "edge.suspect_us": SECOND_US,
+            "edge.drop_us": 2 * SECOND_US,
+            "edge.attach_us": SECOND_US,
+            "edge.alone_us": 5 * SECOND_US,
+            "edge.rehome_us": 2 * SECOND_US,
             # All nodes are stopped together: nobody is left to wait for.
             "drain_us": 2 * SECOND_US,
         },
@@ -322,12 +452,26 @@ PROFILES: Final[Mapping[ProfileName, Mapping[str, object]]] = MappingProxyType(
             "group.receipt_busy_us": SECOND_US,
             "group.receipt_idle_us": 4 * SECOND_US,
             "group.join_timeout_us": 15 * SECOND_US,
+            # Several round trips and a repeated packet.
+            "edge.suspect_us": 10 * SECOND_US,
+            "edge.drop_us": 15 * SECOND_US,
+            "edge.attach_us": 5 * SECOND_US,
+            "edge.probe_us": SECOND_US // 2,
+            "edge.status_us": 20_000,
+            "edge.linger_us": 60 * SECOND_US,
+            "edge.keep_us": 60 * SECOND_US,
+            "edge.window": 16_384,
             # Several round trips on a bad day.
             "drain_us": 10 * SECOND_US,
         },
     }
 )
 """What each profile changes of the base, by key."""
+
+
+def check_group(name: str) -> None:
+    if not name or not name.isprintable() or " " in name or "," in name or len(name.encode()) > 200:
+        raise UsageError(f"{name!r} is no name for a group: up to 200 bytes that can be printed, no spaces")
 
 
 def check_name(name: str) -> None:

@@ -36,6 +36,9 @@ TEMPORARY: Final = "incarnations.temporary"
 DROPPED: Final = "dropped"
 VERSION: Final = 1
 
+ORDERS: Final = {"": "order with tags", "none": "order none", "edge": "an edge tree"}
+"""By what the file says."""
+
 
 class Written(msgspec.Struct):
     """What the file says."""
@@ -58,7 +61,8 @@ class Written(msgspec.Struct):
     members: dict[str, str] = msgspec.field(default_factory=dict)
     """Of a closed group: all its processes, this one included, and where they are. Empty: they change."""
     order: str = ""
-    """`none`: of a tree without tags. Empty: of a group."""
+    """`none`: of a tree without tags; `probabilistic R/K`: of clocks that members share; `edge`: of an edge
+    tree. Empty: of a group."""
 
 
 def is_shelf(folder: Path) -> bool:
@@ -104,8 +108,8 @@ class DiskShelf:
         )
         _check_owner(self._written, process, cluster)
         if order is not None and self._written.order != order:
-            has, asked = ("none", "with tags") if self._written.order else ("with tags", "none")
-            raise UsageError(f"the data in {folder.path} is of order {has}, and stays so: not {asked}")
+            has, asked = (ORDERS.get(each, f"order {each}") for each in (self._written.order, order))
+            raise UsageError(f"the data in {folder.path} is of {has}, and stays so: not of {asked}")
         if members:
             self._take_members(members)
         lost = folder.power_lost(bytes.fromhex(self._written.machine))

@@ -30,6 +30,9 @@ FOREIGN: Final = re.compile(
 )
 """Variables of other parts of thence, and those that Kubernetes sets for services with such a name."""
 
+NAMED: Final = re.compile(r"`([a-z_.]+)`")
+"""A key in an error, which the caller may know as something else."""
+
 FLAGS: Final = {"log.sync": "--sync", "stability.enabled": "--stability"}
 """Settings of a part that have a flag of their own; the others have `--set`."""
 
@@ -79,37 +82,65 @@ def compose(
     environment: Mapping[str, str],
     config: Path | None = None,
     default_secret: Callable[[Mapping[str, str]], bytes] = user_secret,
+    called: Callable[[str], str] | None = None,
 ) -> NodeSettings:
     """The settings of a node; `UsageError` names the source of what is wrong. A flag that is None was not
-    given. `default_secret`: of a node on the loopback that is given none."""
+    given. `default_secret`: of a node on the loopback that is given none. `called`: what the caller knows a
+    key as; as a flag, unless it is told."""
+    called = called or flag_of
+    try:
+        return _composed(flags, environment, config, default_secret, called)
+    except UsageError as error:
+        told = NAMED.sub(lambda key: called(key[1]) if key[1] in KINDS else key[0], str(error))
+        raise UsageError(told) from error.__cause__
+
+
+def _composed(
+    flags: Mapping[str, object],
+    environment: Mapping[str, str],
+    config: Path | None,
+    default_secret: Callable[[Mapping[str, str]], bytes],
+    called: Callable[[str], str],
+) -> NodeSettings:
+    """Its errors name keys in backquotes."""
     if config is None and environment.get(CONFIG):
         config = Path(environment[CONFIG])
-    values = _chosen([of_flags(flags), of_environment(environment), *([of_file(config)] if config else [])])
+    values = _chosen(
+        [of_flags(flags, called), of_environment(environment), *([of_file(config)] if config else [])]
+    )
     values = {**PROFILES[values.get("profile", "lan")], **values}
     for needed in ("name", "data"):
         if needed not in values:
-            raise UsageError(f"a node needs --{needed} (or {variable_of(needed)}, or {needed} in --config)")
+            raise UsageError(
+                f"a node needs `{needed}` (or {variable_of(needed)}, or {needed} in the configuration file)"
+            )
     if "listen" not in values:
         own = dict(values.get("members", ())).get(values["name"])
         if own is None:
-            raise UsageError("a node needs --listen HOST:PORT, or its own name among --members")
+            raise UsageError("a node needs `listen` HOST:PORT, or its own name among `members`")
         values["listen"] = own
     if str(values.get("spread")).endswith("-centre") or values.get("spread") == "eco-sync-tree":
         values.setdefault("order", "none")  # the only one that it can have
+    if values.get("spread") == "gossip":
+        values.setdefault("order", "probabilistic")  # the same
+    if values.get("order") == "probabilistic":
+        values.setdefault("spread", "gossip")
+    elif given := [key for key in ("clock.entries", "clock.keys") if flags.get(key) is not None]:
+        raise UsageError(f"{given[0]} is for order probabilistic, not {values.get('order', 'graph')}")
     if "secret_file" in values:
         values["secret"] = _read_secret(values.pop("secret_file"))
     settings = _built(values)  # beyond the loopback it has refused to be without a secret
     return settings if "secret" in values else replace(settings, secret=default_secret(environment))
 
 
-def of_flags(flags: Mapping[str, object]) -> Source:
+def of_flags(flags: Mapping[str, object], called: Callable[[str], str]) -> Source:
     given = {key: value for key, value in flags.items() if value is not None}
-    if given.get("secret", NOTHING) != NOTHING:
+    if called is flag_of and given.get("secret", NOTHING) != NOTHING:
         raise UsageError(
             "a secret on the command line is seen by everybody who lists processes: "
             "use --secret-file, THENCE_SECRET or the configuration file"
         )
-    return Source(_flag, given)
+    return Source(called, given)
 
 
 def of_environment(environment: Mapping[str, str]) -> Source:
@@ -198,7 +229,7 @@ def _flat(path: Path, read: Mapping[str, object]) -> Iterator[tuple[str, object]
             raise UsageError(f"{path}, {key}: must be a table, [{key}]")
 
 
-def _flag(key: str) -> str:
+def flag_of(key: str) -> str:
     return FLAGS.get(key) or (f"--set {key}" if "." in key else f"--{key.replace('_', '-')}")
 
 

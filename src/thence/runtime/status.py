@@ -62,6 +62,57 @@ class GroupStatus(Struct, frozen=True, kw_only=True):
     """Why it comes back as a new incarnation, if its data folder was put back to an earlier state."""
 
 
+class EdgeChildStatus(Struct, frozen=True, kw_only=True):
+    """A child of a node on an edge tree."""
+
+    name: str
+    """An identity."""
+    chain: list[str]
+    """Announced to it: whom it may attach to."""
+    waits: int = 0
+    """Entries of the log that it was not looked at for yet."""
+    gated: int = 0
+    """Of them, what the gate holds back: the ancestors may lack something that comes before it."""
+    syncing: bool = False
+    """It waits for a state."""
+    groups: list[str] = field(default_factory=list)
+
+
+class EdgeStatusReport(Struct, frozen=True, kw_only=True):
+    """Of a node on an edge tree."""
+
+    identity: str
+    rank: int
+    root: str
+    """Empty: it was never told."""
+    parent: str
+    """Empty: it is the root, or has none at present."""
+    home: str = ""
+    """The process that it was told to be below."""
+    chain: list[str] = field(default_factory=list)
+    """Whom it may attach to, nearest first."""
+    bypassed: list[str] = field(default_factory=list)
+    """Who is passed by: the process that it should be below, if it is below another."""
+    children: list[EdgeChildStatus] = field(default_factory=list)
+    groups: list[str] = field(default_factory=list)
+    joining: list[str] = field(default_factory=list)
+    have: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Of these groups, by origin, the number of the last message."""
+    entries: int = 0
+    """In the log that is kept for others."""
+    not_at_root: int = 0
+    """Of them, how many the root may lack."""
+    held_back: int = 0
+    """What the gate holds back, over all children."""
+    attached: int = 0
+    """When it attached to its parent, in microseconds since 1970."""
+    alone: bool = False
+    """It was without a parent for so long that its subtree goes on alone."""
+    without_parent_s: float = 0.0
+    obstacle: str = ""
+    """Why its parent has not said its name."""
+
+
 class LogStatus(Struct, frozen=True, kw_only=True):
     bytes: int
     """On disk."""
@@ -131,6 +182,11 @@ class Status(Struct, frozen=True, kw_only=True):
     neighbours: int = 0
     """Of a tree: links that a node keeps."""
     order: str = "graph"
+    entries: int = 0
+    """Of order probabilistic, and `keys`."""
+    keys: int = 0
+    doubts: int = 0
+    """Deliveries since this start that were perhaps too early."""
     root: str = ""
     """Of the tree, as far as this node knows; `parent`: where its beats come from."""
     parent: str = ""
@@ -138,5 +194,6 @@ class Status(Struct, frozen=True, kw_only=True):
     """Messages of each member that are in the log, or in a state that stands in for them."""
     group: GroupStatus | None = None
     """None: over a tree with order none."""
+    edge: EdgeStatusReport | None = None
     warnings: list[str] = field(default_factory=list)
     """What its settings leave open that most would not want so."""

@@ -14,10 +14,11 @@ from random import Random
 from typing import Any, Final
 
 from thence.core.errors import ThenceError, UsageError
-from thence.core.groups import process_of
+from thence.core.groups import Place, process_of
 from thence.replica.events import Orphaned
 from thence.replica.life_tag import LifeTag, Sent
-from thence.runtime.logs import StructuredLog
+from thence.runtime.instruments import resident_bytes
+from thence.runtime.logs import Log
 from thence.runtime.making import make_node
 from thence.runtime.node import Node
 from thence.runtime.pacing import Clock
@@ -29,7 +30,7 @@ from thence.store.ops import Part
 from thence.store.replicated import ReplicatedStore, again
 from thence.store.reply import Reply
 from thence.store.sessions import cluster_id
-from thence.store.state import SeenTag, StoreState
+from thence.store.state import Mark, StoreState
 
 REAP_EVERY_S: Final = 0.1
 REAP_AFTER_MS: Final = 100
@@ -46,7 +47,14 @@ class StoreProgram(Program):
 
     def __init__(self, replicated: ReplicatedStore, on_orphan: Callable[[Orphaned], None]) -> None:
         super().__init__(replicated, lambda _: False)
+        self._store: Final = replicated.store
         self._on_orphan: Final = on_orphan
+
+    def stable(self, found: Sequence[LifeTag]) -> None:
+        """The store is told when the step is in the log; operations that came before may wait until then,
+        too."""
+        self._store.known(found)
+        super().stable(found)
 
     def tell(self, events: Sequence[Occurrence]) -> None:
         super().tell(events)
@@ -60,10 +68,12 @@ class StoreProgram(Program):
 class StoreNode:
     """`executor.Host`, and the turns."""
 
-    def __init__(self, settings: NodeSettings, log: StructuredLog, clock: Clock) -> None:
-        self.state: Final = StoreState(
-            f"{settings.name}~0", lambda: clock() // 1000, settings.set_wins == "remove"
-        )
+    def __init__(self, settings: NodeSettings, log: Log, clock: Clock) -> None:
+        if settings.order == "none":
+            raise UsageError("a store needs to know what was seen: order graph or vector, not none")
+        self.state: Final = StoreState(f"{settings.name}~0", settings.set_wins == "remove")
+        self.refusal: str | None = LOADING
+        self.loading = True
         self.replicated: Final = ReplicatedStore(self.state)
         self.engine: Final = Executor(self.state, clock, Random(os.urandom(16)), self)
         self.engine.cluster = cluster_id(settings.cluster)
@@ -78,9 +88,7 @@ class StoreNode:
         """What is to be executed in the next turn."""
         self._turn: asyncio.Handle | None = None
         self._in_turn = False
-        self._after: list[Callable[[asyncio.Future[list[Sent]] | None], None]] = []
-        self._refusal: str | None = LOADING
-        self._loading = True
+        self._after: list[Callable[[asyncio.Future[Sequence[Sent]] | None], None]] = []
         self._tainted = -1
         """How many states there had been when a write took effect here that was never made."""
         self._installs = 0
@@ -88,7 +96,7 @@ class StoreNode:
         self._blocked: list[tuple[Later, Callable[[Reply], None], int]] = []
         self._reaper: asyncio.TimerHandle | None = None
         self._closed = False
-        self.sent: asyncio.Future[list[Sent]] | None = None
+        self.sent: asyncio.Future[Sequence[Sent]] | None = None
         """Of the turn that was last: when its operations are in the log."""
         self._told_skew = False
 
@@ -103,6 +111,9 @@ class StoreNode:
 
         self.node.on_step = stepped
         self._reaper = asyncio.get_running_loop().call_later(REAP_EVERY_S, self._reap)
+
+    async def entered(self) -> None:
+        await self.node.entered()
 
     async def close(self) -> None:
         self._closed = True
@@ -121,7 +132,7 @@ class StoreNode:
         if self._turn is None:
             self._turn = asyncio.get_running_loop().call_soon(self._take_turn)
 
-    def soon_after(self, act: "Callable[[asyncio.Future[list[Sent]] | None], None]") -> None:
+    def soon_after(self, act: "Callable[[asyncio.Future[Sequence[Sent]] | None], None]") -> None:
         """When this turn is over, with what tells that its operations are in the log."""
         if self._in_turn:
             self._after.append(act)
@@ -145,9 +156,9 @@ class StoreNode:
 
     def _begin(self) -> None:
         self.sent = None
-        self._refusal = self._why_not()
-        self._loading = not self.node.is_in.is_set() or self._tainted == self.replicated.installs
-        if self._refusal is None:
+        self.refusal = self._why_not()
+        self.loading = not self.node.is_in.is_set() or self._tainted == self.replicated.installs
+        if self.refusal is None:
             # Operations follow from all that the machine has taken, durable or not: commands must see it.
             self._program.catch_up()
             self.state.become(self.node.running.machine.me)
@@ -175,23 +186,22 @@ class StoreNode:
             return
         self.engine.outbox = []
         driver = self.node.running
-        tags = [tag for _, tag in made]
-        sent = self.sent = driver.publish([payload for payload, _ in made])
-        sent.add_done_callback(lambda done: self._numbered(done, tags))
+        sent = self.sent = driver.publish(made)
         driver.settle()
+        if sent.done():
+            self._made(sent)
+        else:
+            sent.add_done_callback(self._made)
         if self._blocked:
             self._look()
 
-    def _numbered(self, done: "asyncio.Future[list[Sent]]", tags: list[SeenTag]) -> None:
+    def _made(self, done: "asyncio.Future[Sequence[Sent]]") -> None:
         if done.cancelled() or (error := done.exception()) is not None:
             self._tainted = self.replicated.installs
             driver = self.node.driver
             if driver is not None and driver.trouble is None:  # else machine and state are built anew
                 self._log.error("operations took effect here and could not be sent", why=str(error))
                 self.node.stop()
-            return
-        for tag, (_, handle) in zip(tags, done.result(), strict=True):
-            tag.handle = handle
 
     # What has to be waited for
 
@@ -233,6 +243,7 @@ class StoreNode:
         self._reaper = asyncio.get_running_loop().call_later(REAP_EVERY_S, self._reap)
         if self._blocked:
             self._look()
+        self.engine.memory = resident_bytes()
         upto = self._reaps_upto()
         if upto is not None and self.state.space.overdue(upto):
             self.soon(lambda: self._reap_now(upto))
@@ -252,7 +263,7 @@ class StoreNode:
         return now - REAP_AFTER_MS - rank * REAP_NEXT_MS
 
     def _reap_now(self, upto: int) -> None:
-        if self._refusal is None and self.state.space.overdue(upto):
+        if self.refusal is None and self.state.space.overdue(upto):
             self.engine.perform([[ops.REAP, 0, b"", 0, 0, upto]])
 
     # Orphans
@@ -266,12 +277,6 @@ class StoreNode:
         self.soon(lambda: None)
 
     # `Host`
-
-    def refuses(self) -> str | None:
-        return self._refusal
-
-    def loading(self) -> bool:
-        return self._loading
 
     def members(self) -> list[MemberSeen]:
         driver = self.node.driver
@@ -291,19 +296,37 @@ class StoreNode:
         link = links.get(process)
         return str(getattr(link, "state", "up" if link is not None else "unlinked"))
 
-    def reached(self, tag: SeenTag) -> int:
-        handle, driver = tag.handle, self.node.driver
-        if not isinstance(handle, LifeTag) or driver is None:
+    def reached(self, mark: Mark) -> int:
+        tag, driver = mark.tag, self.node.driver
+        if not isinstance(tag, LifeTag) or driver is None:
             return 0
         others = len(driver.machine.members) - 1
         try:
-            while others > 0 and not driver.machine.has_reached(handle, others + 1):
+            while others > 0 and not driver.machine.has_reached(tag, others + 1):
                 others -= 1
         except (UsageError, ThenceError):
             return 0
         return max(0, others)
 
-    def is_past(self, origin: str) -> bool:
+    def saw(self, mark: Mark) -> list[Place]:
+        member = self._member()
+        if member is None or not isinstance(mark.tag, LifeTag) or mark.tag.inner is None:
+            return []
+        return [member.ledger.place(dot) for dot in mark.tag.inner.context]
+
+    def delivered(self) -> dict[str, int]:
         driver = self.node.driver
-        member = getattr(driver.machine, "member", None) if driver is not None else None
-        return member is not None and origin in member.view.past
+        return {} if driver is None else driver.machine.delivered()
+
+    def has_delivered(self, origin: str, seq: int) -> bool:
+        driver, member = self.node.driver, self._member()
+        if driver is None:
+            return False
+        return driver.machine.has_delivered((origin, seq)) or (
+            member is not None and origin in member.view.past
+        )
+
+    def _member(self) -> Any:
+        """Of a group that may change: what its member knows."""
+        driver = self.node.driver
+        return None if driver is None else getattr(driver.machine, "member", None)

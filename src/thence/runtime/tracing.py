@@ -13,6 +13,7 @@ from thence.core.errors import StorageError, TraceError, UsageError
 from thence.core.storage import DiskError
 from thence.runtime.descriptors import NONE_LEFT
 from thence.runtime.oserrors import failed
+from thence.trace.schema import Dot
 
 BLOCK_BYTES: Final = 1 << 16
 """Read from the end of a trace at once. What is looked for is almost always in the first of them."""
@@ -87,6 +88,16 @@ class Line(msgspec.Struct):
     kind: str
     origin: str | None = None
     seq: int | None = None
+    channel: str | None = None
+    key: int = 0
+    """Of a row about a channel alone."""
+    deps: msgspec.Raw = msgspec.Raw(b"null")
+    """As it stands there: of most rows nothing in it is looked at."""
+
+    @property
+    def frontier(self) -> tuple[tuple[str, int], ...]:
+        dots = msgspec.json.decode(self.deps, type=list[Dot] | None) or ()
+        return tuple([(dot.origin, dot.seq) for dot in dots])
 
 
 def read_line(path: Path, line: bytes) -> Line:

@@ -7,11 +7,13 @@ link, an attempt, or a fault that is to last.
 
 from thence.runtime.address import Address
 from thence.runtime.link import Connection, End
-from thence.runtime.open_links import NOWHERE, OpenLinks
+from thence.runtime.open_links import OpenLinks
 from thence.runtime.peer import Peer
 
 
 class TreeLinks(OpenLinks):
+    foresees = True
+
     def connect_to(self, name: str, address: Address) -> None:
         """There shall be a link to this process. One that is up will do."""
         peer = self._peers.get(name)
@@ -40,12 +42,6 @@ class TreeLinks(OpenLinks):
             peer.left(link, self._clock())
             link.end(End.CLOSED, "not needed")
         self._forget(peer)
-
-    def fault(self, what: str, peer: str | None, delay_us: int) -> None:
-        """Also to a process that is not known yet."""
-        if peer is not None and peer != self._me.name and peer not in self._peers:
-            self._peers[peer] = Peer(peer, NOWHERE, dials=False, now=self._clock())
-        super().fault(what, peer, delay_us)
 
     def connection_packets(self, connection: Connection, packets: list[bytes], now: int) -> None:
         """Of a link that was given up as soon as it was there, what came with it counts for nothing."""

@@ -22,7 +22,7 @@ FILE: Final = "thence/secret"
 SECRET_BYTES_MIN: Final = 16
 """Whoever can connect sees a proof made with the secret and may try guesses against it at leisure."""
 
-WAYS_OUT: Final = "give one (--secret-file, THENCE_SECRET) or set XDG_STATE_HOME to a folder of yours"
+WAYS_OUT: Final = "give one (`secret_file`, THENCE_SECRET) or set XDG_STATE_HOME to a folder of yours"
 
 
 def user_secret(environment: Mapping[str, str]) -> bytes:

@@ -17,30 +17,29 @@ Reached = Callable[[], bool]
 class Waiters:
     """Futures of what is looked at again after each step."""
 
-    __slots__ = ("_waiting",)
+    __slots__ = ("waiting",)
 
     def __init__(self) -> None:
-        self._waiting: list[tuple[Reached, asyncio.Future[None]]] = []
+        self.waiting: list[tuple[Reached, asyncio.Future[None]]] = []
 
     def add(self, reached: Reached) -> "asyncio.Future[None]":
         """Done when it is so far, perhaps at once."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         _look_at(reached, future)
         if not future.done():
-            self._waiting.append((reached, future))
+            self.waiting.append((reached, future))
         return future
 
     def look(self) -> None:
         """Something has changed."""
-        if self._waiting:
-            for reached, future in self._waiting:
-                if not future.done():
-                    _look_at(reached, future)
-            self._waiting = [waiting for waiting in self._waiting if not waiting[1].done()]
+        for reached, future in self.waiting:
+            if not future.done():
+                _look_at(reached, future)
+        self.waiting = [waiting for waiting in self.waiting if not waiting[1].done()]
 
     def refuse(self, error: Exception) -> None:
         """Nothing comes any further."""
-        waiting, self._waiting = self._waiting, []
+        waiting, self.waiting = self.waiting, []
         for _, future in waiting:
             if not future.done():
                 future.set_exception(error)
@@ -94,22 +93,20 @@ class Turns:
 class Bell:
     """One that waits for its next event, and is rung when there may be one."""
 
-    __slots__ = ("_future",)
+    __slots__ = ("_future", "awaited")
 
     def __init__(self) -> None:
         self._future: asyncio.Future[None] | None = None
-
-    @property
-    def awaited(self) -> bool:
-        return self._future is not None
+        self.awaited = False
 
     async def wait(self) -> None:
         if self._future is not None and not self._future.done():
             raise UsageError("this reader waits for its next event already")
         self._future = asyncio.get_running_loop().create_future()
+        self.awaited = True
         await self._future
 
     def ring(self) -> None:
         if self._future is not None and not self._future.done():
             self._future.set_result(None)
-        self._future = None
+        self._future, self.awaited = None, False

@@ -18,7 +18,7 @@ from thence.replica.group import GroupNode
 from thence.runtime.address import Address, parse_address
 from thence.runtime.discovery import find_group
 from thence.runtime.introductions import Identity
-from thence.runtime.logs import StructuredLog
+from thence.runtime.logs import Log
 from thence.runtime.pacing import Clock
 from thence.runtime.settings import NodeSettings
 from thence.runtime.shelf import DiskShelf
@@ -34,7 +34,7 @@ def number_of_now(clock: Clock) -> int:
 
 
 class WayIn:
-    def __init__(self, settings: NodeSettings, clock: Clock, log: StructuredLog) -> None:
+    def __init__(self, settings: NodeSettings, clock: Clock, log: Log) -> None:
         self._settings: Final = settings
         self._clock: Final = clock
         self._says: Final = log
@@ -77,6 +77,7 @@ class WayIn:
         settings = self._settings
         found = await find_group(
             Identity(settings.cluster, settings.name, b"", 0), settings.listen, join,
+            advertise=settings.advertise and settings.reached_at(settings.listen),
             secret=settings.secret, settings=settings.links, random=Random(os.urandom(16)),
             clock=self._clock, log=self._says, patience_us=settings.group.patience_us,
             keeps=sum(machine.former.ledger.vector().values()) if machine.former else 0,

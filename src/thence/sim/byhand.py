@@ -6,13 +6,22 @@ phantoms included, until nothing is left to do.
 """
 
 from collections import deque
+from typing import NamedTuple
 
 from thence.core.machine import Packet, Transmit, Wake
+from thence.core.message import Message
 from thence.core.tag import Tag
 from thence.order.engines import engine as find_engine
-from thence.replica.replica import Delivered, Replica
+from thence.replica.replica import Replica
 from thence.spread.mesh import Mesh
 from thence.trace.recorder import NoRecorder
+
+
+class Heard(NamedTuple):
+    """What a member delivers."""
+
+    message: Message
+    tag: Tag
 
 
 class ByHand:
@@ -31,13 +40,13 @@ class ByHand:
         assert sent.tag is not None
         return sent.tag
 
-    def carry(self, sender: str, receiver: str) -> list[Delivered]:
+    def carry(self, sender: str, receiver: str) -> list[Heard]:
         """Everything under way from one to the other arrives; what the receiver delivers."""
         return self._carry(self._names[sender], self._names[receiver])
 
-    def settle(self) -> dict[str, list[Delivered]]:
+    def settle(self) -> dict[str, list[Heard]]:
         """Let time pass until nothing is left to do; what everyone delivers meanwhile."""
-        delivered: dict[str, list[Delivered]] = {name: [] for name in self._names}
+        delivered: dict[str, list[Heard]] = {name: [] for name in self._names}
         while not all(replica.drained for replica in self._replicas) or any(self._under_way.values()):
             for sender, receiver in list(self._under_way):
                 for name, me in self._names.items():
@@ -55,13 +64,15 @@ class ByHand:
         replica.stable.clear()
         return found
 
-    def _carry(self, sender: int, receiver: int) -> list[Delivered]:
+    def _carry(self, sender: int, receiver: int) -> list[Heard]:
         packets, replica = self._under_way.pop((sender, receiver), deque()), self._replicas[receiver]
         delivered = []
         for packet in packets:
             self._carry_out(receiver, replica.receive(sender, packet, self._now))
             while replica.inbox:
-                delivered.append(replica.take(self._now))
+                taken = replica.take(self._now)
+                assert taken.tag is not None
+                delivered.append(Heard(taken.message, taken.tag))
         return delivered
 
     def _carry_out(self, me: int, effects: list[Transmit | Wake]) -> None:

@@ -38,6 +38,10 @@ def _apply(content: bytearray, offset: int, data: bytes | None) -> None:
         content[offset : offset + len(data)] = data
 
 
+class Interrupted(BaseException):  # no error that anybody could handle
+    """The process is gone in the middle of a write."""
+
+
 class Disk:
     """One folder, as `Files`."""
 
@@ -49,6 +53,7 @@ class Disk:
         "_random",
         "bytes_read",
         "capacity",
+        "interrupts",
         "syncs",
         "writes",
     )
@@ -62,6 +67,8 @@ class Disk:
         self._folder_pending: list[tuple[str, _File | None]] = []
         """Names since the last `sync_folder`, and the file that each has stood for from then on."""
         self._failing: dict[Operation, int] = {}
+        self.interrupts = False
+        """The process goes down in the middle of its next write."""
         self.bytes_read = 0
         self.writes = 0
         self.syncs = 0
@@ -95,12 +102,14 @@ class Disk:
             full = room < fits
             fits = max(0, min(fits, room))
         failed = self._fails("write")
-        if failed:
+        if failed or self.interrupts:
             fits = self._random.randint(0, fits)
         if fits:
             kept = bytes(data[:fits])
             _apply(file.current, offset, kept)
             file.pending.append((offset, kept))
+        if self.interrupts:
+            raise Interrupted
         if full or failed:
             raise DiskError("no space left" if full else "a write failed", file=name, full=full)
 

@@ -21,7 +21,7 @@ from thence.replica.group_settings import GroupSettings
 from thence.replica.steps import Steps
 from thence.sim.groups_links import SimLinks
 from thence.sim.groups_parts import SimDiary, SimShelf
-from thence.sim.step_world import Air, StepProcess, StepWorld
+from thence.sim.step_world import SEGMENT_BYTES, Air, StepProcess, StepWorld
 from thence.spread.edge_book import IN, EdgeEntry, EdgeSettings
 from thence.trace.recorder import CRASH, DELIVER, KINDS, LEAVE, SEND, SUBSCRIBE, UNSUBSCRIBE
 from thence.trace.schema import Dot, Event
@@ -34,7 +34,7 @@ class SimEdgeProgram:
         self.groups: dict[str, list[Place]] = {}
         self._had: dict[str, set[Place]] = {}
 
-    def apply(self, entry: EdgeEntry, position: int) -> None:  # noqa: ARG002
+    def apply(self, entry: EdgeEntry, position: int, own: bool) -> None:  # noqa: ARG002
         place = entry.origin, entry.number
         order = self.groups.setdefault(entry.group, [])
         if place in order:
@@ -47,6 +47,9 @@ class SimEdgeProgram:
     def install(self, group: str, state: bytes) -> None:
         self._had.setdefault(group, set(self.groups.get(group, [])))
         self.groups[group] = msgspec.json.decode(state, type=list[Place]) if state else []
+
+    def missed(self, group: str, first: Mapping[str, int], last: Mapping[str, int], position: int) -> None:
+        """The state has it."""
 
     def forget(self, group: str) -> None:
         self.groups.pop(group, None)
@@ -72,6 +75,10 @@ class SimEdgeProgram:
     def clear(self) -> None:
         self.groups.clear()
         self._had.clear()
+
+
+def place_of(name: str) -> str:
+    return f"at-{name}"
 
 
 class EdgeProcess(StepProcess[EdgeMachine, SimEdgeProgram]):
@@ -154,7 +161,10 @@ class EdgeWorld(TreeWorld[EdgeMachine, EdgeProcess]):
         """A process that was not there before."""
         above = self.processes[parent].contacts if parent else ()
         contacts = (parent, *[one for one in above if one != parent]) if parent else ()
-        self.processes[name] = EdgeProcess(self._shelf(), contacts)
+        # What the root forgets is lost for the tree.
+        sync = self._sync if parent else "always"
+        shelf = SimShelf(Random(self._disks.random()), SEGMENT_BYTES, sync)
+        self.processes[name] = EdgeProcess(shelf, contacts)
         if name not in self.names:
             self.names.append(name)
 
@@ -173,6 +183,8 @@ class EdgeWorld(TreeWorld[EdgeMachine, EdgeProcess]):
             if where is None:
                 process.kept.discard(other)
             elif other in self.processes:
+                if where != place_of(other) and where:
+                    raise InvariantError(f"{name} looks for {other} at {where!r}")
                 process.kept.add(other)
                 pair = (name, other) if name < other else (other, name)
                 self.at(self.now + self.air.latency_us, lambda pair=pair: self._dial(pair))  # type: ignore[misc]
@@ -199,8 +211,9 @@ class EdgeWorld(TreeWorld[EdgeMachine, EdgeProcess]):
         identity = incarnation(name, process.number)
         machine = EdgeMachine(
             identity, log, process.application, self._diary(identity, process), self.settings, self.now,
-            root=self.root, contacts=process.contacts,
+            root=self.root if name == self.root else "", contacts=process.contacts,
         )  # fmt: skip
+        machine.here(place_of(name), self.now)
         log.sync(self.now)
         return machine
 

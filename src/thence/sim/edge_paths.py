@@ -49,7 +49,7 @@ class PathMachine:
         self.node.receive(peer, packet, now)
         self._deliver(now)
 
-    def broadcast(self, payloads: Sequence[bytes], now: int) -> list[Sent]:
+    def broadcast(self, payloads: Sequence[bytes], now: int) -> Sequence[Sent]:
         sent: list[Sent] = []
         for payload in payloads:
             group, body = unaddressed(payload)
@@ -72,7 +72,7 @@ class PathMachine:
             if origin != self.me:
                 self._diary.row(DELIVER, record.place, None, now)
             entry = EdgeEntry(MESSAGE, origin, record.group, number, 0, record.payload)
-            self._program.apply(entry, 0)
+            self._program.apply(entry, 0, entry.origin == self.me)
         self.node.box.clear()
 
     def commit(self, now: int) -> Sequence[Sync | Wake]:  # noqa: ARG002

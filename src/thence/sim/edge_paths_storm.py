@@ -65,7 +65,7 @@ class PathStorm:
         world, random = self.world, self._random
         name = random.choice(world.names)
         self.crashes += 1
-        world.crash(name, torn=random.random() < 0.3)
+        world.crash(name, torn="written" if random.random() < 0.3 else None)
         world.at(world.now + random.randrange(2 * SECOND), lambda: world.boot(name))
 
     def _cut(self) -> None:

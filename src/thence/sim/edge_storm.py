@@ -9,11 +9,12 @@ after: everyone must be attached and joined, with a whole chain, and have what t
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Literal
 
 from thence.core.groups import incarnation, process_of
+from thence.oplog.policy import Policy
 from thence.sim.edge import EdgeWorld
 from thence.sim.groups_disks import KINDS as KINDS_OF_DISKS
 from thence.sim.groups_disks import worsen
@@ -45,6 +46,13 @@ class EdgeWeather:
     settings: EdgeSettings
     take_us: int = 0
     payload_bytes: int = 0
+    sync: Policy = "always"
+    """Of all but the root."""
+
+
+MORE_FROM = 10_000
+"""Storms with these seeds also draw when logs are synced, and whether nodes move back under their parents.
+Those before keep what they once found."""
 
 
 def draw_edge(seed: int) -> EdgeWeather:
@@ -75,8 +83,16 @@ def draw_edge(seed: int) -> EdgeWeather:
         starve=random.choice((0.1, 0.3)) if few else 0.0,
     )
     span_us, sends = random.randint(3, 8) * SECOND, random.choice((60, 150, 300))
+    sync: Policy = "always"
+    if seed >= MORE_FROM:
+        more = Random(f"{seed}/edge more")
+        sync = more.choice(("always", "everysec", "no"))
+        settings = replace(
+            settings, rehome_us=more.choice((0, 5, 20)) * beat, greet_us=more.choice((0, 5)) * beat
+        )
     return EdgeWeather(
         kind=kind,
+        sync=sync,
         nodes=nodes,
         degree=random.randint(2, 5),
         groups=random.randint(2, 8),
@@ -107,7 +123,9 @@ class EdgeStorm:
         self.weather = weather
         self._random = Random(f"{seed}/edge storm")
         self.parents = tree_of(weather.nodes, weather.degree, self._random)
-        self.world = EdgeWorld(seed, self.parents, weather.air, weather.settings, take_us=weather.take_us)
+        self.world = EdgeWorld(
+            seed, self.parents, weather.air, weather.settings, weather.sync, take_us=weather.take_us
+        )
         self.groups = [f"g{number}" for number in range(weather.groups)]
         self._fresh = weather.nodes
         self.deaths = self.crashes = self.losses = self.moves = self.revived = self.spoilt = 0
@@ -209,7 +227,9 @@ class EdgeStorm:
     def _down(self, name: str) -> None:
         self.crashes += 1
         world, random = self.world, self._random
-        world.crash(name, torn=random.random() < 0.3)
+        power = self.weather.sync == "always" or name == world.root
+        torn = random.random() < 0.3 and power
+        world.crash(name, torn="written" if torn else None, power=power)
         world.at(world.now + random.randrange(2 * SECOND), lambda: world.boot(name))
 
     def _neighbours(self) -> None:
@@ -246,12 +266,17 @@ class EdgeStorm:
             self.world.processes[name].dead = True
 
     def _lose(self) -> None:
-        """A disk is lost, or was put back: the process is another from then on."""
+        """A disk is lost, or was put back, or lacks what was not synced when the power went: the process is
+        another from then on."""
         name, world, random = self._some(), self.world, self._random
         if name == world.root or not self._survives({name}):
             return
         self.losses += 1
-        (world.lose_disk if random.random() < 0.5 else world.forget)(name)
+        if self.weather.sync != "always" and random.random() < 0.5:
+            world.crash(name)
+            world.processes[name].retired = True  # as its shelf will say
+        else:
+            (world.lose_disk if random.random() < 0.5 else world.forget)(name)
         world.at(world.now + random.randrange(SECOND), lambda: world.boot(name))
 
     def _kill_chain(self) -> None:

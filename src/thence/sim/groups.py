@@ -18,10 +18,14 @@ from thence.replica.steps import Steps
 from thence.sim.attic import MemoryAttic
 from thence.sim.groups_links import SimLinks
 from thence.sim.groups_parts import NUMBER_BYTES, SimApplication, SimDiary, SimShelf, close
+from thence.sim.groups_pasts import Pasts, reduced
 from thence.sim.groups_store import SimStore
 from thence.sim.step_world import Air, StepProcess, StepWorld
 
 GUEST = "guest"
+
+SEEK_US = 1_000_000
+"""Between two attempts to find the group."""
 
 
 class Process(StepProcess[GroupNode, SimApplication]):
@@ -54,19 +58,27 @@ class GroupWorld(StepWorld[GroupNode, Process]):
         closed: bool = False,
         turn_us: int = 0,
         store: bool = False,
+        strangers: bool = False,
+        sync_us: int = 0,
     ) -> None:
         """`guest`: there is one more process, linked to all, that is no seed. `starts`: each start of a
         process has a number. `numbered`: so has each operation, so that disks may be put back. `closed`: all
         processes are members from the start, and none joins or leaves. `turn_us`: how long a process that
-        has more to do than one step may waits before the next. `store`: programs are stores."""
-        super().__init__(seed, names, air, (encode, decode), take_us, sync, turn_us)
+        has more to do than one step may waits before the next. `store`: programs are stores. `strangers`: a
+        process knows no others but those on its disk, and those that it is told of when it looks for the
+        group."""
+        super().__init__(seed, names, air, (encode, decode), take_us, sync, turn_us, sync_us)
         self._admits = frozenset(names if closed else ())
         self._numbered = numbered
         self._starts = Random(f"{seed}/starts") if numbered or starts else None
         self._numbers = count(1)
+        self._strangers = strangers
+        self._seeks: set[str] = set()
+        """Who has found nobody through whom to join."""
+        self._pointing = Random(f"{seed}/named")
         self.settings = settings
         everybody = [*names, GUEST] if guest else names
-        self.operations: dict[Place, frozenset[Place]] = {}
+        self.operations: Pasts = {}
         """Every operation that was ever sent, and what had taken effect where it was sent."""
         self.forgotten: set[Place] = set()
         """Operations that their own process did not remember when it began anew."""
@@ -102,13 +114,15 @@ class GroupWorld(StepWorld[GroupNode, Process]):
 
     def _begins(self, process: Process) -> None:
         process.start = self._start(process)
+        if self._strangers:
+            process.dismissed = set(self.names)
 
     def _enter(self, name: str, process: Process, joins: bool) -> None:
         """The machine was made, from the disk; whatever is no member goes in. A closed group begins."""
         node = process.node
         if node is None:
             return
-        if joins or node.former is not None:
+        if joins or node.former is not None or name in self._seeks:
             self.join(name)
         elif node.member is None and name in self._admits:
             others = {other: f"at {other}" for other in self.names if other != name}
@@ -122,7 +136,8 @@ class GroupWorld(StepWorld[GroupNode, Process]):
         process.trace.crash()
         try:
             node = GroupNode(
-                name, process.shelf, application, self.diary, tuple(self.names), self.settings, self.now,
+                name, process.shelf, application, self.diary, () if self._strangers else tuple(self.names),
+                self.settings, self.now,
                 self.now // 1000 if process.lost_disk else 0, f"at {name}", MemoryAttic,
                 process.shelf.forgetful, process.start, self.air.links, self._admits,
             )  # fmt: skip
@@ -186,12 +201,39 @@ class GroupWorld(StepWorld[GroupNode, Process]):
         has forgotten something."""
         process = self.processes[name]
         if process.node is not None and process.node.status == "outside":
-            process.dismissed.clear()  # any of them may let it in
+            if not self._may_ask(name, process, process.node):
+                return
             if process.node.former is None:
                 process.application.install(b"")
                 self._forgets(name, set())
                 process.application.reader.begin_anew()
             self.call(name, lambda node: node.join(self.now))
+
+    def _may_ask(self, name: str, process: Process, node: GroupNode) -> bool:
+        """Does it know of others that may let it in? Else it looks for them again later."""
+        found = self._find(name, process) if self._strangers else self.names
+        process.dismissed.difference_update(found)
+        if self._strangers:
+            for other in found:
+                node.meet(other)
+        (self._seeks.discard if found else self._seeks.add)(name)
+        if not found:
+            self.at(self.now + SEEK_US, lambda: self.join(name) if name in self._seeks else None)
+        return bool(found)
+
+    def _find(self, name: str, process: Process) -> list[str]:
+        """With whom those are that it asks: whom its disk knows, and one that people name."""
+        views = {
+            other: node.member.view.view
+            for other in self.up()
+            if (node := self.processes[other].node) is not None and node.member is not None
+        }
+        there = [other for other in views if not (self.is_cut(name, other) or self.is_cut(other, name))]
+        asked = [other for other in there if other in process.shelf.contacts]
+        if there:
+            asked.append(self._pointing.choice(there))
+        found = {process_of(member) for other in asked for member in views[other]}
+        return sorted((found if views else set(self.names)) - {name})
 
     def refound(self, name: str) -> None:
         """Nobody is a member any more, and all have forgotten something: the group is founded again from what
@@ -202,8 +244,7 @@ class GroupWorld(StepWorld[GroupNode, Process]):
 
     def _was_refounded(self, name: str) -> None:
         kept = frozenset(self.processes[name].application.applied)
-        for place, past in self.operations.items():
-            self.operations[place] = past & kept
+        self.operations |= reduced(self.operations, kept)
         for other in self.names:
             self._forgets(other, set(kept))
 
@@ -260,7 +301,7 @@ class GroupWorld(StepWorld[GroupNode, Process]):
     # Links
 
     def is_wanted(self, one: str, other: str) -> bool:
-        if not self.settings.rings:
+        if not (self.settings.rings or self._strangers):
             return True
         return other not in self.processes[one].dismissed or one not in self.processes[other].dismissed
 

@@ -1,12 +1,12 @@
 """What surrounds a simulated process of a changing group: its disk, its application, its diary."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
 from typing import Final
 
 import msgspec
 
-from thence.core.errors import InvariantError, ProgramError
+from thence.core.errors import ApplicationError, InvariantError
 from thence.core.groups import Lost, Place
 from thence.core.storage import DiskError
 from thence.oplog.log import OpLog
@@ -18,17 +18,28 @@ from thence.replica.life_tag import LifeTag
 from thence.replica.steps import Rows
 from thence.sim.disk import Disk
 from thence.sim.disk import Operation as DiskOperation
+from thence.sim.groups_pasts import NOTHING, Checked, Past, Pasts
 from thence.sim.groups_readers import SimReader
-from thence.trace.recorder import CRASH, DELIVER, LEAVE, RESTART, SEND, SUBSCRIBE, UNSUBSCRIBE
+from thence.trace.recorder import CRASH, DELIVER, EACH_TIME, LEAVE, SEND, SUBSCRIBE, UNSUBSCRIBE
 
 MACHINE = b"simulated"
 
-NOTHING: frozenset[Place] = frozenset()
 
 NUMBER_BYTES = 8
 
+CHUNK_BYTES = 64
+"""Of a state in the making."""
+
 Row = tuple[int, Place | None, tuple[Place, ...] | None, int, tuple[Place, ...]]
 """Kind, message, named messages, time, carried operations."""
+
+
+LENGTH_BYTES = 4
+
+
+def sized(size: int) -> bytes:
+    """An operation that tells how long it is, and how it goes on."""
+    return size.to_bytes(LENGTH_BYTES, "big") + bytes([at % 251 for at in range(size)])
 
 
 class SimShelf:
@@ -44,6 +55,7 @@ class SimShelf:
         self.forgetful = False
         """The newest log may lack its end."""
         self.boots = 0
+        self.contacts: dict[str, str] = {}
         self.used: list[int] = []
         """Numbers that were ever reserved; a backup does not bring them back."""
 
@@ -55,6 +67,7 @@ class SimShelf:
         }
         other._highest, other._since = self._highest, self._since
         other.forgetful, other.boots, other.used = self.forgetful, self.boots, self.used
+        other.contacts = self.contacts
         return other
 
     @property
@@ -93,7 +106,7 @@ class SimShelf:
         self.drop(number)
 
     def keep_contacts(self, contacts: dict[str, str]) -> None:
-        """Every process knows all others anyway."""
+        self.contacts = dict(contacts)
 
     def catch_up(self) -> None:
         """Nothing is put off."""
@@ -102,6 +115,15 @@ class SimShelf:
         for number in sorted(self._disks):
             self._disks[number].crash(holes=True)
         self.forgetful = self.forgetful or self._settings.sync != "always"
+
+    def interrupt(self) -> None:
+        """The process goes down in the middle of its next write to the newest log."""
+        if self._disks:
+            self._disks[max(self._disks)].interrupts = True
+
+    def go_on(self) -> None:
+        for disk in self._disks.values():
+            disk.interrupts = False
 
     def fill(self, room: int) -> None:
         """So many bytes are left on each disk, and on those to come; none: not even for a number."""
@@ -128,8 +150,9 @@ class SimApplication:
     operation may take effect before those, anywhere, however it gets there.
     """
 
-    def __init__(self, pasts: dict[Place, frozenset[Place]]) -> None:
+    def __init__(self, pasts: Pasts) -> None:
         self._pasts = self._sent = pasts
+        self._checked = Checked()
         self.order: list[Place] = []
         self.applied: set[Place] = set()
         self.ever: set[Place] = set()
@@ -150,6 +173,8 @@ class SimApplication:
         """Makes the state as large as one likes."""
         self.places: dict[Place, Place] = {}
         """By what an operation is known by: the name that it came under."""
+        self.sized = False
+        """Payloads tell how long they are: none may come in part."""
         self.numbered = False
         """Payloads begin with a number that no other operation has: counters may be given twice."""
 
@@ -159,8 +184,9 @@ class SimApplication:
 
     def begin(self) -> None:
         """Its process starts, with nothing but its disk."""
-        self.order.clear()
+        self.order = []  # the old one is a past of others
         self.applied.clear()
+        self._checked = Checked()
 
     def compose(self, node: GroupNode, payload: bytes, count: int) -> list[bytes]:  # noqa: ARG002
         """What it broadcasts in one turn, if it is to send so many operations."""
@@ -177,13 +203,22 @@ class SimApplication:
         self.places[known] = operation.origin, operation.seq
         return known
 
+    def _whole(self, payload: bytes) -> bool:
+        payload = payload[NUMBER_BYTES:] if self.numbered else payload
+        return payload == sized(int.from_bytes(payload[:LENGTH_BYTES], "big"))
+
     def apply(self, one: Applied) -> None:
         place = self.known_as(one.operation)
+        if self.sized and not self._whole(one.operation.payload):
+            raise InvariantError(f"{place} takes effect in part")
         if place in self.applied:
             raise InvariantError(f"{place} takes effect twice")
-        if not self._pasts.get(place, NOTHING) <= self.applied:
-            raise InvariantError(f"{place} takes effect before something that it follows from")
-        past = frozenset(self.applied) if one.own and self.replays is None else None
+        sends = one.own and self.replays is None
+        if sends and not one.carried:
+            self._sent.pop(place, None)  # of a step that its disk had no room for
+        if causes := self._checked.lacks(self._pasts.get(place, NOTHING), self.applied):
+            raise InvariantError(f"{place} takes effect before {causes[0]}, which it follows from")
+        past = Past(self.order, len(self.order))
         self.order.append(place)
         self.applied.add(place)
         self._knows({place})
@@ -191,7 +226,7 @@ class SimApplication:
             self.replays.add(place)
         elif self.reads:
             self.reader.hears(place, one.again)
-        if past is not None:
+        if sends:
             self._sent[place] = past
 
     def missed(self, operation: Operation, tag: LifeTag | None, position: int) -> None:  # noqa: ARG002
@@ -226,14 +261,20 @@ class SimApplication:
     def state(self) -> bytes:
         return msgspec.json.encode(self.order) + self.padding
 
+    def state_chunks(self) -> Iterator[bytes]:
+        """Small ones, so that a state is made in many steps."""
+        state = self.state()
+        return (state[at : at + CHUNK_BYTES] for at in range(0, len(state), CHUNK_BYTES))
+
     def install(self, state: bytes) -> None:
         body = state[: len(state) - len(self.padding)] if state else b"[]"
         try:
             order = msgspec.json.decode(body, type=list[Place])
         except msgspec.DecodeError as error:
-            raise ProgramError(f"a state that is none: {error}") from error
+            raise ApplicationError(f"a state that is none: {error}") from error
         self.order = order
         self.applied = set(order)
+        self._checked = Checked()
         self._knows(self.applied)
         self.reader.installed(order)
 
@@ -266,6 +307,9 @@ class SimDiary:
         told = [about for kind, about, *_ in self.rows if kind in (SEND, DELIVER) and about]
         return (CRASH, None) in self._known or any(seq > count(origin) for origin, seq in told)
 
+    def has_row(self, kind: int, about: Place) -> bool:
+        return (kind, about) in self._known
+
     def row(
         self,
         kind: int,
@@ -283,7 +327,7 @@ class SimDiary:
             about = channel, key
         elif channel and about is not None:
             self.channels[about] = channel
-        if kind != RESTART:
+        if kind not in EACH_TIME:
             if (kind, about) in self._known:
                 return
             self._known.add((kind, about))
@@ -305,7 +349,7 @@ class SimDiary:
     def crash(self) -> None:
         """What was not written is forgotten."""
         self._fresh.clear()
-        self._known = {(kind, about) for kind, about, *_ in self.rows if kind != RESTART}
+        self._known = {(kind, about) for kind, about, *_ in self.rows if kind not in EACH_TIME}
 
 
 class SimTrace:

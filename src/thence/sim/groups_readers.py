@@ -6,13 +6,12 @@ from dataclasses import dataclass, field
 
 from thence.core.errors import InvariantError
 from thence.core.groups import ALL, Lost, Place, number_of, process_of
-
-NOTHING: frozenset[Place] = frozenset()
+from thence.sim.groups_pasts import NOTHING, Checked, Pasts
 
 
 @dataclass(slots=True)
 class SimReader:
-    pasts: dict[Place, frozenset[Place]]
+    pasts: Pasts
     """Shared by all: what had taken effect where an operation was sent."""
     told: set[Place] = field(default_factory=set)
     """Its own among them."""
@@ -28,9 +27,11 @@ class SimReader:
     """How often it was told so."""
     late: int = 0
     """Operations that came after a return, since it had missed them."""
+    checked: Checked = field(default_factory=Checked)
 
     def begin_anew(self) -> None:
         self.told.clear()
+        self.checked = Checked()
         self.lost.clear()
         self.begins = True
 
@@ -61,6 +62,7 @@ class SimReader:
         to read although it has, and that step was over."""
         twice = sorted((self.told - self.fresh) & unread)
         self.told = {place for place in self.told | set(replayed) if remembers(place) and place not in unread}
+        self.checked = Checked()
         self.fresh.clear()
         return twice
 
@@ -69,9 +71,11 @@ class SimReader:
         return sorted([place for place in applied if place not in self.told and not self._excused(place)])
 
     def _follows(self, place: Place) -> None:
-        for cause in self.pasts.get(place, NOTHING) - self.told:
+        past = self.pasts.get(place, NOTHING)
+        for cause in self.checked.lacks(past, self.told):
             if not self._excused(cause):
                 raise InvariantError(f"{place} is told before {cause}, which it follows from")
+        self.checked.passes(past)
 
     def _excused(self, place: Place) -> bool:
         if place in self.before:

@@ -9,12 +9,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
-from thence.core.errors import ProgramError, ThenceError
+from thence.core.errors import ApplicationError, ThenceError
 from thence.core.groups import Place, process_of
 from thence.replica.group import GroupNode
 from thence.replica.group_parts import Applied, Orphan
 from thence.replica.life_tag import LifeTag
 from thence.sim.groups_parts import NUMBER_BYTES, SimApplication
+from thence.sim.groups_pasts import Pasts
 from thence.store import commands, ops, snapshot
 from thence.store.contents import Holding, contents
 from thence.store.executor import Executor
@@ -36,9 +37,7 @@ _ = commands
 
 
 class SimStore(SimApplication):
-    def __init__(
-        self, name: str, pasts: dict[Place, frozenset[Place]], clock_us: Callable[[], int], seed: int | str
-    ) -> None:
+    def __init__(self, name: str, pasts: Pasts, clock_us: Callable[[], int], seed: int | str) -> None:
         super().__init__(pasts)
         self._name = name
         self._random = Random(f"{seed}/store/{name}")
@@ -51,7 +50,7 @@ class SimStore(SimApplication):
         self._begin()
 
     def _begin(self) -> None:
-        self.store = StoreState(f"{self._name}~0", lambda: self._now() // 1000, self._wins)
+        self.store = StoreState(f"{self._name}~0", self._wins)
         self._engine = Executor(self.store, self._now, Random(self._random.random()))
         self._client = self._engine.client("program")
 
@@ -78,7 +77,7 @@ class SimStore(SimApplication):
             for words in command(self._random):
                 engine.execute(self._client, words)
         made, engine.outbox = engine.outbox, []
-        return [payload for payload, _ in made]
+        return made
 
     # `SimApplication`
 
@@ -92,9 +91,10 @@ class SimStore(SimApplication):
         operation = one.operation
         payload = operation.payload[NUMBER_BYTES if self.numbered else 0 :]
         self.payloads[self.known_as(operation)] = payload
-        self.store.deliver(*operation.dot, payload)
+        self.store.deliver(*operation.dot, payload, one.tag)
 
     def stable(self, found: Sequence[LifeTag]) -> None:
+        self.store.known(found)
         for tag in found:
             self.store.stable(*tag.dot)
 
@@ -108,7 +108,7 @@ class SimStore(SimApplication):
         try:
             snapshot.load(self.store, state[end:])
         except ThenceError as error:
-            raise ProgramError(f"a state that is none: {error}") from error
+            raise ApplicationError(f"a state that is none: {error}") from error
 
     def sends_again(self, orphan: Orphan) -> bool:  # noqa: ARG002
         return False

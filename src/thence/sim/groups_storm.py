@@ -17,8 +17,9 @@ from thence.sim.groups import GroupWorld
 from thence.sim.groups_disks import BadDisk, draw_disks, worsen
 from thence.sim.groups_lies import Guest
 from thence.sim.groups_partings import Parting, draw_partings
+from thence.sim.groups_parts import sized
 from thence.sim.groups_restores import Restore, draw_restores
-from thence.sim.step_world import Air
+from thence.sim.step_world import POINTS, Air
 from thence.trace.recorder import KINDS
 from thence.trace.schema import Dot, Event
 
@@ -33,8 +34,21 @@ RUNS_FROM = 10_000_000
 """From this seed on operations are sent several at a time in some storms. Those below were drawn, and some of
 them kept, when a message held one."""
 
+STRANGERS_FROM = 12_000_000
+"""The same for storms in which processes do not know all others."""
+
+LARGE_FROM = 14_000_000
+"""The same for storms with operations that are larger than a packet."""
+
+COLLECTED_FROM = 16_000_000
+"""The same for storms over session links in which receipts go by way of a collector, also in small groups."""
+
 PATIENCE_US = 180 * SECOND
-"""Virtual time after the last fault: attempts to join take seconds each, and a few may fail."""
+"""Virtual time after the last fault: attempts to join take seconds each, and a few may fail. Longer where
+what was sent cannot travel in that time (`Storm.calm_us`)."""
+
+BESIDE_BYTES = 100
+"""Of an operation in a state or a packet, beside its payload: names, context, what programs note of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +86,18 @@ class Weather:
     """Up to so many operations are sent at a time."""
     turn_us: int = 0
     """How long a process waits between two steps if it has more to do than one may."""
+    large: int = 0
+    """Operations have up to so many bytes, and tell how many; 0: all are alike."""
+    crashes: bool = False
+    """All trouble are crashes."""
+    points: bool = False
+    """Crashes in the middle of a step come at any point of it."""
+    sync_us: int = 0
+    """How long a sync takes at most, while other steps are taken."""
     store: bool = False
     """Programs are stores, and what they send are commands."""
+    strangers: bool = False
+    """Processes know no others but those that they have met, or were told of."""
 
 
 def draw_all(seed: int) -> Weather:
@@ -94,10 +118,26 @@ def draw_all(seed: int) -> Weather:
     if not (disks or restores) and Random(f"{seed}/parts").random() < 0.4:
         partings = draw_partings(seed, weather.processes, weather.span_us)
     runs = Random(f"{seed}/runs").choice((1, 1, 5, 50)) if seed >= RUNS_FROM else 1
+    strangers = seed >= STRANGERS_FROM and weather.air.links and Random(f"{seed}/strangers").random() < 0.75
+    if seed >= LARGE_FROM:
+        weather, settings = draw_large(seed, weather, settings)
+    if seed >= COLLECTED_FROM:
+        settings = replace(settings, collect_from=Random(f"{seed}/collected").choice((3, 4, 17)))
+        weather = replace(weather, air=replace(weather.air, links=True))
     return replace(
         weather, settings=settings, disks=disks, sync=sync, lies_us=lies, restores=restores, reads=reads,
-        partings=partings, runs=runs,
+        partings=partings, runs=runs, strangers=strangers,
     )  # fmt: skip
+
+
+def draw_large(seed: int, weather: Weather, settings: GroupSettings) -> tuple[Weather, GroupSettings]:
+    """Packets that hold little, and operations that need several; crashes at any point of a step."""
+    random = Random(f"{seed}/large")
+    settings = replace(
+        settings, packet_bytes=random.choice((100, 700)), window_bytes=random.choice((900, 4 << 20))
+    )
+    large, points, sync_us = random.choice((0, 300, 3000)), random.random() < 0.7, (0, 3_000, 60_000)
+    return replace(weather, large=large, points=points, sync_us=random.choice(sync_us)), settings
 
 
 def draw_closed(seed: int) -> Weather:
@@ -200,14 +240,19 @@ class Storm:
         self.world = GroupWorld(
             seed, names, drawn.air, settings, drawn.take_us, drawn.sync, guest, numbered,
             starts=drawn.air.links, closed=drawn.closed, turn_us=drawn.turn_us,
-            store=drawn.store,
+            store=drawn.store, strangers=drawn.strangers, sync_us=drawn.sync_us,
         )  # fmt: skip
         if guest:
             Guest(self.world, Random(f"{seed}/guest"), drawn.span_us, drawn.lies_us)
         for process in self.world.processes.values():
             process.application.reads = drawn.reads
+            process.application.sized = drawn.large > 0 and not drawn.store
         self._sending = Random(f"{seed}/sending")
         self._runs = Random(f"{seed}/lengths")
+        self._sizes = Random(f"{seed}/sizes")
+        self._points = Random(f"{seed}/points")
+        self._operations = self._bytes = 0
+        """Asked for so far, and what they take in a state."""
         self._told: dict[str, int] = {}
         """Who was told to leave, and in which of its lives."""
         self._plan(names)
@@ -234,6 +279,8 @@ class Storm:
             troubles += [self._pause, self._pause]
         if self.weather.gentle:
             troubles = [self._leave, self._rejoin, self._rejoin, self._crash]
+        if self.weather.crashes:
+            troubles = [self._crash]
         if self.weather.closed:
             # What a program had seen is for it to know, where it has no state and its disk is lost.
             lost = self._crash if self.weather.reads else self._lose_disk
@@ -244,7 +291,7 @@ class Storm:
         if self.weather.partings:
             lasting = (self._leave, self._rejoin, self._die, self._lose_disk)
             troubles = [trouble for trouble in troubles if trouble not in lasting]
-        for _ in range(self.weather.troubles):
+        for _ in range(3 * self.weather.troubles if self.weather.crashes else self.weather.troubles):
             trouble, name = random.choice(troubles), random.choice(names)
             trouble(name, random.randrange(span // 8, span))
         failing = Random(f"{self.seed}/failing")
@@ -319,7 +366,11 @@ class Storm:
         node = world.processes[name].node
         if node is not None and node.status in ("member", "returning"):
             count = self._runs.randint(1, self.weather.runs)
-            world.send(name, bytes(self.weather.payload_bytes), count)
+            large = self.weather.large
+            payload = sized(self._sizes.randint(0, large)) if large else bytes(self.weather.payload_bytes)
+            self._operations += count
+            self._bytes += count * (len(payload) + BESIDE_BYTES)
+            world.send(name, payload, count)
         if world.now < self.weather.span_us:
             world.at(world.now + self._gap(), lambda: self._send(name))
 
@@ -343,7 +394,8 @@ class Storm:
         self.world.at(at + self._random.randrange(5 * SECOND), lambda: self.world.join(name))
 
     def _crash(self, name: str, at: int) -> None:
-        torn, power = self._random.random() < 0.5, self._random.random() < 0.7
+        cut, power = self._random.random() < 0.5, self._random.random() < 0.7
+        torn = (self._points.choice(POINTS) if self.weather.points else "written") if cut else None
         self.world.at(at, lambda: self.world.crash(name, torn, power))
         again = at + self._random.randrange(1, 6 * SECOND)
         self.world.at(again, lambda: self.world.boot(name))
@@ -427,7 +479,7 @@ class Storm:
         world = self.world
         world.run(self.weather.span_us + 8 * SECOND)
         self._calm()
-        settled = world.run(world.now + PATIENCE_US, lambda: not world.unsettled())
+        settled = world.run(world.now + self.calm_us, lambda: not world.unsettled())
         world.close_diaries()
         if world.problem:
             return world.problem
@@ -447,6 +499,17 @@ class Storm:
             return f"stores differ: {differ}"
         return ""
 
+    @property
+    def calm_us(self) -> int:
+        """Virtual time after the last fault, within which all must come to rest. A window of a state, or of
+        messages, takes a round trip. At worst one process after the other is sent a state with everything in
+        it; then all get everything once, and their programs take it."""
+        drawn, settings = self.weather, self.weather.settings
+        round_us = 2 * (drawn.air.latency_us + drawn.air.jitter_us)
+        states = drawn.processes * self._bytes // (settings.pieces * settings.piece_bytes)
+        messages = self._bytes // settings.window_bytes
+        return max(PATIENCE_US, (states + messages) * round_us + self._operations * drawn.take_us)
+
     def _calm(self) -> None:
         world, air = self.world, self.weather.air
         world.cut.clear()
@@ -458,7 +521,8 @@ class Storm:
             wire=air.wire,
         )
         for name, process in world.processes.items():
-            process.torn, process.paused = False, 0
+            process.torn, process.paused = None, 0
+            process.shelf.go_on()
             process.shelf.heal()
             if process.node is None and not process.dead:
                 world.boot(name)

@@ -18,6 +18,8 @@ from thence.core.groups import Place
 from thence.core.machine import NEVER, Close, Connect, Packet, Transmit, Wake
 from thence.members.hyparview import HyParView
 from thence.oplog.policy import Policy
+from thence.order.engines import PROBABILISTIC
+from thence.order.probabilistic import ENTRIES, KEYS, RECENT
 from thence.order.unordered import NONE
 from thence.replica.group_sending import SendQueue
 from thence.replica.group_settings import GroupSettings
@@ -29,6 +31,7 @@ from thence.sim.overlay import OverlayRun
 from thence.sim.overlay_node import MembersWake, NodeEffect, OverlayNode, Witness
 from thence.sim.overlay_settings import TAGGED, OverlaySettings
 from thence.sim.overlay_store import Store
+from thence.spread.gossip import Gossip
 from thence.spread.overlays import OverlayKind
 from thence.spread.streams import Streams
 
@@ -79,7 +82,7 @@ class DurableNode(OverlayNode):
         return self.overlay.members
 
     @property
-    def spread(self) -> Streams:  # type: ignore[override]
+    def spread(self) -> Streams | Gossip:  # type: ignore[override]
         return self.overlay.streams
 
     @property
@@ -177,7 +180,7 @@ class DurableNode(OverlayNode):
         out = self._read_on(now)
         if not self._bad:
             self._prepare(now)
-            self.steps.ask([payload], None)
+            self.steps.ask([self._store.program.writes(payload)], None)
             self.steps.settle(now)
             out += self._after(now)
         return out
@@ -274,6 +277,8 @@ class DurableNode(OverlayNode):
 class DurableOverlayRun(OverlayRun):
     """A run whose nodes are made like live ones, perhaps of other classes than ours."""
 
+    shared_clocks = True
+
     def __init__(
         self,
         settings: OverlaySettings,
@@ -287,9 +292,9 @@ class DurableOverlayRun(OverlayRun):
         """With another `policy` than `always` machines forget, and the trace tells of what never was.
         `parts`: other classes than ours."""
         super().__init__(settings, trace, run, kind, views)
-        if not self.kind.tree:
-            raise UsageError(f"live nodes spread by trees, not by {self.kind.name}")
-        if settings.order != NONE.name:
+        if not self.kind.tree and self.kind.causal:
+            raise UsageError(f"live nodes spread by trees or gossip, not by {self.kind.name}")
+        if settings.order not in (NONE.name, PROBABILISTIC):
             raise UsageError(TAGGED)
         self._parts = parts or LiveSettings()
         self.names = [f"n{node}" for node in range(self.plan.size)]
@@ -311,4 +316,10 @@ class DurableOverlayRun(OverlayRun):
 
     def live_settings(self, node: int, ttl_us: int, now: int) -> LiveSettings:
         random = Random(f"{self.settings.seed}/live/{node}/{now}")
-        return replace(self._parts, kind=self.kind, random=random, ttl_us=ttl_us, views=self._views)
+        asked = self.settings
+        return replace(
+            self._parts, kind=self.kind, random=random, ttl_us=ttl_us, views=self._views, order=asked.order,
+            entries=ENTRIES if asked.entries is None else asked.entries,
+            keys=KEYS if asked.keys is None else asked.keys,
+            recent=RECENT if asked.recent is None else asked.recent,
+        )  # fmt: skip

@@ -12,7 +12,7 @@ from statistics import fmean
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
 from thence.core.message import Message
-from thence.core.overlay import MEMBERS_PACKETS, Announce, Graft, Prune, Sync, Tree
+from thence.core.overlay import MEMBERS_PACKETS, Announce, Graft, Prune, Rumour, Sync, Tree
 
 SECOND_US = 1_000_000
 RESIDENT_US = 10 * SECOND_US
@@ -21,6 +21,7 @@ anything was sent had none to read."""
 
 _LAYERS: dict[type, str] = {
     Message: "messages",
+    Rumour: "messages",
     Sync: "synchronisation",
     Graft: "synchronisation",
     Prune: "tree",

@@ -27,6 +27,10 @@ class RegisterProgram(Idle):
         self._registers: dict[str, tuple[int, int]] = {}
         self._fresh: list[Place] = []
 
+    def writes(self, payload: bytes) -> bytes:
+        """What it sends when it is to send this."""
+        return payload
+
     def apply(self, one: Applied) -> None:
         operation = one.operation
         name, seq = operation.dot
@@ -65,3 +69,37 @@ class RegisterProgram(Idle):
                 raise InvariantError(f"two histories of {name}")
             if seq > mine[0]:
                 self._registers[name] = seq, checksum
+
+
+class NewestProgram(RegisterProgram):
+    """One that errors of order harm: besides its registers it keeps the operations that none has overwritten.
+    An operation names those that its sender had, and takes them away; one that comes after an operation that
+    named it stays for ever, unless the state is set right."""
+
+    def __init__(self) -> None:
+        super().__init__(holds=True)
+        self._newest: dict[Place, None] = {}
+        self._told: dict[str, int] = {}
+        """What was put out: operations that are applied again are not."""
+
+    def writes(self, payload: bytes) -> bytes:  # noqa: ARG002
+        return json.dumps([*self._newest]).encode()
+
+    def apply(self, one: Applied) -> None:
+        super().apply(one)
+        for name, seq in json.loads(one.operation.payload):
+            self._newest.pop((name, seq), None)
+        self._newest[one.operation.dot] = None
+
+    def output(self) -> list[Place]:
+        fresh = [(name, seq) for name, seq in super().output() if seq > self._told.get(name, 0)]
+        self._told.update(fresh)
+        return fresh
+
+    def encode(self) -> bytes:
+        return json.dumps([sorted(self._registers.items()), sorted(self._newest)]).encode()
+
+    def install(self, state: bytes) -> None:
+        registers, newest = json.loads(state or b"[[], []]")
+        super().install(json.dumps(registers).encode())
+        self._newest = dict.fromkeys(newest)

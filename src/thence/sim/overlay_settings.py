@@ -15,7 +15,11 @@ TAGGED = "durable nodes of a simulated tree carry no tags (--order none): a tree
 class OverlaySettings:
     scenario: str = "steady"
     order: str = "none"
-    """A tree is causal by itself; `graph` adds exact tags."""
+    """A tree is causal by itself; `graph` adds exact tags, `probabilistic` clocks that members share."""
+    entries: int | None = None
+    keys: int | None = None
+    recent: int | None = None
+    """Of `probabilistic`; None: the document's clock."""
     spread: str = "sync-tree"
     nodes: int = 20
     """Nodes that sending begins with (of a massive join: that it ends with)."""

@@ -13,13 +13,14 @@ from thence.core.groups import Place, incarnation
 from thence.oplog.log import OpLog
 from thence.oplog.policy import Policy
 from thence.oplog.settings import Settings as LogSettings
+from thence.order.engines import PROBABILISTIC
 from thence.replica.eco import EcoReplica
 from thence.replica.group_parts import Closed, Diary
 from thence.replica.live import open_tree
 from thence.replica.open_tree import OpenTree
 from thence.replica.steps import Rows
 from thence.sim.disk import Disk
-from thence.sim.overlay_program import RegisterProgram
+from thence.sim.overlay_program import NewestProgram, RegisterProgram
 from thence.sim.overlay_settings import OverlaySettings
 from thence.trace.recorder import DELIVER, SEND, Recorder
 
@@ -52,6 +53,12 @@ class StepTrace:
 
     def is_ahead(self, count: Callable[[str], int]) -> bool:  # noqa: ARG002
         return False
+
+    def has_row(self, kind: int, about: Place) -> bool:
+        if about[0] not in self._index:
+            return True
+        told = self._told.get((kind, self._index[about[0]]), 0)
+        return self.again and about[1] <= told
 
     def row(
         self,
@@ -111,7 +118,9 @@ class Store:
         self.random: Final = Random(f"{settings.seed}/store/{node}")
         self.disk: Final = Disk(Random(f"{settings.seed}/disk/{node}"))
         self.trace: Final = StepTrace(columns, run.names[: run.plan.size])
-        self.program: Final = RegisterProgram(holds=run.kind.eco)
+        self.program: Final = (
+            NewestProgram() if settings.order == PROBABILISTIC else RegisterProgram(holds=run.kind.eco)
+        )
         self.ttl_us: Final = max(4, round(settings.ttl_ms * 1000))
         self.collect_every_us: Final = self.ttl_us // 4 if run.kind.eco else 1 << 60
         self._full_at = 1 << 62

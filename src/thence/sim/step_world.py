@@ -3,17 +3,18 @@
 Processes have names and nothing else in common; packets travel between names, over links that lose, repeat,
 reorder and get cut, or over sessions that keep their order and lose everything under way when they are cut.
 A process takes the steps that a live node takes (`replica.steps`); the world is its links, its disk and its
-clock. A crash comes between two steps, or in the middle of one: written, perhaps, and nothing sent.
+clock. A crash comes between two steps, or at a point in the middle of one (`Point`). Syncs are made at once,
+or take a while, in which other steps are taken (`sync_us`).
 
 What the machines are is for the worlds that are made of this one: `sim.groups`, `sim.edge`.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from random import Random
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Literal, Protocol, TypeVar, get_args
 
 from thence.core.errors import PeerError, StorageError, UsageError
 from thence.core.machine import NEVER
@@ -22,14 +23,23 @@ from thence.oplog.policy import Policy, Sync
 from thence.replica.contract import Machine
 from thence.replica.group_sending import SendQueue
 from thence.replica.group_settings import GroupSettings
-from thence.replica.steps import RUNS, BeginAnew, BeginSync, Refuse, Release, State, Steps
+from thence.replica.steps import BeginAnew, BeginSync, Refuse, Release, State, Steps
+from thence.sim.disk import Interrupted
 from thence.sim.groups_disks import DOWN_US, PROBE_US, Troubles
 from thence.sim.groups_links import SimLinks
 from thence.sim.groups_parts import SimDiary, SimShelf, SimTrace
 
 STEPS_MAX = 2_000_000
 INCARNATIONS_MAX = 40
+SEGMENT_BYTES = 1 << 14
 """Per process. More than any storm needs: members go to and fro, and would for ever."""
+
+Point = Literal["acting", "written", "synced", "told", "sent"]
+"""Of a step, where a crash may come: the machine has acted, and its write is under way; that is written, and
+perhaps synced; it is synced, and nothing has left; the program knows, and no packet has left; some packets
+have left."""
+
+POINTS: Final[tuple[Point, ...]] = get_args(Point)
 
 Action = Callable[[], None]
 Filter = Callable[[str, str, Any], Any]
@@ -79,8 +89,8 @@ class StepProcess(Generic[M, A]):
     """What is there of a process, whether or not it runs."""
 
     __slots__ = (
-        "application", "backlog", "dead", "dismissed", "joins", "life", "paused", "shelf", "steps", "taking",
-        "torn", "trace", "waking",
+        "application", "backlog", "dead", "dismissed", "joins", "life", "paused", "shelf", "steps",
+        "synced_at", "taking", "torn", "trace", "waking",
     )  # fmt: skip
 
     def __init__(self, shelf: SimShelf, application: A, settings: GroupSettings) -> None:
@@ -101,14 +111,16 @@ class StepProcess(Generic[M, A]):
         """Until then it does nothing, and whatever happens to it waits."""
         self.taking: M | None = None
         """Whose application takes one message after the other, at this moment."""
-        self.torn = False
-        """The next step will be cut short."""
+        self.torn: Point | None = None
+        """There the next step that comes to it will be cut short."""
+        self.synced_at = 0
+        """When the last of its syncs is over."""
         self.waking = NEVER
 
     @property
     def node(self) -> M | None:
         """What runs, if anything does."""
-        return self.steps.machine if self.steps is not None and self.steps.state in RUNS else None
+        return self.steps.machine if self.steps is not None and self.steps.runs else None
 
 
 class StepWorld(Generic[M, P]):
@@ -123,9 +135,11 @@ class StepWorld(Generic[M, P]):
         take_us: int = 0,
         sync: Policy = "always",
         turn_us: int = 0,
+        sync_us: int = 0,
     ) -> None:
-        """`turn_us`: how long a process that has more to do than one step may waits before the next. Whoever
-        calls this makes the processes, and then the links (`_link`)."""
+        """`turn_us`: how long a process that has more to do than one step may waits before the next.
+        `sync_us`: how long a sync takes at most. Whoever calls this makes the processes, and then the links
+        (`_link`)."""
         self.now = 0
         self._sync: Policy = sync
         self.steps = 0
@@ -148,6 +162,9 @@ class StepWorld(Generic[M, P]):
         self._take = Random(f"{seed}/take")
         self._take_us = take_us
         self.turn_us = turn_us
+        self.sync_us = sync_us
+        self._syncing = Random(f"{seed}/syncing")
+        self._cutting = Random(f"{seed}/cutting")
         self._disks = Random(f"{seed}/disks")
         self._heap: list[tuple[int, int, Action]] = []
         self._planned = 0
@@ -159,7 +176,7 @@ class StepWorld(Generic[M, P]):
         self._links: SimLinks | None = None
 
     def _shelf(self) -> SimShelf:
-        return SimShelf(Random(self._disks.random()), 1 << 14, self._sync)
+        return SimShelf(Random(self._disks.random()), SEGMENT_BYTES, self._sync)
 
     # What the machines are
 
@@ -234,20 +251,24 @@ class StepWorld(Generic[M, P]):
         self._step(name, lambda node: None)  # noqa: ARG005
         self._enter(name, process, joins)
 
-    def crash(self, name: str, torn: bool = False, power: bool = True) -> None:
-        """The process stops: now, or in the middle of its next step; `power`: so does its machine."""
+    def crash(self, name: str, torn: Point | None = None, power: bool = True) -> None:
+        """The process stops: now, or in the middle of its next step; `power`: so does its machine, and always
+        in the middle of a step."""
         process = self.processes[name]
         if process.steps is None:
             return
-        if torn:
-            process.torn = True
+        if torn is not None:
+            process.torn = torn
+            if torn == "acting":
+                process.shelf.interrupt()
             return
         process.steps = None
         process.trace.crash()
         process.application.take_back()
         process.backlog.take()
         process.life += 1
-        process.torn = False
+        process.torn, process.synced_at = None, 0
+        process.shelf.go_on()
         if power:
             process.shelf.lose_power()
 
@@ -284,7 +305,11 @@ class StepWorld(Generic[M, P]):
             self.problem = f"no end: {self.steps} steps, {len(self.diaries)} incarnations"
             return
         assert process.steps is not None
-        act(process.steps)
+        try:
+            act(process.steps)
+        except Interrupted:
+            self.crash(name)
+            return
         self._carry_out(name, process, process.steps)
 
     def _after_pause(self, name: str, life: int, act: Callable[[Steps[M, None]], object]) -> None:
@@ -294,23 +319,26 @@ class StepWorld(Generic[M, P]):
 
     def _carry_out(self, name: str, process: P, steps: Steps[M, None]) -> None:
         """What a step has released, in order, and what the process waits for."""
-        if process.torn and steps.state in RUNS:
+        if process.torn == "written" and steps.runs:
             self.crash(name)
             return
         looked = False
         while steps.effects and process.steps is steps:
             effect = steps.effects.popleft()
             if isinstance(effect, BeginSync):
-                self._do_sync(steps, *effect)
+                self._begin_sync(name, process, steps, effect)
             elif isinstance(effect, Release):
+                if process.torn == "synced":
+                    self.crash(name)
+                    return
                 if not looked:
                     looked = True
                     self._look(name, process, steps.machine)
                 if effect.links is not None:
                     self._wishes(name, process, effect.links)
                 process.application.released(effect.events)
-                for to, packet in effect.posts:
-                    self._transmit(name, to, packet)
+                if not self._send(name, process, effect.posts):
+                    return
             elif isinstance(effect, Refuse):
                 self.packets["refused"] += len(effect.calls)
             elif isinstance(effect, BeginAnew):
@@ -320,10 +348,39 @@ class StepWorld(Generic[M, P]):
                 self._goes_down(name, process.joins)
             else:
                 self.problem = f"{name}: {effect.why}"
-        if process.steps is steps and steps.state in RUNS:
+        if process.steps is steps and steps.runs:
             if not looked:
                 self._look(name, process, steps.machine)
             self._plan(name, process, steps)
+
+    def _send(self, name: str, process: P, posts: Sequence[tuple[str, Any]]) -> bool:
+        """False: the process went down meanwhile."""
+        left = len(posts)
+        if posts and process.torn in ("told", "sent"):
+            left = self._cutting.randrange(len(posts)) if process.torn == "sent" else 0
+        for to, packet in posts[:left]:
+            self._transmit(name, to, packet)
+        if left < len(posts):
+            self.crash(name)
+        return left == len(posts)
+
+    def _begin_sync(self, name: str, process: P, steps: Steps[M, None], effect: BeginSync) -> None:
+        if not self.sync_us:
+            self._do_sync(steps, *effect)
+            return
+
+        def ends() -> None:
+            if process.steps is steps:
+                try:
+                    self._do_sync(steps, *effect)
+                except Interrupted:
+                    self.crash(name)
+                else:
+                    self._carry_out(name, process, steps)
+
+        took = int(self._syncing.random() * self.sync_us)
+        process.synced_at = max(process.synced_at, self.now + took)  # one after the other
+        self.at(process.synced_at, ends)
 
     def _do_sync(self, steps: Steps[M, None], log: OpLog, sync: Sync) -> None:
         try:
@@ -349,7 +406,8 @@ class StepWorld(Generic[M, P]):
             if process.steps is not steps or steps.state is not State.STALLED:
                 return
             process.waking = NEVER
-            process.torn = False
+            process.torn = None
+            process.shelf.go_on()
             steps.probe(self.now)
             self._carry_out(name, process, steps)
             self._enter(name, process, joins)
@@ -369,7 +427,7 @@ class StepWorld(Generic[M, P]):
         if node.waiting:
             self._to_take(name, process)
         wake_at = max(steps.wake_at, self.now + self.turn_us) if self.turn_us else steps.wake_at
-        if process.steps is steps and steps.state in RUNS and wake_at < process.waking:
+        if process.steps is steps and steps.runs and wake_at < process.waking:
             process.waking = wake_at
             self.at(process.waking, lambda: self._wake(name, life))
 

@@ -11,12 +11,14 @@ from thence.core.edge import (
     EdgeBye,
     EdgeDown,
     EdgeDrop,
+    EdgeHome,
     EdgeInvite,
     EdgeInvited,
     EdgeItem,
     EdgeNames,
     EdgeOpened,
     EdgePacket,
+    EdgePlaces,
     EdgeRefused,
     EdgeRehome,
     EdgeReset,
@@ -31,14 +33,14 @@ from thence.spread.edge_attach import (
     begin,
     heard_attach,
     heard_opened,
+    is_behind,
     lose,
-    must_not_be_behind,
     refused,
     seek,
     tick_seeking,
 )
 from thence.spread.edge_book import MESSAGE, EdgeEntry
-from thence.spread.edge_gate import announce, beat, heard_status, settle
+from thence.spread.edge_gate import announce, beat, heard_places, heard_status, held_back, settle
 from thence.spread.edge_interest import (
     accept,
     drop_child,
@@ -50,18 +52,20 @@ from thence.spread.edge_interest import (
     leave,
 )
 from thence.spread.edge_moving import (
+    go_home,
     heard_bye,
     heard_invite,
     heard_invited,
     heard_rehome,
     leave_tree,
     rehome,
+    tell_homes,
     welcome,
 )
 from thence.spread.edge_tree import EdgeChild, EdgeParent, EdgeStream, EdgeTree
 
-__all__ = ["EdgeTree", "join", "leave", "leave_tree", "link_down", "link_up", "publish", "receive", "rehome",
-           "settle", "start", "wake", "wake_at"]  # fmt: skip
+__all__ = ["EdgeTree", "held_back", "join", "leave", "leave_tree", "link_down", "link_up", "meet", "publish",
+           "receive", "rehome", "settle", "start", "wake", "wake_at"]  # fmt: skip
 
 
 def start(tree: EdgeTree, now: int) -> None:
@@ -93,6 +97,22 @@ def link_up(tree: EdgeTree, peer: str, now: int) -> None:
     tree.linked.add(peer)
     welcome(tree, peer)
     seek(tree)
+
+
+def meet(tree: EdgeTree, name: str, place: str, now: int) -> None:
+    """The process that this node was told to be below has a name, and is there."""
+    tree.now = now
+    book = tree.book
+    tree.home = name
+    if book.places.get(name) != place:
+        book.places[name] = place
+        book.host.changed()
+    if tree.parent is not None and tree.parent.peer != name and tree.settings.rehome_us:
+        tree.parent.bodies.append(EdgeHome(name))
+    if book.free and tree.contacts != (name,):
+        tree.contacts = (name,)
+        if tree.parent is None:
+            begin(tree)
 
 
 def link_down(tree: EdgeTree, peer: str, now: int) -> None:
@@ -176,6 +196,8 @@ def _heard_from_child(tree: EdgeTree, child: EdgeChild, body: EdgeBody) -> None:
         heard_drop(tree, child, body.groups)
     elif isinstance(body, EdgeRehome):
         heard_rehome(tree, child, body)
+    elif isinstance(body, EdgeHome):
+        child.home, child.told_home = body.who, ""
     else:
         raise PeerError(f"{type(body).__name__} from a child")
 
@@ -211,13 +233,18 @@ def _heard_from_parent(tree: EdgeTree, parent: EdgeParent, body: EdgeBody) -> No
     elif isinstance(body, EdgeInvite):
         parent.down += 1
         heard_invite(tree, parent, body)
+    elif isinstance(body, EdgePlaces):
+        heard_places(tree, body)
+    elif isinstance(body, EdgeHome):
+        tree.homing = body.who
     else:
         raise PeerError(f"{type(body).__name__} from a parent")
 
 
 def _item(tree: EdgeTree, stream: EdgeStream, item: EdgeItem, parent: EdgeParent | None) -> None:
     origin, group = stream.name(item.origin), stream.name(item.group)
-    must_not_be_behind(tree, [(origin, group, item.number)])
+    if is_behind(tree, [(origin, group, item.number)]):
+        raise PeerError(tree.behind)
     entry = EdgeEntry(MESSAGE, origin, group, item.number, item.back, item.payload)
     entry.source = stream.who
     if parent is not None:
@@ -257,8 +284,10 @@ def _beat(tree: EdgeTree) -> None:
         drop_child(tree, child)
     if tree.parent is not None:
         beat(tree.parent)
+    tell_homes(tree)
     for child in tree.children.values():
         announce(tree, child)
+    go_home(tree)
     if over := [group for group, until in tree.linger.items() if until <= now]:
         for group in over:
             del tree.linger[group]

@@ -44,9 +44,14 @@ def may_use_root(tree: EdgeTree) -> bool:
     return all(entry.rooted for entry in tree.book.entries if entry.above)
 
 
+def root_of(tree: EdgeTree) -> tuple[str, ...]:
+    """The root, if it is known and may be used."""
+    return (tree.book.root_name,) if tree.book.root_name and may_use_root(tree) else ()
+
+
 def seek(tree: EdgeTree) -> None:
     """Attach to the nearest that there is a link to; but wait a moment for a nearer one."""
-    if tree.parent is not None or tree.target is not None or tree.invited or tree.book.gone:
+    if tree.parent is not None or tree.target is not None or tree.invited or tree.book.gone or tree.behind:
         return
     open_ones = [who for who in tree.candidates if who not in tree.tried and process_of(who) in tree.linked]
     if not open_ones:
@@ -68,8 +73,13 @@ def ask(tree: EdgeTree, who: str, patience_us: int) -> None:
     groups = tree.asked = tuple(sorted(book.covered & tree.want()))
     logged = tuple([(*pair, number) for pair, number in book.logged().items()])
     have, named = book.restricted(groups), "" if book.free else who
-    attach = EdgeAttach(book.me, named, book.session, book.rank, groups, have, logged, book.chain)
-    tree.post(process_of(who), attach)
+    home = tree.home if tree.settings.rehome_us and tree.home != process_of(who) else ""
+    tree.post(
+        process_of(who),
+        EdgeAttach(
+            book.me, named, book.session, book.rank, groups, have, logged, book.chain, tree.place, home
+        ),
+    )  # fmt: skip
 
 
 def refused(tree: EdgeTree, session: int) -> None:
@@ -93,7 +103,7 @@ def tick_seeking(tree: EdgeTree) -> None:
         tree.retry_at = tree.now + tree.settings.attach_us
         tree.tried.clear()
         if tree.desperate_at <= tree.now:
-            more = tree.contacts if tree.book.free else (tree.root,) if may_use_root(tree) else ()
+            more = tree.contacts if tree.book.free else root_of(tree)
             tree.candidates += [who for who in more if who not in tree.candidates]
             tree.wanted.update([process_of(who) for who in more])
     if tree.patience_at <= tree.now:
@@ -131,6 +141,7 @@ def heard_attach(tree: EdgeTree, peer: str, attach: EdgeAttach) -> None:
     rank = attach.rank or book.rank + 1
     child = EdgeChild(attach.child, attach.session, tree.now, rank, attach.groups, book.end)
     child.filter, child.sync = have, not covered
+    child.place, child.home = attach.place, attach.home
     child.chain = (book.me, *common(book.chain[: tree.settings.delta], attach.chain))
     child.cursor = book.base if covered else book.end
     child.skip = child.passed = 0 if covered else book.end
@@ -138,19 +149,21 @@ def heard_attach(tree: EdgeTree, peer: str, attach: EdgeAttach) -> None:
     named = dict.fromkeys([(origin, group) for origin, group, _ in attach.logged])
     named |= dict.fromkeys([pair for pair in book.have if pair[0] == attach.child])
     mine = tuple([(*pair, book.have[pair]) for pair in named if pair in book.have])
-    tree.post(peer, EdgeOpened(book.me, child.session, book.rank, mine, covered, child.chain))
+    root = book.me if book.root else book.root_name
+    tree.post(peer, EdgeOpened(book.me, child.session, book.rank, mine, covered, child.chain, root))
 
 
 # As a child
 
 
-def must_not_be_behind(tree: EdgeTree, have: Iterable[Count]) -> None:
+def is_behind(tree: EdgeTree, have: Iterable[Count]) -> bool:
     """A process whose disk was put back, unknown to it, is not whom it thinks: it must not go on counting."""
     book = tree.book
     for origin, group, number in have:
         if origin == book.me and number > book.have.get((origin, group), 0):
-            tree.behind = f"others have message {number} of {origin}, which its log lacks"
-            raise PeerError(tree.behind)
+            lacks = f"others have message {number} of {origin}, which its log lacks"
+            tree.behind = f"{lacks}: it was put back to an earlier state"
+    return bool(tree.behind)
 
 
 def heard_opened(tree: EdgeTree, peer: str, opened: EdgeOpened) -> None:
@@ -160,14 +173,23 @@ def heard_opened(tree: EdgeTree, peer: str, opened: EdgeOpened) -> None:
         return
     if opened.chain[:1] != (opened.parent,) or process_of(opened.parent) != peer:
         raise PeerError("an answer of another than was asked")
-    must_not_be_behind(tree, opened.have)
+    if is_behind(tree, opened.have):
+        tree.reset(peer, opened.session, True)
+        refused(tree, opened.session)
+        return
+    if opened.root and book.root_name not in ("", opened.root):
+        tree.foreign = opened.root
+        tree.reset(peer, opened.session, True)
+        refused(tree, opened.session)
+        return
     parent = EdgeParent(opened.parent, opened.session, tree.now, book.base, len(opened.chain))
     tree.parent, tree.target, tree.shrunk = parent, None, False
     tree.patience_at = tree.probe_at = tree.retry_at = tree.waits_until = NEVER
-    tree.invited = ""
+    tree.invited = tree.homing = tree.foreign = ""
     tree.wanted = {peer}
-    if book.free:
-        book.free, book.rank = False, opened.rank + 1
+    if book.free or book.root_name != opened.root:
+        book.rank = opened.rank + 1 if book.free else book.rank
+        book.free, book.root_name = False, opened.root or book.root_name
         book.host.changed()
     set_chain(tree, opened.chain)
     have = {(origin, group): number for origin, group, number in opened.have}

@@ -46,6 +46,14 @@ class EdgeSettings:
     """How long news for a child waits for data to travel with."""
     window: int = 1024
     """Items under way over a session, each way."""
+    packet_bytes: int = 1 << 20
+    """Payloads of one packet, but for one that is larger alone."""
+    greet_us: int = 0
+    """How long, after a start with messages of its own, a node waits for a parent to say which it has of them
+    before it sends more: its disk may have been put back."""
+    rehome_us: int = 0
+    """How long a node stays with another parent before it moves back under the one that it was told to be
+    below; 0: it does not by itself."""
     gate: bool = True
     """Off only to measure what the gate costs: then the order across groups may break."""
 
@@ -142,12 +150,14 @@ class EdgeHost(Protocol):
 class EdgeBook:
     __slots__ = (
         "base", "chain", "covered", "entries", "free", "gone", "groups", "have", "host", "me", "number",
-        "rank", "request", "root", "session", "trimmed",
+        "places", "rank", "request", "root", "root_name", "session", "trimmed",
     )  # fmt: skip
 
-    def __init__(self, me: str, root: bool, host: EdgeHost) -> None:
+    def __init__(self, me: str, root: bool, host: EdgeHost, root_name: str = "") -> None:
+        """`root_name`: the identity of the root, as far as it is known."""
         self.me: Final = me
         self.root: Final = root
+        self.root_name = root_name
         self.host: Final = host
         self.rank = 0
         self.free = not root
@@ -165,6 +175,8 @@ class EdgeBook:
         self.chain: tuple[str, ...] = ()
         self.session = 0
         self.request = 0
+        self.places: dict[str, str] = {}
+        """Where processes of the chain, and the root, are reached."""
 
     @property
     def end(self) -> int:

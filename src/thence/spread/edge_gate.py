@@ -5,8 +5,9 @@ All of it happens at the end of a step, once for everything that the step has br
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from typing import Final
 
-from thence.core.edge import EdgeBeat, EdgeInvite, EdgeItem, EdgeState, EdgeStatus
+from thence.core.edge import EdgeBeat, EdgeInvite, EdgeItem, EdgePlaces, EdgeState, EdgeStatus
 from thence.core.errors import PeerError
 from thence.core.groups import process_of
 from thence.core.machine import NEVER
@@ -14,12 +15,17 @@ from thence.spread.edge_book import IN, INVITATION, MESSAGE, NOT, STATE, EdgeEnt
 from thence.spread.edge_interest import send_wants
 from thence.spread.edge_tree import EdgeChild, EdgeParent, EdgeTree
 
+PLACES_MAX: Final = 64
+"""Addresses in one packet; twice as many are remembered. A chain has a handful."""
+
 
 def settle(tree: EdgeTree) -> None:
     """The step is over: send what may go."""
     if tree.parent is not None:
         # A link to the next of the chain is kept ready: a repair then costs no dialling.
         tree.wanted = {process_of(who) for who in tree.book.chain[:2]}
+        if tree.homing:
+            tree.wanted.add(process_of(tree.homing))
         send_up(tree, tree.parent)
         if tree.parent.cursor == tree.book.end:  # a request follows all that this node has
             send_wants(tree, tree.parent)
@@ -171,8 +177,42 @@ def announce(tree: EdgeTree, child: EdgeChild) -> None:
     """Tell a child how things are."""
     child.status = status_of(tree, child)
     child.status_due = NEVER
+    tell_places(tree, child)
     child.bodies.append(child.status)
     forget_known(child)
+
+
+def tell_places(tree: EdgeTree, child: EdgeChild, *more: tuple[str, str]) -> None:
+    """Where those are that the child may attach to; once, and again when it has changed."""
+    book = tree.book
+    named = dict.fromkeys([process_of(who) for who in (*child.chain, book.root_name)])
+    places = {name: book.places.get(name, "") for name in named}
+    places[process_of(book.me)] = tree.place
+    places.update(more)
+    fresh = {name: at for name, at in places.items() if at and child.told_places.get(name) != at}
+    if fresh:
+        child.told_places.update(fresh)
+        child.bodies.append(EdgePlaces(tuple([word for pair in fresh.items() for word in pair])))
+
+
+def heard_places(tree: EdgeTree, body: EdgePlaces) -> None:
+    """Kept for the next start, as far as they are about the chain, the root or the node's home."""
+    words = body.words
+    if len(words) % 2 or len(words) > 2 * PLACES_MAX:
+        raise PeerError("places that make no sense")
+    tree.book.places.update(zip(words[::2], words[1::2], strict=True))
+    if len(tree.book.places) > 2 * PLACES_MAX:
+        forget_places(tree)
+    tree.host.changed()
+
+
+def forget_places(tree: EdgeTree) -> None:
+    book = tree.book
+    kept = {process_of(who) for who in (*book.chain, book.root_name, tree.homing)} | {
+        tree.home,
+        *tree.contacts,
+    }
+    book.places = {name: at for name, at in book.places.items() if name in kept}
 
 
 def forget_known(child: EdgeChild) -> None:
@@ -236,6 +276,20 @@ def send_down(tree: EdgeTree, child: EdgeChild) -> None:
                 return
             send_entry(child, entry, at)
         child.cursor = at + 1
+
+
+def held_back(tree: EdgeTree, child: EdgeChild) -> int:
+    """How many messages for a child wait behind something that its chain may lack. For people."""
+    book, count, skip = tree.book, 0, child.skip
+    for at in range(child.cursor, book.end):
+        entry = book.entries[at - book.base]
+        if entry.kind != MESSAGE or entry.source == child.who:
+            continue
+        if entry.group not in child.wants:
+            skip = at + 1
+        elif entry.number > child.filter.get((entry.origin, entry.group), 0):
+            count += not may_pass(tree, child, skip)
+    return count
 
 
 def sent(child: EdgeChild, at: int) -> None:

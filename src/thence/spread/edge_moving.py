@@ -1,10 +1,11 @@
 """Moving below another node, and leaving the tree: rules 11 and 12 of docs/protocols/edge.md."""
 
-from thence.core.edge import EdgeBye, EdgeInvite, EdgeInvited, EdgeRehome
+from thence.core.edge import EdgeBye, EdgeHome, EdgeInvite, EdgeInvited, EdgeRehome
 from thence.core.errors import UsageError
 from thence.core.groups import process_of
 from thence.spread.edge_attach import ask, lose
 from thence.spread.edge_book import INVITATION, EdgeEntry
+from thence.spread.edge_gate import tell_places
 from thence.spread.edge_interest import drop_child, leave
 from thence.spread.edge_tree import EdgeChild, EdgeParent, EdgeTree
 
@@ -16,10 +17,32 @@ def rehome(tree: EdgeTree, under: str) -> None:
         raise UsageError("it has no parent to ask")
     parent.bodies.append(EdgeRehome(under))
     tree.flush()
-    tree.invited = under
+    tree.invited, tree.homing = under, ""
     lose(tree, silent=False)
     tree.waits_until = tree.now + 2 * tree.settings.attach_us
-    tree.wanted = {process_of(under)}
+    tree.wanted.add(process_of(under))
+
+
+def tell_homes(tree: EdgeTree) -> None:
+    """A child whose home is another child of this node by now may move there."""
+    by_peer = {child.peer: child for child in tree.children.values()}
+    for child in tree.children.values():
+        host = by_peer.get(child.home)
+        if host is None or host.sync or host.rank >= child.rank or child.told_home == host.who:
+            continue
+        child.told_home = host.who
+        tell_places(tree, child, (host.peer, host.place))
+        child.bodies.append(EdgeHome(host.who))
+
+
+def go_home(tree: EdgeTree) -> None:
+    """Move under the node that this one was told to be below, once there is a link to it: slowly, since the
+    subtree is silent meanwhile."""
+    parent, after_us = tree.parent, tree.settings.rehome_us
+    if parent is None or not tree.homing or not after_us or tree.full_request or tree.joins:
+        return
+    if tree.now - parent.since >= after_us and process_of(tree.homing) in tree.linked:
+        rehome(tree, tree.homing)
 
 
 def heard_rehome(tree: EdgeTree, child: EdgeChild, body: EdgeRehome) -> None:

@@ -1,13 +1,26 @@
 """A node of an edge tree and its sessions: what all rules of docs/protocols/edge.md look at and change."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from thence.core.edge import EdgeBody, EdgeDown, EdgeNames, EdgePacket, EdgeReset, EdgeStatus, EdgeUp
+from thence.core.edge import (
+    EdgeBody,
+    EdgeDown,
+    EdgeItem,
+    EdgeNames,
+    EdgePacket,
+    EdgeReset,
+    EdgeState,
+    EdgeStatus,
+    EdgeUp,
+)
 from thence.core.errors import PeerError
 from thence.core.groups import process_of
 from thence.core.machine import NEVER
 from thence.spread.edge_book import EdgeBook, EdgeHost, EdgeSettings, Pair
+
+BODIES_MAX: Final = 1024
+"""In one packet: a receiver has other things to do between two of them."""
 
 NAMES_MAX: Final = 1 << 20
 """That a peer may give out indices for in a session."""
@@ -85,8 +98,9 @@ class EdgeParent(EdgeStream):
 
 class EdgeChild(EdgeStream):
     __slots__ = (
-        "acked", "attached", "chain", "cursor", "downs", "downs_cut", "filter", "items", "passed", "rank",
-        "skip", "status", "status_due", "sync", "transfer", "ups", "ups_cut", "wants",
+        "acked", "attached", "chain", "cursor", "downs", "downs_cut", "filter", "home", "items", "passed",
+        "place", "rank", "skip", "status", "status_due", "sync", "told_home", "told_places", "transfer",
+        "ups", "ups_cut", "wants",
     )  # fmt: skip
 
     def __init__(self, who: str, session: int, now: int, rank: int, wants: Iterable[str], end: int) -> None:
@@ -115,24 +129,33 @@ class EdgeChild(EdgeStream):
         """Down, and how many of those it says it has."""
         self.status: EdgeStatus | None = None
         self.status_due = NEVER
+        self.place = self.home = ""
+        """Where it is reached, and the process that it was told to be below."""
+        self.told_home = ""
+        self.told_places: dict[str, str] = {}
 
 
 class EdgeTree:
     __slots__ = (
-        "asked", "behind", "book", "candidates", "children", "contacts", "desperate_at", "full_at",
-        "full_request", "guests", "invited", "joins", "linger", "linked", "lost_at", "next_beat", "now",
-        "outbox", "parent", "patience_at", "pending", "probe_at", "retry_at", "root", "rooted_st",
-        "settings", "shrunk", "st", "target", "tried", "waits_until", "wanted",
+        "asked", "behind", "book", "candidates", "children", "contacts", "desperate_at", "foreign", "full_at",
+        "full_request", "guests", "home", "homing", "invited", "joins", "linger", "linked", "lost_at",
+        "next_beat", "now", "outbox", "parent", "patience_at", "pending", "place", "probe_at", "retry_at",
+        "rooted_st", "settings", "shrunk", "st", "target", "tried", "waits_until", "wanted",
     )  # fmt: skip
 
-    def __init__(
-        self, book: EdgeBook, settings: EdgeSettings, root: str, contacts: tuple[str, ...], now: int
-    ) -> None:
-        """`contacts`: processes that a node which was never attached may attach to, best first."""
-        self.root: Final = root
+    def __init__(self, book: EdgeBook, settings: EdgeSettings, contacts: tuple[str, ...], now: int) -> None:
+        """`contacts`: processes that a node which was never attached may attach to, best first; it moves back
+        under the first of them when it can."""
         self.book: Final = book
         self.settings: Final = settings
         self.contacts = contacts
+        self.home = contacts[0] if contacts else ""
+        self.place = ""
+        """Where this process is reached."""
+        self.foreign = ""
+        """The root of another tree that was met, if so."""
+        self.homing = ""
+        """The node that it would move under."""
         self.now = now
         self.outbox: list[tuple[str, EdgePacket]] = []
         self.linked: set[str] = set()
@@ -197,9 +220,10 @@ class EdgeTree:
                 self._packet(child, EdgeDown)
 
     def _packet(self, stream: EdgeStream, kind: type[EdgeUp] | type[EdgeDown]) -> None:
-        stream.sent += 1
-        self.post(stream.peer, kind(stream.session, stream.sent, tuple(stream.bodies)))
-        stream.bodies = []
+        bodies, stream.bodies = stream.bodies, []
+        for some in in_packets(bodies, self.settings.packet_bytes):
+            stream.sent += 1
+            self.post(stream.peer, kind(stream.session, stream.sent, some))
 
     def want(self) -> set[str]:
         """Groups that must come here."""
@@ -209,3 +233,21 @@ class EdgeTree:
         for _, _, _, groups, _ in self.pending.values():
             wanted.update(groups)
         return wanted
+
+
+def in_packets(bodies: list[EdgeBody], most: int) -> Iterator[tuple[EdgeBody, ...]]:
+    """What a frame of a link can carry at once: in order, cut where the payloads come to too much."""
+    begin = size = 0
+    for at, body in enumerate(bodies):
+        bytes_of = payload_bytes(body)
+        if at > begin and (size + bytes_of > most or at - begin >= BODIES_MAX):
+            yield tuple(bodies[begin:at])
+            begin, size = at, 0
+        size += bytes_of
+    yield tuple(bodies[begin:])
+
+
+def payload_bytes(body: EdgeBody) -> int:
+    if isinstance(body, EdgeItem):
+        return len(body.payload)
+    return sum(map(len, body.states)) if isinstance(body, EdgeState) else 0

@@ -9,6 +9,7 @@ from thence.core.history import History
 from thence.core.states import States
 from thence.spread.eco_sync_tree import EcoSyncTree
 from thence.spread.flood import Flood
+from thence.spread.gossip import Gossip
 from thence.spread.pull import PeriodicPull, PullSettings
 from thence.spread.spread import Spread
 from thence.spread.sync_tree import SyncTree, TreeSettings
@@ -24,6 +25,8 @@ class OverlayKind:
     """Its branches come to form a tree."""
     eco: bool = False
     """Logs may forget what the newest state covers."""
+    causal: bool = True
+    """Messages come after their causes. If not, an engine must see to it."""
 
 
 CENTRAL = TreeSettings(challenge_us=3_000_000)
@@ -58,6 +61,12 @@ def _slow_pull(me: int, size: int, history: History, random: Random, states: Sta
     return PeriodicPull(me, size, history, random, PullSettings(period_us=1_000_000))
 
 
+def _gossip(me: int, size: int, history: History, random: Random, states: States) -> Spread:  # noqa: ARG001
+    return Gossip(me, size, history, random)
+
+
+GOSSIP = "gossip"
+
 OVERLAYS: dict[str, OverlayKind] = {
     kind.name: kind
     for kind in (
@@ -68,6 +77,7 @@ OVERLAYS: dict[str, OverlayKind] = {
         OverlayKind("flood", _flood),
         OverlayKind("pull", _pull),
         OverlayKind("pull-1s", _slow_pull),
+        OverlayKind(GOSSIP, _gossip, causal=False),
     )
 }
 

@@ -107,6 +107,10 @@ class Streams:
     def clock(self) -> tuple[int, ...]:
         return tuple(self._clock)
 
+    def has(self, dot: int) -> bool:
+        """Has this message come?"""
+        return dot >> ORIGIN_BITS <= self._clock[dot & ORIGIN_MASK]
+
     @property
     def own(self) -> int:
         """Messages that this node has sent."""

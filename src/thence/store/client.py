@@ -3,19 +3,21 @@
 from collections.abc import Callable
 from typing import Final
 
-from thence.store.state import SeenTag
+from thence.crdt.mark import Mark
 
 
 class Client:
     __slots__ = (
         "address", "authenticated", "broken", "commands", "created", "db", "dirty", "end", "id", "lib_name",
-        "lib_ver", "monitors", "name", "proto", "push", "quits", "replies", "seen", "skips", "transaction",
-        "watching", "wrote",
+        "lib_ver", "local", "monitors", "name", "proto", "push", "quits", "replies", "seen", "skips",
+        "transaction", "watching", "wrote",
     )  # fmt: skip
 
     def __init__(self, number: int, address: str = "", created: int = 0, authenticated: bool = True) -> None:
         self.id: Final = number
         self.address: Final = address
+        self.local = ""
+        """The address that it connected to."""
         self.created: Final = created
         self.seen = created
         """When it sent its last command, in milliseconds."""
@@ -38,7 +40,7 @@ class Client:
         """CLIENT REPLY SKIP: so many replies are not written."""
         self.quits = False
         self.monitors = False
-        self.wrote: SeenTag | None = None
+        self.wrote: Mark | None = None
         """Its last write."""
         self.commands = 0
         self.push: Callable[[object], None] = lambda _: None

@@ -46,6 +46,8 @@ class Config:
         self.bulk_max = 512 << 20
         self.timeout_s = 0
         self.rename_max = 8 << 20
+        self.memory_max = 0
+        """0: as much as there is."""
 
     def fix(self, name: str, value: str) -> None:
         """As this node is."""
@@ -82,6 +84,8 @@ class Config:
             self.slower_than_us = int(text)
         elif known == "slowlog-max-len":
             self.slow_most = int(text)
+        elif known == "maxmemory":
+            self.memory_max = int(text)
         elif known == "maxclients":
             self.clients_max = int(text)
         elif known == "proto-max-bulk-len":

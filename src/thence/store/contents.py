@@ -8,7 +8,7 @@ from typing import Any
 
 from thence.crdt.cells import CellMap
 from thence.crdt.sets import AddWinsSet, RemoveWinsSet
-from thence.store.space import Slot, State
+from thence.store.slots import Assigned, Slot, State
 from thence.store.state import StoreState
 
 Holding = tuple[int, bytes, int, dict[str, Any]]
@@ -18,6 +18,8 @@ Holding = tuple[int, bytes, int, dict[str, Any]]
 def contents(state: StoreState) -> Iterator[Holding]:
     for number, database in enumerate(state.space.databases):
         for key, found in sorted(database.keys.items()):
+            if isinstance(found, Assigned):
+                found = found.value
             kinds = found.kinds() if isinstance(found, Slot) else [("string", found)]
             if kinds:
                 yield number, key, database.deadline(key), {kind: plain(one) for kind, one in kinds}

@@ -6,7 +6,7 @@ a transaction. Nothing here waits: a command that must answers with a `Later`.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -21,11 +21,12 @@ from thence.store.config import Config
 from thence.store.ops import Part
 from thence.store.reply import Fail, Reply
 from thence.store.sessions import cluster_id
-from thence.store.space import Database, State
-from thence.store.state import SeenTag, StoreState, tag_of
-from thence.store.table import TABLE, Command
+from thence.store.slots import Database, State
+from thence.store.state import StoreState
+from thence.store.table import WORDS, Command, lookup
 
 WRONG_TYPE: Final = "WRONGTYPE Operation against a key holding the wrong kind of value"
+OOM: Final = "OOM command not allowed when used memory > 'maxmemory'."
 LOADING: Final = "LOADING Redis is loading the dataset in memory"
 CONTENT: Final = frozenset(
     {ops.UPDATE, ops.SET_ADD, ops.FIELD_SET, ops.FIELD_UPDATE, ops.SCORE_SET, ops.SCORE_UPDATE}
@@ -47,41 +48,49 @@ class MemberSeen(NamedTuple):
 class Host(Protocol):
     """What the store asks of the node that it runs at."""
 
-    def refuses(self) -> str | None:
-        """Why nothing can be written at present."""
-        ...
-
-    def loading(self) -> bool:
-        """It is no member yet: what it has may be old, or part of something."""
-        ...
+    refusal: str | None
+    """Why nothing can be written at present."""
+    loading: bool
+    """It is no member yet: what it has may be old, or part of something."""
 
     def members(self) -> list[MemberSeen]: ...
 
-    def reached(self, tag: SeenTag) -> int:
+    def reached(self, mark: Mark) -> int:
         """At how many other members this operation is known to have been delivered."""
         ...
 
-    def is_past(self, origin: str) -> bool:
-        """Nothing more will ever come from this incarnation."""
+    def saw(self, mark: Mark) -> list[tuple[str, int]]:
+        """The operations that this one names as those before it."""
+        ...
+
+    def delivered(self) -> dict[str, int]:
+        """By incarnation, the newest operation that was delivered here."""
+        ...
+
+    def has_delivered(self, origin: str, seq: int) -> bool:
+        """It was, or never will be: nothing more will ever come from that incarnation."""
         ...
 
 
 class Alone:
     """`Host` of a store without a node."""
 
-    def refuses(self) -> str | None:
-        return None
-
-    def loading(self) -> bool:
-        return False
+    refusal: str | None = None
+    loading = False
 
     def members(self) -> list[MemberSeen]:
         return []
 
-    def reached(self, tag: SeenTag) -> int:  # noqa: ARG002
+    def reached(self, mark: Mark) -> int:  # noqa: ARG002
         return 0
 
-    def is_past(self, origin: str) -> bool:  # noqa: ARG002
+    def saw(self, mark: Mark) -> list[tuple[str, int]]:  # noqa: ARG002
+        return []
+
+    def delivered(self) -> dict[str, int]:
+        return {}
+
+    def has_delivered(self, origin: str, seq: int) -> bool:  # noqa: ARG002
         return False
 
 
@@ -125,11 +134,21 @@ class Executor:
         self.config: Final = config or Config()
         self.now = clock_us() // 1000
         self.started = self.now
-        self.outbox: list[tuple[bytes, SeenTag]] = []
+        self.outbox: list[bytes] = []
         self.clients: dict[int, Client] = {}
         self.monitors: list[Client] = []
         self.numbers = 0
         self.stats: Counter[str] = Counter()
+        self.commands = self.hits = self.misses = 0
+        self.memory = 0
+        """Bytes of the process, as its host has found them last."""
+        self.paused_until = 0
+        """CLIENT PAUSE: until when, in milliseconds, and whether reads wait, too."""
+        self.pauses_reads = False
+        self.held: list[Callable[[], None]] = []
+        """Clients to be looked at again when a pause ends before its time."""
+        self.ended = 0
+        """When the last command had been executed, in microseconds."""
         self.calls: Counter[str] = Counter()
         self.slow: deque[Slow] = deque(maxlen=128)
         self.slow_number = 0
@@ -139,7 +158,6 @@ class Executor:
         """Of the process, for INFO and SHUTDOWN."""
         self.cluster = cluster_id("thence")
         self._mark: Mark | None = None
-        self._parts: list[Part] = []
         self._size = 0
 
     # Clients
@@ -169,28 +187,35 @@ class Executor:
 
     # Commands
 
-    def execute(self, client: Client, arguments: list[bytes]) -> Reply:
-        """The reply; an error of Redis' own is one."""
-        begun = self.clock_us()
-        self.now = begun // 1000
-        client.seen = self.now
-        self.stats["commands"] += 1
+    def execute(self, client: Client, arguments: list[bytes], begun: int = 0) -> Reply:
+        """The reply; an error of Redis' own is one. `begun`: when, if the clock was just read."""
+        if not begun:
+            begun = self.clock_us()
+        self.now = client.seen = begun // 1000
+        self.commands += 1
         try:
-            reply = self._execute(client, arguments)
+            found = WORDS.get(arguments[0])
+            if found is None or client.transaction is not None or not client.authenticated or self.monitors:
+                reply = self._execute(client, arguments)
+            else:
+                count, arity = len(arguments), found.arity
+                if (count != arity) if arity > 0 else (count < -arity):
+                    raise wrong_count(found.name)
+                reply = self.run(found, client, arguments)
         except Fail as fail:
             self.stats["errors"] += 1
             reply = fail
         finally:
-            self._end(client)
-        took = self.clock_us() - begun
-        if 0 <= self.config.slower_than_us <= took:
-            self._note_slow(client, arguments, took)
+            if self._mark is not None:
+                self._end(client)
+        self.ended = ended = self.clock_us()
+        if ended - begun >= self.config.slower_than_us >= 0:
+            self._note_slow(client, arguments, ended - begun)
         return reply
 
     def _execute(self, client: Client, arguments: list[bytes]) -> Reply:
-        name = arguments[0].decode("latin-1").upper()
-        found = TABLE.get(name)
-        if not client.authenticated and name not in UNKNOWN_MAY:
+        found = lookup(arguments[0])
+        if not client.authenticated and (found is None or found.name not in UNKNOWN_MAY):
             raise Fail("NOAUTH Authentication required.")
         try:
             if found is None:
@@ -201,7 +226,7 @@ class Executor:
         except Fail:
             client.broken = client.broken or client.transaction is not None
             raise
-        if client.transaction is not None and name not in UNQUEUED:
+        if client.transaction is not None and found.name not in UNQUEUED:
             client.transaction.append(arguments)
             return "QUEUED"
         if self.monitors:
@@ -210,11 +235,42 @@ class Executor:
 
     def run(self, found: Command, client: Client, arguments: list[bytes]) -> Reply:
         self.calls[found.name] += 1
-        if "loading" not in found.flags and self.host.loading():
+        host = self.host
+        if host.loading and not found.early:
             raise Fail(LOADING)
-        if found.writes and (why := self.host.refuses()) is not None:
-            raise Fail(why)
+        if host.refusal is not None and found.writes:
+            raise Fail(host.refusal)
+        if found.grows and self.is_full:
+            raise Fail(OOM)
         return found.run(self, client, arguments[1:])
+
+    @property
+    def is_full(self) -> bool:
+        """Operations of others take effect all the same."""
+        return 0 < self.config.memory_max < self.memory
+
+    def pause(self, until: int, reads: bool) -> None:
+        """The longer of two pauses holds, as in Redis."""
+        self.paused_until, self.pauses_reads = max(self.paused_until, until), self.pauses_reads or reads
+
+    def go_on(self) -> None:
+        self.paused_until, self.pauses_reads = 0, False
+        held, self.held = self.held, []
+        for each in held:
+            each()
+
+    def holds(self, client: Client, arguments: list[bytes]) -> bool:
+        """Must this wait for the end of a pause? What ends it need not."""
+        if self.clock_us() // 1000 >= self.paused_until:
+            self.go_on()
+            return False
+        found = lookup(arguments[0])
+        if found is None or found.name == "CLIENT":
+            return False
+        if self.pauses_reads or found.writes:
+            return client.transaction is None or found.name == "EXEC"
+        queued = client.transaction if found.name == "EXEC" else None
+        return any((one := lookup(words[0])) is not None and one.writes for words in queued or ())
 
     def _show(self, client: Client, arguments: list[bytes]) -> None:
         seconds = self.clock_us()
@@ -234,13 +290,12 @@ class Executor:
 
     def _end(self, client: Client | None) -> None:
         """All parts of a command are one operation."""
-        mark, parts = self._mark, self._parts
+        mark = self._mark
         if mark is not None:
-            self._mark, self._parts, self._size = None, [], 0
-            tag = tag_of(mark)
-            self.outbox.append((self.state.finish(mark, parts), tag))
+            self._mark, self._size = None, 0
+            self.outbox.append(self.state.finish(mark))
             if client is not None:
-                client.wrote = tag
+                client.wrote = mark
 
     # Parts of an operation
 
@@ -254,15 +309,23 @@ class Executor:
             elif key in database.deadlines and (held := database.deadline(key)) < NEVER:
                 bound = held
         part = [code, db, key, fresh, bound, *words]
-        size = 32 + len(key) + sum([_size(word) for word in words])
-        if self._size + size > OPERATION_MAX:
+        self._add(part, words)
+
+    def assign(self, db: int, key: bytes, value: Value, until: int = NEVER) -> None:
+        """A SET, takes effect here, and travels."""
+        self._add([ops.SET, db, key, 0, 0, value, until], (value,))
+
+    def _add(self, part: Part, words: Iterable[Any]) -> None:
+        size = self._size + 32 + len(part[2])
+        for word in words:
+            size += len(word) + 5 if type(word) is bytes else _size(word)
+        if size > OPERATION_MAX:
             raise Fail(f"ERR an operation of more than {OPERATION_MAX} bytes")
-        self._size += size
+        self._size = size
         mark = self._mark
         if mark is None:
-            mark = self._mark = self.state.begin()
-        self.state.space.apply(mark, (part,), len(self._parts))
-        self._parts.append(part)
+            mark = self._mark = self.state.begin(self.now)
+        self.state.space.add(mark, part)
 
     def delete(self, db: int, key: bytes) -> None:
         self.emit(db, ops.DELETE, key, 0)
@@ -274,6 +337,16 @@ class Executor:
         found = database.get(key, self.now)
         if kind(found) != was and (found is not None or key in database.deadlines):
             self.emit(db, ops.DELETE, key, 1)
+
+    def remove(
+        self, db: int, op: int, key: bytes, kind: str, found: CellMap[Any] | None, names: list[bytes]
+    ) -> int:
+        """Take these away, as many as are there."""
+        there = [name for name in dict.fromkeys(names) if found is not None and name in found]
+        if there:
+            self.emit(db, op, key, *there)
+            self.emptied(db, key, kind)
+        return len(there)
 
     def perform(self, parts: list[Part]) -> None:
         """An operation that no client asked for."""
@@ -289,7 +362,10 @@ class Executor:
 
     def get(self, client: Client, key: bytes) -> State | None:
         found = self.state.space.databases[client.db].get(key, self.now)
-        self.stats["misses" if found is None else "hits"] += 1
+        if found is None:
+            self.misses += 1
+        else:
+            self.hits += 1
         return found
 
     def string(self, client: Client, key: bytes) -> Value | None:

@@ -29,27 +29,28 @@ def sections(e: Executor) -> dict[str, Lines]:
             ("pubsub_clients", 0), ("clients_in_timeout_table", 0),
         ],
         "Memory": [
-            ("used_memory", e.facts.get("memory", 0)), ("used_memory_human", _human(e)),
-            ("used_memory_rss", e.facts.get("memory", 0)), ("used_memory_peak", e.facts.get("memory", 0)),
+            ("used_memory", e.memory), ("used_memory_human", _human(e)),
+            ("used_memory_rss", e.memory), ("used_memory_peak", e.memory),
             ("used_memory_peak_human", _human(e)), ("used_memory_dataset", 0), ("used_memory_lua", 0),
-            ("total_system_memory", 0), ("maxmemory", 0), ("maxmemory_human", "0B"),
+            ("total_system_memory", 0), ("maxmemory", e.config.memory_max),
+            ("maxmemory_human", f"{e.config.memory_max / (1 << 20):.2f}M"),
             ("maxmemory_policy", "noeviction"), ("mem_fragmentation_ratio", "1.00"),
             ("mem_allocator", "python"),
         ],
         "Persistence": [
-            ("loading", int(e.host.loading())),
+            ("loading", int(e.host.loading)),
             ("rdb_changes_since_last_save", 0), ("rdb_bgsave_in_progress", 0),
             ("rdb_last_save_time", e.started // 1000), ("rdb_last_bgsave_status", "ok"), ("aof_enabled", 1),
             ("aof_rewrite_in_progress", 0), ("aof_last_bgrewrite_status", "ok"),
-            ("aof_last_write_status", "ok" if e.host.refuses() is None else "err"),
+            ("aof_last_write_status", "ok" if e.host.refusal is None else "err"),
         ],
         "Stats": [
             ("total_connections_received", stats["connections"]),
-            ("total_commands_processed", stats["commands"]),
+            ("total_commands_processed", e.commands),
             ("instantaneous_ops_per_sec", 0), ("total_net_input_bytes", stats["input"]),
             ("total_net_output_bytes", stats["output"]), ("rejected_connections", stats["rejected"]),
-            ("expired_keys", space.reaped), ("evicted_keys", 0), ("keyspace_hits", stats["hits"]),
-            ("keyspace_misses", stats["misses"]), ("pubsub_channels", 0), ("pubsub_patterns", 0),
+            ("expired_keys", space.reaped), ("evicted_keys", 0), ("keyspace_hits", e.hits),
+            ("keyspace_misses", e.misses), ("pubsub_channels", 0), ("pubsub_patterns", 0),
             ("latest_fork_usec", 0), ("total_error_replies", stats["errors"]),
         ],
         "Replication": [
@@ -71,7 +72,7 @@ def sections(e: Executor) -> dict[str, Lines]:
         "Thence": [
             ("thence_version", __version__), ("thence_members", len(e.host.members()) or 1),
             ("thence_incarnation", state.me), ("thence_unstable_ops", state.unstable),
-            ("thence_delivered", sum(state.vector.values())),
+            ("thence_delivered", sum(e.host.delivered().values())),
             ("thence_hybrid_clock_ms", state.time >> COUNT_BITS),
             ("thence_clock_skew_ms", max(0, (state.time >> COUNT_BITS) - e.now)),
             ("thence_type_conflicts", sum(1 for _ in space.hidden())),
@@ -95,5 +96,4 @@ def info(e: Executor, wanted: list[bytes]) -> bytes:
 
 
 def _human(e: Executor) -> str:
-    memory = e.facts.get("memory", 0)
-    return f"{int(str(memory)) / (1 << 20):.2f}M"
+    return f"{e.memory / (1 << 20):.2f}M"

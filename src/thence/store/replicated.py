@@ -7,7 +7,7 @@ Operations that the group never had are not sent again as they were: what they r
 saw, which is not what the group has. Their own process makes of them what destroys nothing (`again`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from thence.core.errors import PeerError
 from thence.crdt import steps
@@ -24,31 +24,30 @@ class ReplicatedStore:
     def __init__(self, state: StoreState) -> None:
         self.store = state
         self.installs = 0
+        self.on_installed: Callable[[], None] = lambda: None
 
     def apply(self, event: Delivered) -> None:
-        self.store.deliver(event.origin, event.seq, event.payload)
+        self.store.deliver(event.origin, event.seq, event.payload, event.tag)
 
     def apply_batch(self, origin: str, first_seq: int, ops: Sequence[bytes], tag: LifeTag) -> None:
-        del tag
-        deliver = self.store.deliver
-        for seq, operation in enumerate(ops, first_seq):
-            deliver(origin, seq, operation)
+        self.store.deliver_run(origin, first_seq, ops, tag)
 
     def stable(self, event: Stable) -> None:
         self.store.stable(event.origin, event.seq)
 
-    def state(self) -> bytes:
-        return snapshot.dump(self.store)
+    def state_chunks(self) -> Iterator[bytes]:
+        return snapshot.pieces(self.store)
 
-    def install(self, state: bytes) -> None:
+    def install_chunks(self, chunks: Iterator[bytes]) -> None:
         self.installs += 1
-        snapshot.load(self.store, state)
+        snapshot.load(self.store, chunks)
+        self.on_installed()
 
 
 def again(payload: bytes) -> tuple[list[Part], list[Part]]:
     """Of an operation that the group never had: what to do instead, and what comes to nothing."""
     try:
-        _, _, parts = decode(payload)
+        _, parts = decode(payload)
     except PeerError:
         return [], []
     kept: list[Part] = []

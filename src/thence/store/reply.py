@@ -54,7 +54,9 @@ class Push(list[Any]):
 
 
 def encode(reply: Reply, proto: int, out: list[bytes]) -> None:
-    if isinstance(reply, bytes):
+    if reply is OK:
+        out.append(b"+OK\r\n")
+    elif isinstance(reply, bytes):
         if proto == 3 and type(reply) is Verbatim:
             out.append(b"=%d\r\ntxt:%b\r\n" % (len(reply) + 4, reply))
         else:

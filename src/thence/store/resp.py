@@ -2,8 +2,14 @@
 
 Lengths are checked before the bytes that they announce are kept. A `BadRequest` ends the connection; its
 text is Redis' own. Requests that are not arrays are inline commands: words, perhaps in quotes.
+
+Most of what clients send is whole requests of short words. Those are cut at their line ends all at once, and
+each word is compared with the length before it: a word that holds a line end, or is long, fails there, and
+from that request on bytes are looked at one length after the other. `hiredis` would be three times as fast,
+half a microsecond of each command; but it makes room for as many words as a request announces.
 """
 
+from collections import deque
 from typing import Final
 
 INLINE_MAX: Final = 64 << 10
@@ -11,6 +17,11 @@ ARGUMENTS_MAX: Final = 1 << 20
 ARGUMENTS_UNKNOWN_MAX: Final = 10
 """Before the client has said who it is."""
 BULK_UNKNOWN_MAX: Final = 16 << 10
+
+_COUNTS: Final = {b"*%d" % count: count for count in range(1, 65)}
+_LENGTHS: Final = [b"$%d" % size for size in range(1025)]
+_SHORT: Final = 4096
+"""An unfinished request of so many bytes is looked at once more, from its beginning, when more has come."""
 
 _SIMPLE: Final = {110: b"\n", 114: b"\r", 116: b"\t", 98: b"\b", 97: b"\a"}
 _HEX: Final = b"0123456789abcdefABCDEF"
@@ -24,7 +35,7 @@ class BadRequest(Exception):  # noqa: N818  # the client's error, not ours
 class Requests:
     """What one connection sends."""
 
-    __slots__ = ("_arguments", "_at", "_data", "_left", "_need", "bulk_max", "known")
+    __slots__ = ("_arguments", "_at", "_data", "_held", "_left", "_need", "_whole", "bulk_max", "known")
 
     def __init__(self, bulk_max: int = 512 << 20) -> None:
         self.bulk_max = bulk_max
@@ -37,20 +48,71 @@ class Requests:
         self._need = -1
         """Length of the argument that is under way; -1: not known yet."""
         self._arguments: list[bytes] = []
+        self._held = 0
+        """Bytes of these, and what Python needs for them."""
+        self._whole: deque[list[bytes]] = deque()
 
     @property
     def waiting(self) -> int:
-        """Bytes that are kept."""
-        return len(self._data) - self._at + sum(map(len, self._arguments))
+        """Bytes of unfinished requests that are kept."""
+        return len(self._data) - self._at + self._held
 
     def feed(self, data: bytes) -> None:
+        if self.known and not self._left and len(self._data) - self._at <= _SHORT:
+            if self._data:
+                data = bytes(self._data[self._at :]) + data
+                self._data.clear()
+                self._at = 0
+            done = self._cut(data)
+            if done < len(data):
+                self._data += memoryview(data)[done:]
+            return
         if self._at:
             del self._data[: self._at]
             self._at = 0
         self._data += data
 
+    def _cut(self, data: bytes) -> int:
+        """Whole requests of short words; how many bytes they are."""
+        lines = data.split(b"\r\n")
+        at, end, add = 0, len(lines) - 1, self._whole.append
+        while at < end:
+            count = _COUNTS.get(lines[at])
+            if count is None:
+                break
+            after = at + 1 + 2 * count
+            if after > end:
+                break
+            words, head = lines[at + 2 : after : 2], at + 1
+            for word in words:
+                if len(word) > 1024 or lines[head] != _LENGTHS[len(word)]:
+                    head = 0
+                    break
+                head += 2
+            if not head:
+                break
+            add(words)
+            at = after
+        return len(data) if at == end and not lines[end] else sum(map(len, lines[:at])) + 2 * at
+
+    def put_back(self, request: list[bytes]) -> None:
+        """It is the next one once more."""
+        self._whole.appendleft(request)
+
     def next(self) -> list[bytes] | None:
         """The next whole request; None: more bytes are needed. An empty one is to be passed over."""
+        if self._whole:
+            return self._whole.popleft()
+        if not self._left and len(self._data) - self._at <= _SHORT:
+            begun = self._at
+            found = self._next()
+            if found is None:
+                self._at, self._left, self._need, self._held = begun, 0, -1, 0
+                self._arguments.clear()
+            return found
+        return self._next()
+
+    def _next(self) -> list[bytes] | None:
         data = self._data
         if not self._left:
             if self._at >= len(data):
@@ -75,10 +137,11 @@ class Requests:
             if len(data) < end + 2:
                 return None
             self._arguments.append(bytes(data[self._at : end]))
+            self._held += self._need + 40
             self._at = end + 2
             self._need = -1
             self._left -= 1
-        found, self._arguments = self._arguments, []
+        found, self._arguments, self._held = self._arguments, [], 0
         return found
 
     def _length(self) -> bool:

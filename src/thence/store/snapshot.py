@@ -1,13 +1,16 @@
 """A store's state as bytes: to begin from elsewhere, or after a restart.
 
 Magic, version, then chunks: length and CRC-32 (4 bytes each, little endian) before the bytes of each. The
-first chunk is the header (clock, what was applied, unstable operations, reaps), the last the trailer (how
-many records). Records are `[database, key, kind, …]`; entries that are not stable name their operation by its
+first chunk is the header (clock, unstable operations, reaps), the last the trailer (how many records).
+Records are `[database, key, kind, …]` in any order; entries that are not stable name their operation by its
 place in the header. Anything left over is an error.
+
+A state is that of the moment in which its first piece was asked for (`Cut`): a key that is about to change
+and was not written down yet is written down before. Each piece is bounded work.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from struct import Struct
 from typing import Any, Final
 from zlib import crc32
@@ -15,17 +18,22 @@ from zlib import crc32
 from msgspec import DecodeError, msgpack
 
 from thence.core.errors import StorageError
+from thence.core.groups import process_of
 from thence.crdt.cell import Cell, Step
 from thence.crdt.cells import CellMap, ScoreMap
 from thence.crdt.deadline import NEVER, Deadline, Statement
 from thence.crdt.mark import Mark
 from thence.crdt.sets import AddWinsSet, Elements, RemoveWinsSet
 from thence.crdt.steps import score_step, string_step
-from thence.store.space import Slot, Space
-from thence.store.state import SeenTag, StoreState
+from thence.store import ops
+from thence.store.ops import Part
+from thence.store.slots import Assigned, Slot
+from thence.store.space import Space
+from thence.store.state import StoreState
 
 MAGIC: Final = b"thenceST"
-VERSION: Final = 1
+VERSION: Final = 2
+"""The first one also held what operations had seen, which is in tags."""
 CHUNK_BYTES: Final = 256 << 10
 _HEAD: Final = Struct("<II")
 
@@ -37,53 +45,82 @@ DEADLINE: Final = 4
 PIECE: Final = 4096
 """Fields or elements in one record."""
 
-Ref = Callable[[Mark | None], int | None]
+Ref = Callable[[Mark | None], Any]
 
 
 def dump(state: StoreState) -> bytes:
     return b"".join(pieces(state))
 
 
-def pieces(state: StoreState) -> Iterator[bytes]:
-    """The state, piece by piece; nothing may change meanwhile."""
+def pieces(state: StoreState) -> Generator[bytes, None, None]:
+    """The state as it is now, piece by piece, while operations go on: the first piece is to be asked for at
+    once. What it takes to begin is a list of all keys, and what is not stable."""
     space = state.space
-    marks: dict[Mark, int] = {}
-    table: list[Any] = []
+    marks = {mark: at for at, mark in enumerate(space.flight)}
 
-    def ref(mark: Mark | None) -> int | None:
+    def ref(mark: Mark | None) -> Any:
+        """An operation that was in flight by its place, one that is stable by what it is."""
         if mark is None:
             return None
-        if mark not in marks:
-            marks[mark] = len(table)
-            tag = mark.tag
-            assert isinstance(tag, SeenTag)
-            flight = [list(one) for one in space.flight[mark]] if mark in space.flight else None
-            table.append([mark.time, mark.origin, mark.stable, tag.origin, tag.seq, tag.past, flight])
-        return marks[mark]
+        at = marks.get(mark)
+        return [mark.time, mark.name, mark.seq] if at is None else at
 
-    for mark in space.flight:
-        ref(mark)
-    chunks, count = list[bytes](), 0
-    waiting, size = list[Any](), 0
-    for record in _records(space, ref):
-        waiting.append(record)
-        count += 1
-        size += _size(record)
-        if size > CHUNK_BYTES // 2:
-            chunks.append(_chunk(waiting))
-            waiting, size = [], 0
-    if waiting:
-        chunks.append(_chunk(waiting))
-    order = [[origin, [ref(mark) for _, mark in found]] for origin, found in state.order.items()]
+    table = [
+        [mark.time, mark.name, mark.seq, parts, space.swept.get(mark)] for mark, parts in space.flight.items()
+    ]
+    order = [[origin, [ref(mark) for mark in found]] for origin, found in state.order.items()]
     reaps = [[upto, ref(mark)] for upto, mark in space.reaps]
-    header = [
-        space.remove_wins, state.time, state.vector, state.contexts, table, reaps, order,
-        list(space.lingering), space.reaped,
-    ]  # fmt: skip
-    yield MAGIC + bytes([VERSION])
-    yield _chunk(header)
-    yield from chunks
-    yield _chunk([[-1, count]])
+    header = [space.remove_wins, state.time, table, reaps, order, list(space.lingering), space.reaped]
+    cut = Cut(space, ref)
+    space.cuts.append(cut)
+    try:
+        yield MAGIC + bytes([VERSION]) + _chunk(header)
+        count = 0
+        while records := cut.some():
+            count += len(records)
+            yield _chunk(records)
+        yield _chunk([[-1, count]])
+    finally:
+        space.cuts.remove(cut)
+
+
+class Cut:
+    """`space.Keeps`: the keys that there were at a moment, of which some are still to be written down. One
+    that is about to change is written down before."""
+
+    __slots__ = ("_bases", "_left", "_ref", "_waiting")
+
+    def __init__(self, space: Space, ref: Ref) -> None:
+        self._ref: Final = ref
+        self._bases: Final = [(base.keys, base.deadlines) for base in space.databases]
+        self._left: Final[list[dict[bytes, Any]]] = [keys.copy() for keys, _ in self._bases]
+        for left, (_, dated) in zip(self._left, self._bases, strict=True):
+            left |= dated
+        self._waiting: list[Any] = []
+
+    def keep(self, number: int, key: bytes) -> None:
+        left = self._left[number]
+        if key in left:
+            del left[key]
+            self._waiting += self._records(number, key)
+
+    def some(self) -> list[Any]:
+        """The next records, about half a chunk of them; none: that was all."""
+        records, self._waiting = self._waiting, []
+        size = sum(map(_size, records))
+        for number, left in enumerate(self._left):
+            while left and size < CHUNK_BYTES // 2:
+                for record in self._records(number, left.popitem()[0]):
+                    records.append(record)
+                    size += _size(record)
+        return records
+
+    def _records(self, number: int, key: bytes) -> Iterator[list[Any]]:
+        keys, deadlines = self._bases[number]
+        if (deadline := deadlines.get(key)) is not None:
+            yield [number, key, DEADLINE, _deadline(deadline, self._ref)]
+        if (found := keys.get(key)) is not None:
+            yield from _records(number, key, found, self._ref)
 
 
 def _chunk(what: Any) -> bytes:
@@ -100,23 +137,26 @@ def _size(record: list[Any]) -> int:
     )
 
 
-def _records(space: Space, ref: Ref) -> Iterator[list[Any]]:
-    for number, database in enumerate(space.databases):
-        for key, deadline in database.deadlines.items():
-            yield [number, key, DEADLINE, _deadline(deadline, ref)]
-        for key, slot in database.keys.items():
-            if not isinstance(slot, Slot):
-                yield [number, key, STRING, slot]
-                continue
-            if slot.string is not None:
-                yield [number, key, STRING, _cell(slot.string, ref)]
-            for kind, cells in ((HASH, slot.hash), (ZSET, slot.zset)):
-                if cells is not None:
-                    for part in _cut([[field, _cell(found, ref)] for field, found in cells.data.items()]):
-                        yield [number, key, kind, part]
-            if slot.set is not None:
-                for part in _cut(_elements(slot.set, ref)):
-                    yield [number, key, SET, part]
+def _records(number: int, key: bytes, slot: Any, ref: Ref) -> Iterator[list[Any]]:
+    if isinstance(slot, Assigned):
+        statements = [*(slot.before or ()), slot.mark]
+        covers = [[ref(mark)] for mark in statements[1:]] + [[]]
+        told = [[ref(mark), NEVER, by] for mark, by in zip(statements, covers, strict=True)]
+        yield [number, key, DEADLINE, told]
+        yield [number, key, STRING, [None, [[ref(slot.mark), slot.index, slot.value]], []]]
+        return
+    if not isinstance(slot, Slot):
+        yield [number, key, STRING, slot]
+        return
+    if slot.string is not None:
+        yield [number, key, STRING, _cell(slot.string, ref)]
+    for kind, cells in ((HASH, slot.hash), (ZSET, slot.zset)):
+        if cells is not None:
+            for part in _cut([[field, _cell(found, ref)] for field, found in cells.data.items()]):
+                yield [number, key, kind, part]
+    if slot.set is not None:
+        for part in _cut(_elements(slot.set, ref)):
+            yield [number, key, SET, part]
 
 
 def _cut(items: list[Any]) -> Iterator[list[Any]]:
@@ -160,94 +200,161 @@ def _parts(removes: list[Mark], adds: list[tuple[Mark, tuple[Mark, ...]]], ref: 
     ]
 
 
-def load(state: StoreState, data: bytes) -> None:
-    """Begin anew from this; from nothing if it is empty. `StorageError`: it is damaged, and nothing
-    was changed."""
+def load(state: StoreState, data: bytes | Iterable[bytes]) -> None:
+    """Begin anew from this, whole or in pieces; from nothing if it is empty. `StorageError`: it is damaged,
+    and nothing was changed."""
     fresh = Space(state.space.remove_wins)
     fresh.watched = state.space.watched
-    if not data:
-        state.space, state.vector, state.contexts, state.order = fresh, {}, {}, {}
-        state.installed()
-        return
     try:
-        chunks = list(_chunks(data))
-        header, records = chunks[0], chunks[1:-1]
-        [[mark, count]] = chunks[-1]
-        if mark != -1 or count != sum(map(len, records)):
-            raise StorageError("a store's state that ends too early")
-        _load(state, fresh, header, [record for chunk in records for record in chunk])
-    except (DecodeError, ValueError, TypeError, IndexError, KeyError) as error:
+        _load(state, fresh, _chunks([data] if isinstance(data, bytes) else data))
+    except (DecodeError, ValueError, TypeError, IndexError, KeyError, AttributeError) as error:
         raise StorageError(f"a store's state that cannot be read: {error}") from error
 
 
-def _chunks(data: bytes) -> Iterator[Any]:
-    if data[: len(MAGIC)] != MAGIC:
-        raise StorageError("this is no state of a store")
-    if data[len(MAGIC)] != VERSION:
-        raise StorageError(f"a store's state of version {data[len(MAGIC)]}: this one reads {VERSION}")
-    at = len(MAGIC) + 1
-    while at < len(data):
-        if at + _HEAD.size > len(data):
-            raise StorageError("a store's state that ends too early")
-        size, check = _HEAD.unpack_from(data, at)
-        at += _HEAD.size
-        chunk = data[at : at + size]
-        if len(chunk) != size or crc32(chunk) != check:
-            raise StorageError("a store's state that is damaged")
-        at += size
-        yield msgpack.decode(chunk)
+def _chunks(pieces: Iterable[bytes]) -> Iterator[Any]:
+    """The version, then what each chunk holds."""
+    data, at, version = bytearray(), 0, 0
+    for piece in pieces:
+        del data[:at]
+        data += piece
+        at = 0
+        if not version:
+            if len(data) <= len(MAGIC):
+                continue
+            version, at = data[len(MAGIC)], len(MAGIC) + 1
+            if data[: len(MAGIC)] != MAGIC:
+                raise StorageError("this is no state of a store")
+            if version not in (1, VERSION):
+                raise StorageError(f"a store's state of version {version}: this one reads {VERSION}")
+            yield version
+        while len(data) - at >= _HEAD.size:
+            size, check = _HEAD.unpack_from(data, at)
+            end = at + _HEAD.size + size
+            if end > len(data):
+                break
+            chunk = bytes(memoryview(data)[end - size : end])
+            if crc32(chunk) != check:
+                raise StorageError("a store's state that is damaged")
+            at = end
+            yield msgpack.decode(chunk)
+    if at < len(data):
+        raise StorageError("a store's state that ends too early")
 
 
-def _load(state: StoreState, space: Space, header: list[Any], records: list[Any]) -> None:
-    remove_wins, time, vector, contexts, table, reaps, order, lingering, reaped = header
+def of_version_1(header: list[Any]) -> list[Any]:
+    """What operations had seen was in it, and keys that they concerned beside their parts."""
+    remove_wins, time, _, _, table, *rest = header
+    marks = []
+    for when, _, stable, name, seq, _, flight in table:
+        parts = None if flight is None else _in_place(flight)
+        swept = None if flight is None else [[number, key] for number, key, _, part in flight if part is None]
+        marks.append([when, stable, name, seq, parts, swept or None])
+    return [remove_wins, time, marks, *rest]
+
+
+def _in_place(flight: list[Any]) -> list[Part]:
+    """Parts by their index; in between, as if nothing was there."""
+    found = {index: part for _, _, index, part in flight if part is not None}
+    return [found.get(index, [ops.FLUSH, 0, b"", 0, 0]) for index in range(max(found, default=-1) + 1)]
+
+
+class Marks:
+    """Operations that a state names."""
+
+    def __init__(self, table: list[Any], space: Space) -> None:
+        self._listed: list[Mark] = []
+        self._stable: dict[tuple[str, int], Mark] = {}
+        for when, name, seq, parts, swept in table:
+            mark = Mark(when, process_of(name), None, name, seq)
+            self._listed.append(mark)
+            space.flight[mark] = parts
+            if swept is not None:
+                space.swept[mark] = [(number, key) for number, key in swept]
+
+    def __getitem__(self, ref: Any) -> Mark:
+        if isinstance(ref, int):
+            return self._listed[ref]
+        when, name, seq = ref
+        mark = self._stable.get((name, seq))
+        if mark is None:
+            mark = self._stable[name, seq] = Mark(when, process_of(name), None, name, seq)
+            mark.stable = True
+        return mark
+
+
+class FirstMarks(Marks):
+    """In version 1 those that are stable were listed, too."""
+
+    def __init__(self, table: list[Any], space: Space) -> None:
+        super().__init__([], space)
+        for when, stable, name, seq, parts, swept in table:
+            mark = Mark(when, process_of(name), None, name, seq)
+            mark.stable = stable
+            self._listed.append(mark)
+            if parts is not None:
+                space.flight[mark] = parts
+                space.swept.update({mark: [(number, key) for number, key in swept]} if swept else {})
+
+
+def _load(state: StoreState, space: Space, chunks: Iterator[Any]) -> None:
+    version = next(chunks, None)
+    if version is None:
+        state.installed(space, {})
+        return
+    header = next(chunks)
+    remove_wins, time, table, reaps, order, lingering, reaped = (
+        header if version == VERSION else of_version_1(header)
+    )
     if remove_wins != space.remove_wins:
         raise StorageError("set-wins differs from that of the group")
-    marks: list[Mark] = []
-    for when, process, is_stable, origin, seq, past, flight in table:
-        mark = Mark(when, process, SeenTag(origin, seq, past))
-        mark.stable = is_stable
-        marks.append(mark)
-        if flight is not None:
-            space.flight[mark] = [(number, key, index, part) for number, key, index, part in flight]
+    marks = Marks(table, space) if version == VERSION else FirstMarks(table, space)
     space.reaps = [(upto, marks[at]) for upto, at in reaps]
     space.lingering = dict.fromkeys((number, key) for number, key in lingering)
     space.reaped = reaped
-    for number, key, kind, value in records:
-        database = space.databases[number]
-        if kind == DEADLINE:
-            _load_deadline(space, number, key, value, marks)
-        elif kind == STRING and not isinstance(value, list):
-            if isinstance(found := database.keys.get(key), Slot):
-                found.string = value
-            else:
-                database.keys[key] = value
+    count, said = 0, -1
+    for records in chunks:
+        if said >= 0:
+            raise StorageError("a store's state that goes on behind its end")
+        if records and records[0][0] == -1:
+            said = records[0][1]
+            continue
+        count += len(records)
+        for record in records:
+            number, key, kind, value = record
+            _load_record(space, number, key, kind, value, marks)
+    if said != count:
+        raise StorageError("a store's state that ends too early")
+    state.time = max(state.time, time)
+    state.installed(space, {origin: deque([marks[at] for at in found]) for origin, found in order})
+
+
+def _load_record(space: Space, number: int, key: bytes, kind: int, value: Any, marks: Marks) -> None:
+    database = space.databases[number]
+    if kind == DEADLINE:
+        _load_deadline(space, number, key, value, marks)
+    elif kind == STRING and not isinstance(value, list):
+        if isinstance(found := database.keys.get(key), Slot):
+            found.string = value
         else:
-            slot = database.slot(key)
-            if kind == STRING:
-                slot.string = _load_cell(value, string_step, marks)
-            elif kind == HASH:
-                slot.hash = slot.hash or CellMap(string_step)
-                for field, found in value:
-                    slot.hash.put(field, _load_cell(found, string_step, marks))
-            elif kind == ZSET:
-                slot.zset = slot.zset or ScoreMap(score_step)
-                for field, found in value:
-                    slot.zset.put(field, _load_cell(found, score_step, marks))
-            else:
-                slot.set = slot.set or (RemoveWinsSet() if remove_wins else AddWinsSet())
-                _load_elements(slot.set, value, marks)
-    state.space, state.time = space, max(state.time, time)
-    state.vector, state.contexts = vector, contexts
-    state.order = {origin: deque([(_seq(marks[at]), marks[at]) for at in found]) for origin, found in order}
-    state.installed()
+            database.keys[key] = value
+    else:
+        slot = database.slot(key)
+        if kind == STRING:
+            slot.string = _load_cell(value, string_step, marks)
+        elif kind == HASH:
+            slot.hash = slot.hash or CellMap(string_step)
+            for field, found in value:
+                slot.hash.put(field, _load_cell(found, string_step, marks))
+        elif kind == ZSET:
+            slot.zset = slot.zset or ScoreMap(score_step)
+            for field, found in value:
+                slot.zset.put(field, _load_cell(found, score_step, marks))
+        else:
+            slot.set = slot.set or (RemoveWinsSet() if space.remove_wins else AddWinsSet())
+            _load_elements(slot.set, value, marks)
 
 
-def _seq(mark: Mark) -> int:
-    assert isinstance(mark.tag, SeenTag)
-    return mark.tag.seq
-
-
-def _load_cell(value: Any, step: Step, marks: list[Mark]) -> Any:
+def _load_cell(value: Any, step: Step, marks: Marks) -> Any:
     if not isinstance(value, list):
         return value
     cell = Cell[Any](step, value[0])
@@ -257,7 +364,7 @@ def _load_cell(value: Any, step: Step, marks: list[Mark]) -> Any:
     return cell
 
 
-def _load_deadline(space: Space, number: int, key: bytes, value: Any, marks: list[Mark]) -> None:
+def _load_deadline(space: Space, number: int, key: bytes, value: Any, marks: Marks) -> None:
     deadlines = space.databases[number].deadlines
     if isinstance(value, int):
         deadlines[key] = value
@@ -271,7 +378,7 @@ def _load_deadline(space: Space, number: int, key: bytes, value: Any, marks: lis
             space.expect(deadline, number, key)
 
 
-def _load_elements(elements: Elements, value: Any, marks: list[Mark]) -> None:
+def _load_elements(elements: Elements, value: Any, marks: Marks) -> None:
     for element, found in value:
         if isinstance(elements, AddWinsSet):
             elements.data[element] = None if found is None else [marks[at] for at in found]

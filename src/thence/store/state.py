@@ -1,140 +1,131 @@
 """The store at one replica: its key space, its clock, and what has been applied.
 
 The core knows nothing of nodes. Own operations take effect at once (`begin`, then parts, then `finish`, which
-gives the bytes to broadcast) and are told their dot when they come back (`deliver`). Those of others come
-through `deliver` in causal order. `stable` says that everything still to come follows from an operation.
+gives the bytes to broadcast) and are told their dot and tag when they come back (`deliver`). Those of others
+come through `deliver` in causal order. `stable` says that everything still to come follows from an operation,
+causes first.
 
-What an operation saw travels with it: for each origin whose operations its replica had applied since its
-previous own operation, the newest of them. Operations of one origin are applied in their order, so that every
-replica adds up the same vector for each operation, also after a restart and from another replica's snapshot.
+What an operation saw is in its tag, which the middleware gives. An operation that is being made saw all that
+was applied here: nothing is delivered before it has come back.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Any, Final, Protocol
 
 from msgspec import DecodeError, msgpack
 
 from thence.core.errors import PeerError
 from thence.core.groups import process_of
-from thence.crdt.mark import Mark
+from thence.crdt.mark import Cause
+from thence.crdt.mark import Mark as Mark
 from thence.store.ops import Part
 from thence.store.space import Space
 
-FORM: Final = 1
-"""Version of an operation's bytes."""
-
-UNKNOWN: Final = 1 << 62
-"""Counters above this are of own operations whose dot is not known yet."""
+FORM: Final = 2
+"""Version of an operation's bytes. The first one told what an operation saw, beside its tag."""
 
 COUNT_BITS: Final = 16
 """Of the hybrid clock: milliseconds above, a count below."""
 
 
-class SeenTag:
-    """`crdt.mark.Cause`: a dot, and for each origin the newest operation that was seen."""
+class Named(Cause, Protocol):
+    """A tag that names its operation."""
 
-    __slots__ = ("handle", "origin", "past", "seq")
-
-    def __init__(self, origin: str, seq: int, past: dict[str, int]) -> None:
-        self.handle: object = None
-        """As whom the middleware knows an own operation."""
-        self.origin = origin
-        self.seq = seq
-        self.past = past
-
-    def before(self, other: "SeenTag", /) -> bool:
-        if self.origin == other.origin:
-            return self.seq < other.seq
-        return self.seq <= other.past.get(self.origin, 0)
+    @property
+    def dot(self) -> tuple[str, int]: ...
 
 
 class StoreState:
-    def __init__(self, me: str, wall_ms: Callable[[], int], remove_wins: bool = False) -> None:
+    def __init__(self, me: str, remove_wins: bool = False) -> None:
         self.me = me
         """The incarnation as which operations are made."""
-        self._wall_ms: Final = wall_ms
+        self._process = process_of(me)
         self.space = Space(remove_wins)
         self.time = 0
         """The hybrid clock: above every stamp that was seen."""
-        self.vector: dict[str, int] = {}
-        """By origin, the newest operation that was applied."""
-        self.contexts: dict[str, dict[str, int]] = {}
-        """By origin, what its newest operation saw."""
-        self._news: dict[str, None] = {}
-        """Origins of which something was applied since the last own operation."""
-        self.order: dict[str, deque[tuple[int, Mark]]] = {}
+        self.order: dict[str, deque[Mark]] = {}
         """By origin, operations that are not stable."""
         self.pending: deque[tuple[bytes, Mark]] = deque()
         """Own operations that have taken effect here and whose dot is not known."""
-        self._drafted = 0
+        self._by_name = False
+        """Of some operations no more than their names is known: they came with a state."""
         self.foreign = 0
         """Payloads that are no operations of a store."""
-        self.on_delivered: Callable[[Sequence[Part]], None] = lambda _: None
 
     # Own operations
 
-    def begin(self) -> Mark:
-        self.time = max(self.time + 1, self._wall_ms() << COUNT_BITS)
-        past = self.contexts.get(self.me, {})
-        if self._news:
-            past = {**past, **{origin: self.vector[origin] for origin in self._news}}
-        self._drafted += 1
-        return Mark(self.time, process_of(self.me), SeenTag(self.me, UNKNOWN + self._drafted, past))
+    def begin(self, now: int) -> Mark:
+        """`now`: by the wall clock, in milliseconds."""
+        wall = now << COUNT_BITS
+        self.time = wall if wall > self.time else self.time + 1
+        return Mark(self.time, self._process, None, self.me)
 
-    def finish(self, mark: Mark, parts: Sequence[Part]) -> bytes:
+    def finish(self, mark: Mark) -> bytes:
         """The bytes of an operation whose parts have been applied."""
-        seen = {origin: self.vector[origin] for origin in self._news}
-        self._news.clear()
-        self.contexts[self.me] = tag_of(mark).past
-        payload = msgpack.encode((FORM, mark.time, seen, parts))
+        payload = _encode((FORM, mark.time, self.space.flight[mark]))
         self.pending.append((payload, mark))
         return payload
 
     # Deliveries
 
-    def deliver(self, origin: str, seq: int, payload: bytes) -> None:
-        if self.pending and origin == self.me and self.pending[0][0] == payload:
-            mark = self.pending.popleft()[1]
-            tag_of(mark).seq = seq
-        else:
+    def deliver(self, origin: str, seq: int, payload: bytes, tag: Cause | None) -> None:
+        self.deliver_run(origin, seq, (payload,), tag)
+
+    def deliver_run(self, origin: str, first: int, payloads: Iterable[bytes], tag: Cause | None) -> None:
+        """Operations with consecutive counters from `first` on. `tag`: of the message that they came in."""
+        order = self.order.get(origin)
+        if order is None:
+            order = self.order[origin] = deque()
+        own, process = origin == self.me, process_of(origin)
+        pending, space = self.pending, self.space
+        for seq, payload in enumerate(payloads, first):
+            if own and pending and pending[0][0] == payload:
+                mark = pending.popleft()[1]
+                mark.tag, mark.seq = tag, seq
+                order.append(mark)
+                continue
             try:
-                time, seen, parts = decode(payload)
+                time, parts = decode(payload)
             except PeerError:  # of another program: nothing here
                 self.foreign += 1
-                return
-            past = self.contexts.get(origin, {})
-            if seen:
-                past = {**past, **seen}
-            self.contexts[origin] = past
-            mark = Mark(time, process_of(origin), SeenTag(origin, seq, past))
-            self.time = max(self.time, time)
+                continue
+            mark = Mark(time, process, tag, origin, seq)
+            if time > self.time:
+                self.time = time
             try:
-                self.space.apply(mark, parts)
+                space.apply(mark, parts)
             except (TypeError, ValueError, LookupError):  # no replica makes such a thing
                 self.foreign += 1
-            if origin != self.me:
-                self._news[origin] = None
-            self.on_delivered(parts)
-        self.vector[origin] = seq
-        self.order.setdefault(origin, deque()).append((seq, mark))
+            order.append(mark)
+        if not order:
+            del self.order[origin]
 
     def stable(self, origin: str, seq: int) -> None:
-        """Everything that is delivered from now on follows from this, and so from what it saw."""
-        last = self._strip(origin, seq)
-        if last is not None:
-            for each, upto in tag_of(last).past.items():
-                if each in self.order:
-                    self._strip(each, upto)
-
-    def _strip(self, origin: str, seq: int) -> Mark | None:
-        waiting, last = self.order.get(origin), None
-        while waiting and waiting[0][0] <= seq:
-            last = waiting.popleft()[1]
-            self.space.stabilise(last)
-        if waiting is not None and not waiting:
+        """Everything that is delivered from now on follows from this."""
+        waiting = self.order.get(origin)
+        if waiting is None:
+            return
+        stabilise = self.space.stabilise
+        while waiting and waiting[0].seq <= seq:
+            stabilise(waiting.popleft())
+        if not waiting:
             del self.order[origin]
-        return last
+
+    def known(self, found: Iterable[Named]) -> None:
+        """These are about to be stable for the middleware, and then it has no tags of them any more, while
+        operations that did not see them may wait here to be told. Those that are known by name alone get
+        their tags."""
+        if not self._by_name:
+            return
+        for tag in found:
+            origin, seq = tag.dot
+            for mark in self.order.get(origin, ()):
+                if mark.seq > seq:
+                    break
+                if mark.tag is None:
+                    mark.tag = tag
+        self._by_name = bool(self.order)
 
     @property
     def unstable(self) -> int:
@@ -144,31 +135,37 @@ class StoreState:
         """Own operations are made as this incarnation from now on."""
         if me != self.me:
             self.me = me
-            self.installed()
+            self._process = process_of(me)
+            self.pending.clear()
 
-    def installed(self) -> None:
-        """Another replica's state, or an earlier one, is in: the next own operation tells of all of it."""
+    def installed(self, space: Space, order: dict[str, deque[Mark]]) -> None:
+        """Another replica's state, or an earlier one, is in."""
+        self.space, self.order = space, order
+        self._by_name = bool(order)
         self.pending.clear()
-        own = self.contexts.get(self.me, {})
-        self._news = dict.fromkeys(
-            origin for origin, seq in self.vector.items() if origin != self.me and own.get(origin, 0) < seq
-        )
 
 
-def decode(payload: bytes) -> tuple[int, dict[str, int], list[Part]]:
-    """Time, what was seen, parts. `PeerError`: no correct replica sends this."""
+def decode(payload: bytes) -> tuple[int, list[Part]]:
+    """Time and parts. `PeerError`: no correct replica sends this."""
     try:
-        form, time, seen, parts = _DECODER.decode(payload)
+        form, time, parts = _DECODER.decode(payload)
     except (DecodeError, ValueError) as error:
-        raise PeerError(f"an operation that cannot be read: {error}") from None
+        return _decode_first(payload, error)
     if form != FORM:
         raise PeerError(f"an operation of form {form}: this version reads {FORM}")
-    return time, seen, parts
+    return time, parts
 
 
-_DECODER: Final = msgpack.Decoder(tuple[int, int, dict[str, int], list[list[Any]]])
+def _decode_first(payload: bytes, error: Exception) -> tuple[int, list[Part]]:
+    try:
+        form, time, _, parts = _FIRST.decode(payload)
+    except (DecodeError, ValueError):
+        raise PeerError(f"an operation that cannot be read: {error}") from None
+    if form != 1:
+        raise PeerError(f"an operation of form {form}: this version reads {FORM}")
+    return time, parts
 
 
-def tag_of(mark: Mark) -> SeenTag:
-    assert isinstance(mark.tag, SeenTag)
-    return mark.tag
+_encode: Final = msgpack.Encoder().encode
+_DECODER: Final = msgpack.Decoder(tuple[int, int, list[list[Any]]])
+_FIRST: Final = msgpack.Decoder(tuple[int, int, dict[str, int], list[list[Any]]])

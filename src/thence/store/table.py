@@ -23,16 +23,24 @@ class Command:
     """First, last, step, as COMMAND tells."""
     group: str
     run: Handler
-    differs: str = ""
+    differs: str
     """How it differs from Redis, if it does."""
-
-    @property
-    def writes(self) -> bool:
-        return "write" in self.flags
+    writes: bool
+    early: bool
+    """It is answered before the node is a member."""
+    grows: bool
+    """It is refused when memory is short."""
 
 
 TABLE: Final[dict[str, Command]] = {}
 """By name, upper case."""
+
+WORDS: Final[dict[bytes, Command]] = {}
+"""By the word of a request, as most clients write it: upper or lower case."""
+
+
+def lookup(word: bytes) -> Command | None:
+    return WORDS.get(word) or TABLE.get(word.decode("latin-1").upper())
 
 
 def command(
@@ -44,7 +52,12 @@ def command(
     differs: str = "",
 ) -> Callable[[Handler], Handler]:
     def enter(run: Handler) -> Handler:
-        TABLE[name] = Command(name, arity, tuple(flags.split()), keys, group, run, differs)
+        words = tuple(flags.split())
+        made = Command(
+            name, arity, words, keys, group, run, differs,
+            "write" in words, "loading" in words, "denyoom" in words,
+        )  # fmt: skip
+        TABLE[name] = WORDS[name.encode()] = WORDS[name.lower().encode()] = made
         return run
 
     return enter
@@ -75,7 +88,7 @@ ABSENT: Final = {
     "scripting": ("EVAL EVALSHA EVAL_RO EVALSHA_RO SCRIPT FCALL FCALL_RO FUNCTION", "later, as an extra"),
     "generic": ("SORT SORT_RO DUMP RESTORE MIGRATE", "later; MIGRATE is another system's protocol"),
     "server": (
-        "SWAPDB SYNC PSYNC REPLCONF FAILOVER MODULE ACL",
+        "SWAPDB SYNC PSYNC REPLCONF FAILOVER ACL",
         "SWAPDB and the replication of Redis have no meaning here; users later (`requirepass` is there)",
     ),
 }

@@ -27,6 +27,9 @@ LAZY, SYNC, EAGER, UNLINK = range(12, 16)
 CUT, HEAL = range(16, 18)
 SUBSCRIBE, UNSUBSCRIBE = range(18, len(KINDS))
 
+EACH_TIME: Final = frozenset({RESTART, HOLD, DUPLICATE, DOUBT, EAGER, LAZY, SYNC, UNLINK})
+"""Kinds of which every row is written, also one like another: no log tells them once more."""
+
 
 class Recorder(Protocol):
     """Where one node writes its events."""

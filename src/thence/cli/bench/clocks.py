@@ -7,7 +7,8 @@ is measured: CPU time of its engine per delivery, and of the codec per packet; b
 payload.
 
 Counters of shared entries grow apart with the age of a group: entries have different numbers of members.
-Bytes are therefore told by age, in messages that each member has sent before. The baseline is a vector of
+Bytes are therefore told by age, in messages that each member has sent before; of live nodes' rumours, which
+tell the low bits, they are the same at any age. The baseline is a vector of
 eight bytes an entry for bytes, and `none` on the same arrivals for CPU time.
 """
 
@@ -21,6 +22,8 @@ from thence.cli.bench.record import Record
 from thence.core.codec import Codec
 from thence.core.dots import ORIGIN_MASK, pack
 from thence.core.message import Message
+from thence.core.overlay import Rumour
+from thence.core.rumours import short, whole
 from thence.order.engine import Engine
 from thence.order.graph import GRAPH
 from thence.order.keys import Keys
@@ -191,3 +194,23 @@ def _wire(size: int, age: int, count: int, shared: Engine, keys: Keys) -> Iterat
         yield Record(f"clocks.bytes.{name}", runs[0][0], "bytes", 8.0 * size)
         yield Record(f"clocks.encode.{name}", min(run[1] for run in runs), "us")
         yield Record(f"clocks.decode.{name}", min(run[2] for run in runs), "us")
+    yield from _rumours(asked, stamped(asked, shared, keys), f"{size}.{age}")
+
+
+def _rumours(asked: Load, messages: list[Message], name: str) -> Iterator[Record]:
+    """What live nodes send of new messages. The receiver's clock is that of the message before."""
+    codec = Codec(asked.size, stamps_are_dots=False, entries=ENTRIES)
+    near = [messages[0], *messages]
+    started = time.process_time_ns()
+    packets = [codec.encode(short(message)) for message in messages]
+    written = time.process_time_ns()
+    for packet, before in zip(packets, near, strict=False):
+        rumour = codec.decode(packet)
+        if not isinstance(rumour, Rumour) or whole(rumour, before.context) is None:
+            raise AssertionError("a rumour that is not understood")
+    read, each = time.process_time_ns(), 1000 * len(messages)
+    yield Record(
+        f"clocks.bytes.rumour.{name}", sum(map(len, packets)) / len(packets), "bytes", 8.0 * asked.size
+    )
+    yield Record(f"clocks.encode.rumour.{name}", (written - started) / each, "us")
+    yield Record(f"clocks.decode.rumour.{name}", (read - written) / each, "us")

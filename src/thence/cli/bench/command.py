@@ -7,6 +7,7 @@ from rich.table import Table
 
 from thence.cli.bench.record import Record
 from thence.cli.console import err, out
+from thence.cli.extras import LAB, need
 from thence.core.errors import UsageError
 
 
@@ -60,6 +61,12 @@ def _trees(quick: bool) -> Iterator[Record | str]:
     return bench(quick)
 
 
+def _edge(quick: bool) -> Iterator[Record | str]:
+    from thence.cli.bench.edge import bench
+
+    return bench(quick)
+
+
 def _membership(quick: bool) -> Iterator[Record | str]:
     from thence.cli.bench.membership import bench
 
@@ -101,6 +108,7 @@ BENCHES: dict[str, Callable[[bool], Iterator[Record | str]]] = {
     "membership": _membership,
     "catch-up": _catch_up,
     "trees": _trees,
+    "edge": _edge,
     "store": _store,
     "verify": _verify,
     "metrics": _metrics,
@@ -113,14 +121,13 @@ def run(name: str, as_json: bool, quick: bool, part: str = "") -> int:
         raise UsageError(f"unknown benchmark {name!r}; there is {', '.join(BENCHES)}, all")
     if part and name != "cluster":
         raise UsageError("only cluster has parts")
+    if name == "all":
+        need(*LAB)
     records = []
     with err.status("measuring") as status:
         for chosen in BENCHES if name == "all" else [name]:
             status.update(f"measuring {chosen}")
-            try:
-                figures = _cluster(quick, part) if part else BENCHES[chosen](quick)
-            except ImportError as error:
-                raise UsageError(f"benchmark {chosen} needs a package that is missing: {error}") from error
+            figures = _cluster(quick, part) if part else BENCHES[chosen](quick)
             for record in figures:
                 if isinstance(record, str):
                     status.update(f"measuring {chosen}: {record}")

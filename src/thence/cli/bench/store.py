@@ -23,12 +23,15 @@ from thence.cli.bench.record import Record
 from thence.cli.cluster import Cluster
 from thence.cli.layout import free_ports, open_layout
 from thence.cli.store import flags
+from thence.runtime.open_store import LocalTag
 from thence.runtime.remote import Control
 from thence.store import commands
 from thence.store.executor import Executor
 from thence.store.state import StoreState
 
 _ = commands
+NO_TAG: Final = LocalTag(("", 0), {})
+"""Of one origin: counters tell the order."""
 VALUE: Final = b"x" * 64
 KEYS: Final = 1000
 BATCH: Final = 16
@@ -50,7 +53,7 @@ def bench(quick: bool) -> Iterator[Record | str]:
 
 def _alone(count: int) -> Iterator[Record]:
     for name, words in COMMANDS.items():
-        here, there = StoreState("a", _wall_ms), StoreState("b", _wall_ms)
+        here, there = StoreState("a"), StoreState("b")
         engine = Executor(here, _clock_us, Random(0))
         client = engine.client()
         asked = [words(number) for number in range(count)]
@@ -64,8 +67,8 @@ def _alone(count: int) -> Iterator[Record]:
         for number, one in enumerate(asked, 1):
             engine.execute(client, one)
             if engine.outbox:
-                payload = engine.outbox.pop()[0]
-                here.deliver("a", number, payload)
+                payload = engine.outbox.pop()
+                here.deliver("a", number, payload, NO_TAG)
                 made.append(payload)
                 if not number % 64:
                     here.stable("a", number - 32)
@@ -75,7 +78,7 @@ def _alone(count: int) -> Iterator[Record]:
         if made:
             begun = time.process_time()
             for number, payload in enumerate(made, 1):
-                there.deliver("a", number, payload)
+                there.deliver("a", number, payload, NO_TAG)
                 if not number % 64:
                     there.stable("a", number - 32)
             yield Record(f"store.receive.{name}", 1e6 * (time.process_time() - begun) / count, "us")
@@ -88,12 +91,12 @@ def _memory(count: int) -> Record:
         return {b"key:%08d" % number: b"%064d" % number for number in range(count)}
 
     def stored() -> object:
-        state = StoreState("a", _wall_ms)
+        state = StoreState("a")
         engine = Executor(state, _clock_us, Random(0))
         client = engine.client()
         for number in range(count):
             engine.execute(client, [b"SET", b"key:%08d" % number, b"x%063d" % number])
-            state.deliver("a", number + 1, engine.outbox.pop()[0])
+            state.deliver("a", number + 1, engine.outbox.pop(), NO_TAG)
             state.stable("a", number + 1)
         return state
 
@@ -176,10 +179,6 @@ def _redis(words: Callable[[int], list[bytes]], batches: int) -> tuple[float, fl
 def _cpu_s(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / 100
-
-
-def _wall_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _clock_us() -> int:

@@ -12,11 +12,14 @@ from rich.text import Text
 
 from thence.cli.chaos.changes import LEAST
 from thence.cli.chaos.changing import ChangingRound
+from thence.cli.chaos.edge import EdgeRound
 from thence.cli.chaos.net import why_not
 from thence.cli.chaos.open_trees import OpenTreeRound
 from thence.cli.chaos.rounds import Round
 from thence.cli.console import out
+from thence.cli.extras import need
 from thence.cli.folders import fresh_folder
+from thence.cli.where import Where
 from thence.core.errors import ThenceError, UsageError
 
 ROUND_S: Final = 40.0
@@ -24,7 +27,7 @@ ROUND_S: Final = 40.0
 
 MARK: Final = ".thence-chaos"
 
-MOST_NODES: Final = {"mesh": 9, "tree": 32, "eco-sync-tree": 32}
+MOST_NODES: Final = {"mesh": 9, "tree": 32, "eco-sync-tree": 32, "edge": 32}
 """What one machine can run under load."""
 
 
@@ -35,7 +38,7 @@ def run(
     folder: Path,
     netem: bool,
     keep: bool,
-    master: str | None,
+    where: Where,
     spread: str = "mesh",
     changing: bool = False,
     order: str | None = None,
@@ -48,11 +51,14 @@ def run(
         raise UsageError(f"a changing group has at least {LEAST + 1} nodes")
     if order not in (None, "none") or (order and not (changing and spread != "mesh")):
         raise UsageError("--order none is for a tree that is --changing; other orders are drawn")
+    if spread == "edge" and (changing or netem):
+        raise UsageError("--spread edge has its own changes, and no --netem")
     streamed = order is not None or spread == "eco-sync-tree"
     if minutes <= 0:
         raise UsageError("--minutes must be positive")
     if netem and (reason := why_not()) is not None:
         raise UsageError(f"--netem is not possible: {reason}")
+    need("pyspark", "pyarrow")
     folder = folder.absolute()  # nodes are known by their folder, whoever looks for them
     fresh_folder(folder, MARK)
     until = time.monotonic() + 60 * minutes
@@ -62,12 +68,10 @@ def run(
         trial = folder / f"seed-{number}"
         out.print(f"[bold]seed {number}[/]: {nodes} nodes, {seconds:.0f} s of trouble")
         try:
-            if changing and streamed:
-                OpenTreeRound(number, nodes, seconds, trial, netem, spread).run(master)
-            elif changing:
-                ChangingRound(number, nodes, seconds, trial, netem, spread).run(master)
-            else:
-                Round(number, nodes, seconds, trial, netem, spread).run(master)
+            kind: type[Round] = EdgeRound if spread == "edge" else Round
+            if changing:
+                kind = OpenTreeRound if streamed else ChangingRound
+            kind(number, nodes, seconds, trial, netem, spread).run(where)
         except ThenceError as error:
             out.print(Text(str(error), "red"))
             out.print(f"Seed {number} did not hold. Its data, logs and traces are in {trial}. Once more:")
@@ -75,6 +79,7 @@ def run(
             again += "" if spread == "mesh" else f" --spread {spread}"
             again += " --changing" if changing else ""
             again += " --order none" if order else ""
+            again += f" --engine {where.engine}" if where.engine != "spark" else ""
             out.print(f"{again} --netem" if netem else again)
             return 1
         if not keep:

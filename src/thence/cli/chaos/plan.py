@@ -24,6 +24,7 @@ Kind = Literal[
     "kill", "kill two", "kill all", "kill in start", "kill in step", "stop", "pause",
     "cut", "isolate", "split", "slow",
     "leave", "lose disk",
+    "kill chain", "restore", "join group", "leave group",
 ]  # fmt: skip
 Link = tuple[str, str]
 
@@ -47,8 +48,19 @@ FOR_S: Final[dict[Kind, tuple[float, float]]] = {
 COMING: Final[Mapping[Kind, tuple[float, float]]] = {"leave": (0.5, 4.0), "lose disk": (0.5, 4.0)}
 """And where members come and go without anybody's consent."""
 
+EDGE_KINDS: Final[Mapping[Kind, tuple[float, float]]] = {
+    **COMING,
+    "kill chain": (0.0, 4.0),
+    # How old the copy is that the disk is put back to.
+    "restore": (2.0, 5.0),
+    "join group": (0.5, 1.0),
+    "leave group": (0.5, 1.0),
+}
+"""And on an edge tree."""
+
 OF_NODES: Final = (
     "kill", "kill two", "kill all", "kill in start", "kill in step", "stop", "pause", "leave", "lose disk",
+    "kill chain", "restore", "join group", "leave group",
 )  # fmt: skip
 
 TOLD: Final = 15
@@ -85,6 +97,10 @@ class Act:
             return f"let {who} leave, start it after {lasts}"
         if self.kind == "lose disk":
             return f"kill -9 {who}, which loses its disk, back after {lasts}"
+        if self.kind.endswith(" group"):
+            return f"let {who} {self.kind.split()[0]} {self.point}"
+        if self.kind == "restore":
+            return f"kill -9 {who}; after {lasts} its disk is put back to what it is now"
         if self.kind == "stop":
             return f"stop {who} in order, start it after {lasts}"
         if self.kind == "kill in start":

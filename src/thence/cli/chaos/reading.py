@@ -6,6 +6,7 @@ at nodes whose program is one: what the group hands to joiners must not depend o
 
 import asyncio
 import signal
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
@@ -39,8 +40,8 @@ class Accompanied(Program):
             self._tally.apply(one)
         super().apply_run(run)
 
-    def state(self) -> bytes:
-        return self._tally.state()
+    def state_chunks(self) -> Iterator[bytes]:
+        return iter((self._tally.state(),))
 
     def install(self, state: bytes) -> None:
         self._tally.install(state)

@@ -9,7 +9,7 @@ with the trace.
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from thence.cli.chaos.doomed import PROGRAM
 from thence.cli.chaos.net import Net, draw_weather, far
@@ -20,8 +20,12 @@ from thence.cli.cluster import Cluster
 from thence.cli.console import out, working
 from thence.cli.layout import Layout, open_layout
 from thence.cli.node import as_arguments
+from thence.cli.where import Where
 from thence.core.errors import ThenceError
 from thence.trace.schema import VERDICTS
+
+if TYPE_CHECKING:
+    from thence.pipeline.report import Report
 
 REST_S: Final = 90.0
 """Most that a group may take to come to rest: the longest time between two questions about what is not
@@ -39,8 +43,6 @@ class Round:
     """With a fixed group."""
 
     storm: type[Storm] = Storm
-
-    """What must be 0; the rest is told."""
 
     def __init__(
         self,
@@ -64,14 +66,17 @@ class Round:
         self._words, self._weather, self._seconds = words, draw_weather(seed), seconds
         self._trace = folder / "trace"
         folder.mkdir()
-        layout = open_layout(folder / "data", nodes, changing=changing)
+        layout = self._laid_out(folder, nodes, changing)
         self._net = Net(f"{os.getpid()}", layout.names) if netem else None
         common = {"profile": "local", "allow_faults": True, "insecure": netem, "trace": self._trace}
         arguments = as_arguments({**common, **flags})
         self._cluster = Cluster(far(layout) if netem else layout, flags=arguments, program=program)
         return layout
 
-    def run(self, master: str | None) -> None:
+    def _laid_out(self, folder: Path, nodes: int, changing: bool) -> Layout:
+        return open_layout(folder / "data", nodes, changing=changing)
+
+    def run(self, where: Where) -> None:
         """Nothing if all held, else an error that says what did not."""
         tell(self._words)
         if self._net is None:
@@ -81,7 +86,7 @@ class Round:
             self._net.move(self._cluster)
             with self._net.up(self._weather):
                 self._live()
-        self._judge(master)
+        self._judge(where)
 
     def _live(self) -> None:
         with self._cluster:
@@ -118,17 +123,24 @@ class Round:
         """What is judged of the trace."""
         return VERDICTS
 
-    def _judge(self, master: str | None) -> None:
+    def _report(self, where: Where) -> "Report":
+        if where.engine == "local":
+            from thence.pipeline import local
+
+            return local.verify(self._trace)
         with working("Spark starts and judges"):
-            from thence.pipeline.session import session
             from thence.pipeline.verify import verify
 
-            report = verify(session(master), self._trace)
+            return verify(where.spark(), self._trace)
+
+    def _judge(self, where: Where) -> None:
+        report = self._report(where)
         [judged] = report.runs
         counts = {verdict: count for verdict, count in judged.violations.items() if count}
         tell(
-            f"Spark: {judged.sends:,} messages, {judged.deliveries:,} deliveries, {judged.stables:,} told "
-            f"as stable, {report.torn} torn lines: {counts or 'no violation of any kind'}"
+            f"{where.engine.capitalize()}: {judged.sends:,} messages, {judged.deliveries:,} deliveries, "
+            f"{judged.stables:,} told as stable, {report.torn} torn lines: "
+            f"{counts or 'no violation of any kind'}"
         )
         if any(verdict in self._verdicts() for verdict in counts):
             bad = [example for example in judged.examples if example["kind"] in self._verdicts()]

@@ -214,11 +214,13 @@ class Storm:
             self._phases[name] = "up"
             self._applied[name] = {}
             self._adjust(name)
-            rate = self._setup.rates[self._cluster.names.index(name)]
-            load = Load(rate=rate, seconds=MOST_SECONDS, bytes=self._setup.message_bytes)
-            self._ask(name, Control.load, load)
+            self._ask(name, Control.load, self._load(name))
         elif time.monotonic() > self._late_at[name]:
             raise StormError(f"{name} does not come up: {trouble}; {self._said(name)}")
+
+    def _load(self, name: str) -> Load:
+        rate = self._setup.rates[self._cluster.names.index(name)]
+        return Load(rate=rate, seconds=MOST_SECONDS, bytes=self._setup.message_bytes)
 
     def _wait_until_up(self) -> None:
         while any(phase != "up" for phase in self._phases.values()):

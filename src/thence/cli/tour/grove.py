@@ -1,7 +1,6 @@
 """The tree of the tour: more processes than one would link with each other, one of them killed for good."""
 
 import time
-from collections.abc import Callable
 from typing import Final
 
 from thence.cli.cluster import Cluster
@@ -15,7 +14,6 @@ NODES: Final = 8
 LINKS: Final = 2
 """That each of them wants: one ring, so that every message is passed on. Usually there are six."""
 RATE: Final = 20.0
-LOOK_S: Final = 0.1
 
 
 class Grove:
@@ -30,7 +28,7 @@ class Grove:
         with running(cluster):
             cluster.start(*names)
             cluster.ready(*names, patience_s=self._pace.patience_s)
-            held = self._until(lambda: all(len(_up(each)) <= LINKS for each in self._look(names)))
+            held = self._pace.until(lambda: all(len(_up(each)) <= LINKS for each in self._look(names)))
             for name in names:
                 cluster.control(name).load(Load(rate=RATE, seconds=MOST_SECONDS))
             time.sleep(self._pace.after_s)
@@ -43,10 +41,10 @@ class Grove:
             victim = names.pop(1)
             cluster.kill(victim)
             cluster.control(names[0]).evict(victim, force=True)
-            gone = self._until(lambda: not any(_knows(each, victim) for each in self._look(names)))
+            gone = self._pace.until(lambda: not any(_knows(each, victim) for each in self._look(names)))
             for name in names:
                 cluster.control(name).load(Load(count=0))
-            rested = self._until(lambda: _at_rest(self._look(names)))
+            rested = self._pace.until(lambda: _at_rest(self._look(names)))
             self._claims.claim(
                 f"{victim} is killed and evicted: others took its place, and all have everything, stable",
                 gone and rested,
@@ -55,14 +53,6 @@ class Grove:
 
     def _look(self, names: list[str]) -> list[Status]:
         return [self._cluster.control(name).status() for name in names]
-
-    def _until(self, is_so: Callable[[], bool]) -> bool:
-        until = time.monotonic() + self._pace.patience_s
-        while not is_so():
-            if time.monotonic() > until:
-                return False
-            time.sleep(LOOK_S)
-        return True
 
 
 def _up(status: Status) -> list[str]:

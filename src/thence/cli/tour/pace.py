@@ -1,8 +1,13 @@
 """How the tour goes: how many nodes, how much load, how long each act lasts."""
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from thence.core.errors import UsageError
+
+LOOK_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +28,15 @@ class Pace:
     """What has not happened by then will not: a busy machine takes seconds, not tens of them."""
     look_every_s: float = 0.2
     """Points of the figures; a look costs a node less than a millisecond."""
+
+    def until(self, is_so: Callable[[], bool]) -> bool:
+        """Wait for something; whether it has happened in time."""
+        until = time.monotonic() + self.patience_s
+        while not is_so():
+            if time.monotonic() > until:
+                return False
+            time.sleep(LOOK_S)
+        return True
 
     def __post_init__(self) -> None:
         if self.nodes < 5:

@@ -1,6 +1,5 @@
 """The store of the tour: Redis clients write on both sides of a cut, through a kill and a join."""
 
-import time
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
@@ -19,7 +18,6 @@ from thence.store.reply import encode
 
 NODES: Final = 4
 """The last one joins."""
-LOOK_S: Final = 0.05
 CLIENT: Final = "redis"
 Ask = Callable[..., Any]
 """One command, and its reply."""
@@ -52,14 +50,14 @@ class Shop:
     def _start(self, *names: str) -> None:
         self._cluster.start(*names)
         self._cluster.ready(*names, patience_s=self._pace.patience_s)
-        if not self._until(lambda: all(self._answers(name) for name in names)):
+        if not self._pace.until(lambda: all(self._answers(name) for name in names)):
             raise ThenceError(f"no answer to Redis clients of {', '.join(names)}")
 
     def _cut(self, names: list[str]) -> None:
         one, other, lonely = (self._at(name) for name in names)
         one("SADD", "basket", "tea", "milk")
         one("SET", "offer", "none")
-        seen = self._until(lambda: lonely("SCARD", "basket") == 2 and lonely("GET", "offer") == b"none")
+        seen = self._pace.until(lambda: lonely("SCARD", "basket") == 2 and lonely("GET", "offer") == b"none")
         self._claims.claim(f"what {names[0]} is told, {names[2]} answers", seen)
         self._fault("cut", names)
         one("SADD", "basket", "tea")  # again
@@ -72,7 +70,7 @@ class Shop:
         apart = lonely("SCARD", "basket") == 0 and lonely("GET", "sold") == b"5"
         self._claims.claim(f"{names[2]} is cut off, and both sides take writes", apart)
         self._fault("mend", names)
-        held = self._until(lambda: lonely("GET", "sold") == b"9") and self._agree(names)
+        held = self._pace.until(lambda: lonely("GET", "sold") == b"9") and self._agree(names)
         basket, offer = sorted(one("SMEMBERS", "basket")), one("GET", "offer")
         self._claims.claim(
             "the cut heals, and all answer the same: the counter has every increment (3 + 1 + 5 = 9), tea "
@@ -86,7 +84,7 @@ class Shop:
         other = self._at(next(name for name in names if name != victim))
         other("INCR", "sold")
         self._start(victim)
-        held = self._until(lambda: other("GET", "sold") == b"20") and self._agree(names)
+        held = self._pace.until(lambda: other("GET", "sold") == b"20") and self._agree(names)
         self._claims.claim(
             f"{victim} is killed (kill -9) after it was told to add 10: it has them when it is back, and the "
             "counter is exact (20)",
@@ -109,7 +107,7 @@ class Shop:
             ]
             return all(one == shown[0] for one in shown)
 
-        return self._until(alike)
+        return self._pace.until(alike)
 
     def _at(self, name: str) -> Ask:
         return asking(self._ports[name])
@@ -119,14 +117,6 @@ class Shop:
             self._at(name)("GET", "sold")
         except Exception:  # refused, or still loading
             return False
-        return True
-
-    def _until(self, is_so: Callable[[], bool]) -> bool:
-        until = time.monotonic() + self._pace.patience_s
-        while not is_so():
-            if time.monotonic() > until:
-                return False
-            time.sleep(LOOK_S)
         return True
 
 

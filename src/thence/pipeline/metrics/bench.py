@@ -72,6 +72,7 @@ def bench_metrics(sizes: Sequence[int]) -> Iterator[dict[str, Any]]:
             begin = time.process_time()
             alone = bench.seconds_of(partial(measure_alone, folder))
             spent = time.process_time() - begin
+            before = bench.processor_time()
             with bench.peak_memory() as peak:
                 on_spark = bench.seconds_of(partial(measure, spark, folder))
             yield {
@@ -82,4 +83,5 @@ def bench_metrics(sizes: Sequence[int]) -> Iterator[dict[str, Any]]:
             }
             name = f"metrics.spark.{size}"
             yield bench.record(name, events / on_spark, "events/s", events / alone)
+            yield from bench.shares(name, events, before)
             yield bench.record(f"{name}.memory", peak[0] / 2**20, "MiB", bench.own_peak() / 2**20)

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from thence.core.errors import TraceError
-from thence.pipeline import files
+from thence.pipeline import files, inputs
 from thence.pipeline.frames import arrow_function, splits_of, tasks_of
 from thence.pipeline.metrics.merge import SUMMARY as SUMMARY_TYPE
 from thence.pipeline.metrics.merge import buckets_of, merged
@@ -75,17 +75,25 @@ def read_pieces(
     split_rows: int = files.SPLIT_ROWS,
 ) -> tuple[DataFrame, int]:
     """The pieces of a trace in files, and into how many parts its messages are cut."""
-    splits = files.cut(files.trace_files(Path(path)), split_bytes, split_rows)
+    if files.is_url(str(path)):
+        remote = inputs.UrlInput(spark, str(path), False, cores(spark), 1)
+        cut = _parts(remote.weight, cores(spark))
+        return remote.mapped(lambda splits: _read(splits, cut), PIECE_TYPE, PIECE), cut
     parallelism = cores(spark)
+    splits = inputs.splits_of(spark, path, parallelism, split_bytes, split_rows)
     tasks = files.share_out(splits, tasks_min=2 * parallelism, task_bytes=split_bytes)
-    rows = sum(split.weight for split in splits) * files.SPLIT_ROWS // files.SPLIT_BYTES
-    parts = max(parallelism, -(-rows // EVENTS_PER_PART))
+    parts = _parts(sum(split.weight for split in splits), parallelism)
 
     def read_tasks(tasks: pa.Array) -> pa.Array:
         return pa.array([_read(splits_of(task), parts) for task in tasks], PIECE_TYPE)
 
     read = arrow_function(read_tasks, PIECE)
     return tasks_of(spark, tasks).select(F.inline(read("splits"))), parts
+
+
+def _parts(weight: int, parallelism: int) -> int:
+    rows = weight * files.SPLIT_ROWS // files.SPLIT_BYTES
+    return max(parallelism, -(-rows // EVENTS_PER_PART))
 
 
 def _read(splits: Sequence[files.Split], parts: int) -> list[dict[str, Any]]:

@@ -180,7 +180,9 @@ UNTIMED: Final = "no row has a time (`at_us`)"
 LINKS: Final = (
     "no rows about links (`lazy`, `sync`, `eager`, `unlink`): nodes over a tree without tags write them"
 )
-NO_SAMPLES: Final = "no `metric` rows of that name: nodes write them with `trace_every_us`"
+NO_SAMPLES: Final = (
+    "no `metric` rows of that name: live nodes write them with `trace_every_us`, the simulator does not"
+)
 
 
 def _left_out(

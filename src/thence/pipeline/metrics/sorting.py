@@ -5,7 +5,8 @@ from typing import Final
 import numpy as np
 
 from thence.pipeline.jit import kernel
-from thence.pipeline.rows import I64
+from thence.pipeline.kernels import find_dot
+from thence.pipeline.rows import I32, I64, U8
 
 DIGIT_BITS: Final = 11
 DIGITS: Final = 1 << DIGIT_BITS
@@ -47,21 +48,38 @@ def sorted_order(values: I64) -> I64:
 
 
 @kernel
-def deal(ordered: I64, keys: I64, order: I64, starts: I64, out: I64) -> None:
+def deal(values: I64, keys: I64, starts: I64, out: I64) -> None:
     """Each value to its key's heap. `starts` says where heaps begin, and afterwards where they end."""
-    for k in range(len(order)):
-        key = keys[order[k]]
-        out[starts[key]] = ordered[k]
+    for k in range(len(values)):
+        key = keys[k]
+        out[starts[key]] = values[k]
         starts[key] += 1
 
 
-def heaps(ordered: I64, keys: I64, size: int, order: I64) -> tuple[I64, I64]:
-    """Values heap by heap, and where each of the `size` heaps begins. Value k belongs to `keys[order[k]]`."""
+def heaps(values: I64, keys: I64, size: int, *, in_order: bool = True) -> tuple[I64, I64]:
+    """Values heap by heap, each sorted, and where each of the `size` heaps begins.
+
+    Dealt first and sorted then: heaps are read and written in their order, and fit into caches one by one.
+    `in_order`: else a heap's values stay in the order that they came in.
+    """
     bounds = np.zeros(size + 1, np.int64)
     np.cumsum(np.bincount(keys, minlength=size), out=bounds[1:])
-    out = np.empty(len(order), ordered.dtype)
-    deal(ordered, slim(keys), order, bounds[:-1].copy(), out)
+    out = np.empty(len(values), values.dtype)
+    deal(values, slim(keys), bounds[:-1].copy(), out)
+    for heap in np.flatnonzero(np.diff(bounds) > 1).tolist() if in_order else ():
+        out[bounds[heap] : bounds[heap + 1]].sort()
     return out, bounds
+
+
+def counted(values: I64) -> tuple[I64, I64]:
+    """Values without repetition, smallest first, and how often each is there."""
+    if len(values) and int(values.max()) < 8 * len(values):
+        counts = np.bincount(values)
+        distinct = np.flatnonzero(counts)
+        return distinct, counts[distinct]
+    distinct, counts = np.empty(len(values), np.int64), np.empty(len(values), np.int64)
+    found = runs_of(np.sort(values), distinct, counts)
+    return distinct[:found], counts[:found]
 
 
 @kernel
@@ -76,6 +94,29 @@ def runs_of(values: I64, distinct: I64, counts: I64) -> int:
             counts[found] = 1
             found += 1
     return found
+
+
+@kernel
+def since_send(
+    kind: U8, which: int, node: I64, origin: I64, seq: I64, at: I64, start: I64, seqs: I64, sent: I64,
+    never: int, out_node: I32, out_number: I32, out_sent: I64, out_took: I64,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Of each row of a kind that has a time: its node, its message, when that was sent and how long before.
+    How many those are; how many have no send with a time; how many come before it."""
+    found = unsent = early = 0
+    for row in range(len(kind)):
+        if kind[row] != which or at[row] < 0:
+            continue
+        number = find_dot(origin[row], seq[row], start, seqs)
+        if number < 0 or sent[number] >= never:
+            unsent += 1
+        elif at[row] < sent[number]:
+            early += 1
+        else:
+            out_node[found], out_number[found], out_sent[found] = node[row], number, sent[number]
+            out_took[found] = at[row] - sent[number]
+            found += 1
+    return found, unsent, early
 
 
 @kernel

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from thence.pipeline.assemble import Dots
-from thence.pipeline.metrics.sorting import heaps, raise_to, runs_of, slim, sorted_order
+from thence.pipeline.metrics.sorting import counted, heaps, raise_to, since_send, slim, sorted_order
 from thence.pipeline.metrics.timed import (
     DELIVER,
     DUPLICATE,
@@ -66,12 +66,10 @@ def rank(count: int | I64, quantile: float) -> Any:
     return np.maximum(np.ceil(np.asarray(count) * quantile - 1e-9).astype(np.int64) - 1, 0)
 
 
-def pack_counts(ordered: I64) -> bytes:
-    """Sorted values as distinct ones with their counts."""
-    distinct, counts = np.empty(len(ordered), np.int64), np.empty(len(ordered), np.int64)
-    found = runs_of(ordered, distinct, counts)
-    steps = np.diff(distinct[:found], prepend=0)
-    return msgspec.msgpack.encode((narrow(steps), narrow(counts[:found])))
+def pack_counts(values: I64) -> bytes:
+    """Values as distinct ones with their counts."""
+    distinct, counts = counted(values)
+    return msgspec.msgpack.encode((narrow(np.diff(distinct, prepend=0)), narrow(counts)))
 
 
 def quantiles(payloads: Sequence[Any]) -> list[int]:
@@ -132,7 +130,7 @@ class _Part:
             yield Tally("time", "span", start_us=int(timed.min()), max=int(timed.max()))
         known = self._entries[self._entries > 0] - 1
         if len(known):
-            yield from self._spread("entries", known, sorted_order(known))
+            yield from self._spread("entries", known)
         delivered = self._since_send(DELIVER)
         yield from self._of_measure("delivery", delivered, link=True)
         yield from self._broadcast(delivered)
@@ -159,20 +157,14 @@ class _Part:
 
     def _since_send(self, kind: int) -> "_Latencies":
         """From the first send of a message to each row of this kind about it."""
-        rows = self._rows
-        index = np.flatnonzero((rows.kind == kind) & (rows.at >= 0))
-        number = self._number(index)
-        known = number >= 0
-        known[known] = self._sent[number[known]] < NEVER
-        if not known.all():
-            index, number = index[known], number[known]
-        sent = self._sent[number]
-        took = rows.at[index] - sent
-        early = int((took < 0).sum())
-        if early:
-            fine = took >= 0
-            index, number, sent, took = index[fine], number[fine], sent[fine], took[fine]
-        return _Latencies(rows.node[index], number, sent, slim(took), int((~known).sum()), early)
+        rows, size = self._rows, int((self._rows.kind == kind).sum())
+        node, number = np.empty(size, np.int32), np.empty(size, np.int32)
+        sent, took = np.empty(size, np.int64), np.empty(size, np.int64)
+        found, unsent, early = since_send(
+            rows.kind, kind, rows.node, rows.origin, rows.seq, rows.at, self._messages.start,
+            self._messages.seq, self._sent, NEVER, node, number, sent, took,
+        )  # fmt: skip
+        return _Latencies(node[:found], number[:found], sent[:found], slim(took[:found]), unsent, early)
 
     def _of_measure(self, measure: str, found: "_Latencies", link: bool = False) -> Iterator[Tally]:
         if found.unsent:
@@ -181,32 +173,29 @@ class _Part:
             yield Tally(f"{measure} before send", "run", number=found.early)
         if not len(found.took):
             return
-        order = sorted_order(found.took)
-        yield from self._spread(measure, found.took, order, found.node, found.sent)
+        yield from self._spread(measure, found.took, found.node, found.sent)
         if link:
-            yield from self._links(measure, found, order)
+            yield from self._links(measure, found)
 
     def _spread(
-        self, measure: str, took: I64, order: I64, node: I64 | None = None, sent: I64 | None = None
+        self, measure: str, took: I64, node: I64 | None = None, sent: I64 | None = None
     ) -> Iterator[Tally]:
         """The distribution, those of each member if nodes are given, of each bin if sending times are."""
         if not len(took):
             return
-        ordered = took[order]
-        yield _told(measure, "run", ordered)
+        yield _told(measure, "run", took)
         if node is not None:
-            for number, values in _dealt(ordered, node, order):
+            for number, values in _dealt(took, node):
                 yield _told(measure, "member", values, node=self._names[number])
         if sent is not None:
-            for number, values in _dealt(ordered, sent // self._bin_us, order):
+            for number, values in _dealt(took, sent // self._bin_us):
                 yield _told(measure, "bin", values, start_us=number * self._bin_us)
 
-    def _links(self, measure: str, found: "_Latencies", order: I64) -> Iterator[Tally]:
+    def _links(self, measure: str, found: "_Latencies") -> Iterator[Tally]:
         """Those of each link are whole here: their percentiles need no other task."""
         size = len(self._names)
-        pairs, values, bounds = _heaped(
-            found.took[order], self._messages.origin[found.number] * size + found.node, order
-        )
+        keys = self._messages.origin[found.number] * size + found.node
+        pairs, values, bounds = _heaped(found.took, keys, in_order=True)
         start, length = bounds[:-1], np.diff(bounds)
         cells = [values[start + rank(length, q)] for q in QUANTILES]
         total = np.add.reduceat(values, start, dtype=np.int64)
@@ -226,7 +215,7 @@ class _Part:
         raise_to(last, delivered.number[there], delivered.took[there])
         reached = last >= 0
         took = last[reached]
-        yield from self._spread("broadcast", took, sorted_order(took), sent=self._sent[reached])
+        yield from self._spread("broadcast", took, sent=self._sent[reached])
 
     def _appeared(self) -> I64:
         """When each node began, as far as a row says so."""
@@ -261,7 +250,7 @@ class _Part:
         np.minimum.at(ended, place[late], rows.at[index[late]])
         over = ended < NEVER
         took, node = (ended - began)[over], (wanted % size)[over]
-        yield from self._spread("held", took, sorted_order(took), node)
+        yield from self._spread("held", took, node)
         if not over.all():
             yield Tally("held without delivery", "run", number=int((~over).sum()))
 
@@ -282,8 +271,7 @@ class _Part:
         rows = self._rows
         names = {INSTALL: "join", RESTART: "restart", EVICT: "evict"}
         index = np.flatnonzero((rows.kind == ends) & (rows.at >= 0))
-        order = sorted_order(rows.at[index])
-        times, bounds = heaps(rows.at[index][order], rows.node[index], len(self._names), order)
+        times, bounds = heaps(rows.at[index], rows.node[index], len(self._names))
         for mark in marks.tolist():
             node, at = int(rows.node[mark]), int(rows.at[mark])
             mine = times[bounds[node] : bounds[node + 1]]
@@ -314,28 +302,28 @@ class _Latencies(NamedTuple):
     """Rows that come before the send, as the nodes' clocks have it."""
 
 
-def _told(measure: str, by: str, ordered: I64, node: str = "", start_us: int = 0) -> Tally:
+def _told(measure: str, by: str, values: I64, node: str = "", start_us: int = 0) -> Tally:
     return Tally(
-        measure, by, node, "", start_us, len(ordered), int(ordered.sum(dtype=np.int64)), max=int(ordered[-1]),
-        payload=pack_counts(rounded(ordered)),
+        measure, by, node, "", start_us, len(values), int(values.sum(dtype=np.int64)), max=int(values.max()),
+        payload=pack_counts(rounded(values)),
     )  # fmt: skip
 
 
-def _heaped(ordered: I64, keys: I64, order: I64) -> tuple[I64, I64, I64]:
-    """The keys that occur, the values key by key in this order, and where each key's begin."""
+def _heaped(values: I64, keys: I64, *, in_order: bool) -> tuple[I64, I64, I64]:
+    """The keys that occur, the values key by key, sorted if they are to be, and where each key's begin."""
     first = int(keys.min())
     spread = int(keys.max()) - first + 1
     if spread > 4 * len(keys) + 1024:
         used, place = np.unique(keys, return_inverse=True)
-        out, bounds = heaps(ordered, place, len(used), order)
+        out, bounds = heaps(values, place, len(used), in_order=in_order)
         return used, out, bounds
-    out, bounds = heaps(ordered, keys - first, spread, order)
+    out, bounds = heaps(values, keys - first, spread, in_order=in_order)
     there = np.flatnonzero(np.diff(bounds))
     return there + first, out, np.append(bounds[there], len(out))
 
 
-def _dealt(ordered: I64, keys: I64, order: I64) -> Iterator[tuple[int, I64]]:
-    """Each key and its values, sorted."""
-    used, out, bounds = _heaped(ordered, keys, order)
+def _dealt(values: I64, keys: I64) -> Iterator[tuple[int, I64]]:
+    """Each key and its values."""
+    used, out, bounds = _heaped(values, keys, in_order=False)
     for place, key in enumerate(used.tolist()):
         yield key, out[bounds[place] : bounds[place + 1]]

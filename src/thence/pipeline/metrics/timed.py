@@ -155,7 +155,8 @@ def pack_timed(rows: Timed, parts: int) -> Iterator[Piece]:
     if len(rows.scopes) * parts < 1 << 16:
         key = key.astype(np.uint16)  # numpy sorts these in linear time
     order = np.argsort(key, kind="stable")
-    bounds = np.searchsorted(key[order], np.arange(len(rows.scopes) * parts + 1))
+    bounds = np.zeros(len(rows.scopes) * parts + 2, np.int64)
+    np.cumsum(np.bincount(key, minlength=len(bounds) - 1), out=bounds[1:])
     for number, (run, group) in enumerate(rows.scopes):
         everywhere = marks[rows.scope[marks] == number]
         for part in range(parts):
@@ -177,7 +178,9 @@ def _of_sends(rows: Timed, index: I64) -> Ints:
 
 def _payload(rows: Timed, index: I64, rest: Ints) -> bytes:
     node, origin, at = rows.node[index], rows.origin[index], rows.at[index]
-    used = np.unique(np.concatenate([node, origin[origin >= 0]]))
+    spoken = np.zeros(len(rows.names) + 1, bool)  # the last place stands for none
+    spoken[node] = spoken[origin] = True
+    used = np.flatnonzero(spoken[:-1])
     code = np.zeros(len(rows.names) + 1, np.int32)
     code[used] = np.arange(len(used))
     code[-1] = -1

@@ -113,7 +113,7 @@ def _line(e: Executor, c: Client) -> str:
     flags = ("O" if c.monitors else "") + ("x" if c.transaction is not None else "") or "N"
     queued = -1 if c.transaction is None else len(c.transaction)
     return (
-        f"id={c.id} addr={c.address} laddr= fd=0 name={c.name.decode('latin-1')} "
+        f"id={c.id} addr={c.address} laddr={c.local} fd=0 name={c.name.decode('latin-1')} "
         f"age={(e.now - c.created) // 1000} idle={(e.now - c.seen) // 1000} flags={flags} db={c.db} sub=0 "
         f"psub=0 ssub=0 multi={queued} watch={len(c.watching)} qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 "
         f"rbs=1024 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 events=r cmd=client user=default redir=-1 "
@@ -122,7 +122,7 @@ def _line(e: Executor, c: Client) -> str:
 
 
 @command("CLIENT", -2, "admin noscript loading stale", NONE, group="connection",
-         differs="TRACKING and CACHING later; PAUSE is accepted and pauses nothing")  # fmt: skip
+         differs="TRACKING and CACHING later; PAUSE lets CLIENT through, and others' operations")  # fmt: skip
 def client(e: Executor, c: Client, a: list[bytes]) -> Reply:
     what, rest = a[0].upper(), a[1:]
     if what == b"ID" and not rest:
@@ -147,10 +147,16 @@ def client(e: Executor, c: Client, a: list[bytes]) -> Reply:
             raise Fail(SYNTAX)
         return OK
     if what == b"PAUSE" and rest:
-        if number(rest[0], "ERR timeout is not an integer or out of range") < 0:
+        wait = number(rest[0], "ERR timeout is not an integer or out of range")
+        if wait < 0:
             raise Fail("ERR timeout is negative")
+        mode = rest[1].upper() if len(rest) == 2 else b"ALL"
+        if mode not in (b"ALL", b"WRITE") or len(rest) > 2:
+            raise Fail("ERR CLIENT PAUSE mode must be WRITE or ALL")
+        e.pause(e.now + wait, mode == b"ALL")
         return OK
     if what == b"UNPAUSE" and not rest:
+        e.go_on()
         return OK
     if what == b"UNBLOCK" and rest:
         number(rest[0])
@@ -237,7 +243,9 @@ def _kill(e: Executor, c: Client, rest: list[bytes]) -> Reply:
             spares = value.lower() == b"yes"
         elif word == b"USER":
             found = found if value == b"default" else []
-        elif word in (b"LADDR", b"TYPE", b"MAXAGE"):
+        elif word == b"LADDR":
+            found = [one for one in found if one.local.encode() == value]
+        elif word in (b"TYPE", b"MAXAGE"):
             found = found if word == b"TYPE" and value.lower() == b"normal" else []
         else:
             raise Fail(SYNTAX)

@@ -11,7 +11,7 @@ from thence.store.executor import Executor, kind
 from thence.store.glob import matches
 from thence.store.reply import OK, Fail, Reply
 from thence.store.scanning import chosen, count_of, words_of
-from thence.store.space import Slot, State
+from thence.store.slots import Slot, State
 from thence.store.table import command
 from thence.store.words import NO_KEY, NOT_INTEGER, SYNTAX, Options, deadline, number
 

@@ -18,6 +18,10 @@ def _set(e: Executor, c: Client, a: list[bytes], name: str) -> int:
     if len(a) % 2 == 0:
         raise Fail(f"ERR wrong number of arguments for '{name}' command")
     fields = e.hash(c, a[0])
+    if len(a) == 3:
+        new = int(fields is None or a[1] not in fields)
+        e.emit(c.db, ops.FIELD_SET, a[0], a[1], packed(a[2]))
+        return new
     last = dict(zip(a[1::2], a[2::2], strict=True))
     new = sum(fields is None or field not in fields for field in last)
     words = [word for field, value in last.items() for word in (field, packed(value))]
@@ -92,12 +96,7 @@ def hstrlen(e: Executor, c: Client, a: list[bytes]) -> Reply:
 
 
 def _remove(e: Executor, c: Client, key: bytes, names: list[bytes]) -> int:
-    fields = e.hash(c, key)
-    there = [name for name in dict.fromkeys(names) if fields is not None and name in fields]
-    if there:
-        e.emit(c.db, ops.FIELD_REMOVE, key, *there)
-        e.emptied(c.db, key, "hash")
-    return len(there)
+    return e.remove(c.db, ops.FIELD_REMOVE, key, "hash", e.hash(c, key), names)
 
 
 @command("HDEL", -3, "write fast", group="hash")

@@ -9,8 +9,7 @@ from thence.store.commands.generic import conflicts
 from thence.store.executor import Executor, Later
 from thence.store.reply import OK, Fail, Reply
 from thence.store.scanning import chosen, count_of, words_of
-from thence.store.space import Slot
-from thence.store.state import UNKNOWN, tag_of
+from thence.store.slots import Assigned, Slot
 from thence.store.table import command
 from thence.store.words import SYNTAX, number
 
@@ -30,12 +29,12 @@ def wait(e: Executor, c: Client, a: list[bytes]) -> Reply:
     wanted, timeout = number(a[0]), number(a[1], "ERR timeout is not an integer or out of range")
     if timeout < 0:
         raise Fail("ERR timeout is negative")
-    tag = c.wrote
-    if tag is None:
+    mark = c.wrote
+    if mark is None:
         return len(e.host.members()) - 1 if e.host.members() else 0
 
     def count() -> int:
-        return e.host.reached(tag)
+        return e.host.reached(mark)
 
     return Later(lambda: found if (found := count()) >= wanted else None, timeout, count)
 
@@ -52,7 +51,7 @@ def session(e: Executor, c: Client, a: list[bytes]) -> Reply:
     """What this client may have seen: to be attached to another node."""
 
     def look() -> Reply | None:
-        return None if e.state.pending else sessions.token(e.cluster, e.state.vector)
+        return None if e.state.pending else sessions.token(e.cluster, e.host.delivered())
 
     return Later(look, 0, lambda: None)
 
@@ -70,9 +69,7 @@ def attach(e: Executor, c: Client, a: list[bytes]) -> Reply:
 
     def missing() -> list[str]:
         return [
-            f"{name}:{seq}"
-            for name, seq in sorted(wanted.items())
-            if e.state.vector.get(name, 0) < seq and not e.host.is_past(name)
+            f"{name}:{seq}" for name, seq in sorted(wanted.items()) if not e.host.has_delivered(name, seq)
         ]
 
     def too_late() -> Reply:
@@ -86,8 +83,9 @@ def attach(e: Executor, c: Client, a: list[bytes]) -> Reply:
 def _last(e: Executor, db: int, key: bytes) -> Mark | None:
     """The last write of a key that is not stable."""
     found = [
-        mark for mark, places in e.state.space.flight.items() if any(one[:2] == (db, key) for one in places)
-    ]
+        mark for mark, parts in e.state.space.flight.items()
+        if any(part[1] == db and part[2] == key for part in parts)
+    ]  # fmt: skip
     return max(found, key=lambda mark: mark.at(0), default=None)
 
 
@@ -97,9 +95,8 @@ def tag_(e: Executor, c: Client, a: list[bytes]) -> Reply:
     mark = _last(e, c.db, a[0])
     if mark is None:
         return [None, [], 1]
-    found = tag_of(mark)
-    dot = None if found.seq > UNKNOWN else f"{found.origin}:{found.seq}".encode()
-    return [dot, [f"{name}:{seq}".encode() for name, seq in sorted(found.past.items())], 0]
+    dot = f"{mark.name}:{mark.seq}".encode() if mark.seq else None
+    return [dot, [f"{name}:{seq}".encode() for name, seq in sorted(e.host.saw(mark))], 0]
 
 
 @command("THENCE.VALUES", 2, "readonly", group="own")
@@ -108,6 +105,8 @@ def values(e: Executor, c: Client, a: list[bytes]) -> Reply:
     if e.get(c, a[0]) is None:
         return []
     slot = e.database(c).keys.get(a[0])
+    if isinstance(slot, Assigned):
+        return [text_of(slot.value)]
     if not isinstance(slot, Slot):
         return [text_of(slot)] if slot is not None else []
     kinds = slot.kinds()

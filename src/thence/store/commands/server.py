@@ -165,6 +165,13 @@ def latency(e: Executor, c: Client, a: list[bytes]) -> Reply:
     raise _no_subcommand("LATENCY", a[0])
 
 
+@command("MODULE", -2, "admin noscript", NONE, group="server", differs="LIST alone: there are none")
+def module(e: Executor, c: Client, a: list[bytes]) -> Reply:
+    if a[0].upper() == b"LIST" and len(a) == 1:
+        return []
+    raise _no_subcommand("MODULE", a[0])
+
+
 @command("MEMORY", -2, "readonly", NONE, group="server", differs="estimates")
 def memory(e: Executor, c: Client, a: list[bytes]) -> Reply:
     what = a[0].upper()

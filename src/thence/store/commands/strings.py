@@ -29,7 +29,11 @@ def get(e: Executor, c: Client, a: list[bytes]) -> Reply:
 
 @command("SET", -3, "write denyoom", group="string", differs=f"NX: {FIRST}; XX, GET: of this node")
 def set_(e: Executor, c: Client, a: list[bytes]) -> Reply:
-    key, value, options = a[0], packed(a[1]), Options(a[2:])
+    key, value = a[0], packed(a[1])
+    if len(a) == 2:
+        e.assign(c.db, key, value)
+        return OK
+    options = Options(a[2:])
     nx = xx = gets = keeps = False
     until = NEVER
     while options:
@@ -55,7 +59,7 @@ def set_(e: Executor, c: Client, a: list[bytes]) -> Reply:
     if nx:
         claim(e, c, key, value, until)
     else:
-        e.emit(c.db, ops.SET, key, value, until)
+        e.assign(c.db, key, value, until)
     if until <= e.now:
         e.delete(c.db, key)
     return old if gets else OK

@@ -1,9 +1,9 @@
 """MULTI, EXEC, DISCARD, WATCH."""
 
 from thence.store.client import Client
-from thence.store.executor import Executor, Later
+from thence.store.executor import OOM, Executor, Later
 from thence.store.reply import NULL_ARRAY, OK, Fail, Reply
-from thence.store.table import TABLE, command
+from thence.store.table import Command, command, lookup
 
 
 @command("MULTI", 1, "noscript loading stale fast", (0, 0, 0), group="transactions")
@@ -12,6 +12,13 @@ def multi(e: Executor, c: Client, a: list[bytes]) -> Reply:
         raise Fail("ERR MULTI calls can not be nested")
     c.transaction, c.broken = [], False
     return OK
+
+
+def known(words: list[bytes]) -> Command:
+    """Of a command that was queued."""
+    found = lookup(words[0])
+    assert found is not None
+    return found
 
 
 def drop(e: Executor, c: Client) -> None:
@@ -42,14 +49,16 @@ def exec_(e: Executor, c: Client, a: list[bytes]) -> Reply:
         raise Fail("EXECABORT Transaction discarded because of previous errors.")
     if dirty:
         return NULL_ARRAY
-    if any(TABLE[words[0].decode("latin-1").upper()].writes for words in queued):
-        why = e.host.refuses()
+    if any(known(words).writes for words in queued):
+        why = e.host.refusal
+        if why is None and e.is_full and any(known(words).grows for words in queued):
+            why = OOM
         if why is not None:
             raise Fail(f"EXECABORT Transaction discarded because of: {why}")
     replies: list[Reply] = []
     for words in queued:
         try:
-            reply = e.run(TABLE[words[0].decode("latin-1").upper()], c, words)
+            reply = e.run(known(words), c, words)
             replies.append(reply.too_late() if isinstance(reply, Later) else reply)
         except Fail as fail:
             e.stats["errors"] += 1

@@ -85,12 +85,7 @@ def zincrby(e: Executor, c: Client, a: list[bytes]) -> Reply:
 
 
 def remove(e: Executor, c: Client, key: bytes, names: list[bytes]) -> int:
-    members = e.zset(c, key)
-    there = [name for name in dict.fromkeys(names) if members is not None and name in members]
-    if there:
-        e.emit(c.db, ops.SCORE_REMOVE, key, *there)
-        e.emptied(c.db, key, "zset")
-    return len(there)
+    return e.remove(c.db, ops.SCORE_REMOVE, key, "zset", e.zset(c, key), names)
 
 
 @command("ZREM", -3, "write fast", group="sorted-set")

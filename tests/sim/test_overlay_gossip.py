@@ -1,0 +1,126 @@
+"""Gossip between nodes that are made like live ones: messages come in any order, clocks that members share
+order them, most of the time. Whatever comes too early is doubted, and states are set right."""
+
+from io import BytesIO
+from typing import Any
+
+import pytest
+from support.traces import read
+
+from thence.check.oracle import RunVerdict, judge
+from thence.core.errors import UsageError
+from thence.sim.overlay import OverlayOutcome, OverlayRun
+from thence.sim.overlay_durable import DurableOverlayRun
+from thence.sim.overlay_scenarios import configure
+from thence.trace.schema import Event
+
+
+def gossiped(scenario: str = "steady", **given: Any) -> tuple[OverlayOutcome, RunVerdict, list[Event]]:
+    usual = {"spread": "gossip", "order": "probabilistic", "payload_bytes": 8}
+    if scenario == "steady":
+        usual |= {"nodes": 10, "messages": 15, "interval_ms": 150.0, "warmup_ms": 2000.0}
+    sink = BytesIO()
+    outcome = DurableOverlayRun(configure(scenario, **{**usual, **given}), sink)()
+    assert outcome.complete, outcome.why  # states that differ among them
+    sink.seek(0)
+    events = read(sink)
+    [verdict] = judge(events)
+    return outcome, verdict, events
+
+
+def stormed(seed: int) -> tuple[OverlayOutcome, RunVerdict, list[Event]]:
+    return gossiped("tree-storm", entries=2, keys=1, interval_ms=50.0, seed=seed)
+
+
+def undoubted(verdict: RunVerdict, events: list[Event]) -> set[tuple[str, str]]:
+    """Deliveries before their causes of which no row tells, at their node."""
+    doubted = {(event.node, f"{event.origin}:{event.seq}") for event in events if event.kind == "doubt"}
+    return {(flag.node, flag.message) for flag in verdict.flagged if flag.verdict == "order"} - doubted
+
+
+@pytest.mark.parametrize(
+    ("entries", "keys"), [(1, 1), (2, 1), (3, 2), (6, 2)], ids=["lamport", "plausible", "most", "some"]
+)
+def test_every_error_is_doubted_and_states_are_equal_afterwards(entries: int, keys: int) -> None:
+    errors = 0
+    for seed in (1, 2):
+        outcome, verdict, events = gossiped(entries=entries, keys=keys, seed=seed)
+        found = {kind: count for kind, count in verdict.violations.items() if count}
+        errors += found.pop("order", 0)
+        assert not found, "messages of one member keep their order"
+        assert not undoubted(verdict, events)
+        assert outcome.doubts == sum(event.kind == "doubt" for event in events)
+    assert errors > 0
+
+
+def test_enough_entries_hold_the_order() -> None:
+    _, verdict, events = gossiped(entries=200, keys=3)
+    assert not any(verdict.violations.values())
+    assert not [event for event in events if event.kind == "doubt"]
+
+
+def test_what_waits_and_what_comes_twice_is_told() -> None:
+    _, _, events = gossiped(entries=200, keys=3)
+    taken = {(row.node, row.origin, row.seq): row.pos for row in events if row.kind in ("send", "deliver")}
+    held = [row for row in events if row.kind == "hold"]
+    assert held
+    assert all(row.pos < taken[row.node, row.origin, row.seq] for row in held)
+    twice = {(row.node, row.origin, row.seq) for row in events if row.kind == "duplicate"}
+    assert twice
+    assert twice <= taken.keys()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_after_a_storm_of_gossip_no_error_went_undoubted(seed: int) -> None:
+    """Nodes crash, come back from what their disks kept, are cut off; disks are full."""
+    _, verdict, events = stormed(seed)
+    assert not {kind for kind, count in verdict.violations.items() if count} - {"order"}
+    assert not undoubted(verdict, events)
+
+
+def test_the_storms_err() -> None:
+    assert sum(stormed(seed)[1].violations["order"] for seed in range(4))
+
+
+def test_a_list_that_is_too_short_misses_errors() -> None:
+    found = [gossiped(entries=2, keys=1, recent=1, seed=seed) for seed in (1, 2)]
+    assert any(undoubted(verdict, events) for _, verdict, events in found)
+
+
+@pytest.mark.parametrize("spread", ["sync-tree", "sync-tree-centre"])
+def test_over_a_tree_clocks_never_err(spread: str) -> None:
+    _, verdict, _ = gossiped(spread=spread, entries=2, keys=1)
+    assert not any(verdict.violations.values())
+
+
+def test_a_run_of_gossip_is_the_same_to_the_byte_each_time() -> None:
+    traces = []
+    for _ in range(2):
+        sink = BytesIO()
+        DurableOverlayRun(
+            configure("tree-storm", spread="gossip", order="probabilistic", entries=3, keys=1, seed=5), sink
+        )()
+        traces.append(sink.getvalue())
+    assert traces[0] == traces[1]
+
+
+def test_machines_that_forget_come_back_under_other_names() -> None:
+    renamed = 0
+    for seed in range(6):
+        run = DurableOverlayRun(
+            configure("tree-storm", spread="gossip", order="probabilistic", entries=5, keys=2, seed=seed),
+            policy="no",
+        )
+        outcome = run()
+        assert outcome.complete, (seed, outcome.why)
+        renamed += len(run.names) - run.plan.size
+    assert renamed > 0
+
+
+def test_gossip_needs_an_order_and_nodes_like_live_ones() -> None:
+    with pytest.raises(UsageError, match="gossip brings messages in any order: use --order probabilistic"):
+        OverlayRun(configure("steady", spread="gossip"))
+    with pytest.raises(UsageError, match="nodes that are made like live ones"):
+        OverlayRun(configure("steady", spread="gossip", order="probabilistic"))
+    with pytest.raises(UsageError, match="between 1 and the 3 entries"):
+        DurableOverlayRun(configure("steady", spread="gossip", order="probabilistic", entries=3, keys=4))
