@@ -72,7 +72,8 @@ REMOTE: Final = {
 
 CONNECT_PORT: Final = 15002
 REACH_S: Final = 10.0
-WORKERS_S: Final = 15.0
+WORKERS_S: Final = 60.0
+"""A worker starts a Java before it can be counted, which takes long on a busy machine."""
 
 FAILURES: Final = (Py4JError, PySparkException, MemoryError, OSError)
 """What it is when Spark or the machine has failed, and not the trace."""

@@ -54,6 +54,7 @@ from thence.cli.bench.cluster_processes import Told, together
 from thence.cli.bench.cluster_runs import runs
 from thence.cli.bench.record import Record
 from thence.cli.layout import Layout, open_layout
+from thence.core.errors import UsageError
 
 STEADY: Final = 2_000.0
 """Messages a second from each node: far from saturation on any machine, and enough to measure CPU time by."""
@@ -82,7 +83,7 @@ class Effort:
     """Some seconds at the slowest."""
 
 
-QUICK: Final = Effort(turns=1, warm_s=0.2, nodes_s=0.5, bare_s=0.3, settle_s=0.2, syncs=30, operations=2_000)
+QUICK: Final = Effort(turns=1, warm_s=0.2, nodes_s=2.0, bare_s=0.3, settle_s=0.2, syncs=30, operations=2_000)
 
 
 def bench(quick: bool, parts: Sequence[str] = PARTS) -> Iterator[Record | str]:
@@ -172,7 +173,7 @@ class Bare:
 def _latency(folder: Path, effort: Effort) -> Iterator[Record | str]:
     layout, bare = open_layout(folder / "programs", NODES), Bare(folder / "echo")
     yield "what programs sustain"
-    full = _programs(layout, "full", 0.0, effort.warm_s, effort.bare_s)
+    full = _programs(layout, "full", 0.0, effort.warm_s, effort.nodes_s)
     each = sum(one["delivered"] / one["seconds"] for one in full) / (NODES - 1) / NODES / 2
     middle, late, echo = [], [], []
     for turn in range(1, effort.turns + 1):
@@ -218,7 +219,11 @@ def _events(folder: Path, effort: Effort) -> Iterator[Record | str]:
 
 
 def _cpu_us(told: list[Told]) -> float:
-    return float(1e6 * sum(one["cpu_s"] for one in told) / sum(one["delivered"] for one in told))
+    delivered = sum(one["delivered"] for one in told)
+    if not delivered:
+        seconds = told[0]["seconds"]
+        raise UsageError(f"nothing was delivered in {seconds:.1f} s: this machine has too much to do")
+    return float(1e6 * sum(one["cpu_s"] for one in told) / delivered)
 
 
 def _writes(told: list[Told]) -> float:
