@@ -160,15 +160,18 @@ def test_a_wait_that_begins_after_a_bug_is_told_at_once_and_leaves_no_future_beh
 ) -> None:
     """A future that no task awaits would be told the same later, and its error would reach the event loop."""
 
+    async def breaks() -> None:
+        async with either.open("a") as a:
+            tag = await a.broadcast(b"nobody else has it")
+            plant(a, "call", monkeypatch)
+            with pytest.raises(InvariantError, match="ZeroDivisionError: planted"):
+                await a.broadcast(b"not sent")
+            with pytest.raises(InvariantError, match="ZeroDivisionError: planted"):
+                await a.until_stable(tag, None if either.changing else 2)
+            assert not a._waiting.waiting
+
     async def story() -> None:
         with pytest.raises(InvariantError, match="ZeroDivisionError: planted"):
-            async with either.open("a") as a:
-                tag = await a.broadcast(b"nobody else has it")
-                plant(a, "call", monkeypatch)
-                with pytest.raises(InvariantError, match="ZeroDivisionError: planted"):
-                    await a.broadcast(b"not sent")
-                with pytest.raises(InvariantError, match="ZeroDivisionError: planted"):
-                    await a.until_stable(tag, 2 if not either.changing else None)
-                assert not a._waiting.waiting
+            await breaks()
 
     run(story)
