@@ -9,7 +9,7 @@ found to be an old copy is another one; the root, which the tree relies on, refu
 import asyncio
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,12 +30,13 @@ from thence.runtime.edge_report import edge_facts
 from thence.runtime.folder import DataFolder, is_fixed
 from thence.runtime.groups import Open, put_answer
 from thence.runtime.handshake import Opener
-from thence.runtime.introductions import Aim, Identity, Introduction, draw_instance, draw_nonce, leap
+from thence.runtime.introductions import Aim, Identity, Introduction, draw_instance, draw_nonce
 from thence.runtime.listening import Connections
 from thence.runtime.pacing import Clock, LinkLimits, upper_half_us
 from thence.runtime.report import Facts
 from thence.runtime.settings import check_group
 from thence.runtime.shelf import DiskShelf
+from thence.runtime.tree_kind import TreeKind
 from thence.trace.recorder import START
 
 if TYPE_CHECKING:
@@ -54,24 +55,17 @@ def number_of_now(clock: Clock) -> int:
     return 2 + (clock() - NUMBERS_BEGIN_US) // 10_000
 
 
-class EdgeTrees:
+class EdgeTrees(TreeKind[EdgeLinks, EdgeMachine]):
     """`node.Kind`, `links.Handler` and the driver's outlet."""
 
-    drains = True
+    refuses_copies = False
+    no_view = NO_VIEW
 
     def __init__(self, node: "Node") -> None:
-        self._node: Final = node
+        super().__init__(node)
         self._side: Final = EdgeSide(node.application)
-        self.boot = 0
-        self.links: EdgeLinks | None = None
-        self._shelf: DiskShelf | None = None
-        self._diaries: Diaries | None = None
-        self._log_id = b""
         self._number = 0
         """Of the identity, and of the folder of its log."""
-        self._wishes: dict[str, str | None] = {}
-        """From before there were links."""
-        self._met: dict[str, tuple[bytes, int]] = {}
         self._asking: asyncio.Task[None] | None = None
         self._connections: Final = Connections()
         self._leaving = False
@@ -226,20 +220,6 @@ class EdgeTrees:
                 shelf.mend(damage, now)
                 self._forget(shelf)
 
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        """What the application is told meanwhile it has been told before."""
-        self._node.application.recovering(True)
-        try:
-            yield
-        finally:
-            self._node.application.recovering(False)
-
-    @property
-    def machine(self) -> EdgeMachine:
-        machine: EdgeMachine = self._node.running.machine
-        return machine
-
     def stepped(self, now: int) -> None:
         del now
         machine = self.machine
@@ -283,49 +263,7 @@ class EdgeTrees:
         if self.links is not None:
             await self.links.close()
 
-    def close(self, in_order: bool) -> None:
-        try:
-            if self._diaries is not None:
-                self._diaries.close()
-        except StorageError:
-            in_order = False
-            raise
-        finally:
-            if self._shelf is not None:
-                self._shelf.close(in_order)
-
-    # Links (`links.Handler`) and the driver's outlet
-
-    def admit(self, peer: Identity) -> str | None:
-        me, node = self._node.settings.name, self._node
-        if node.driver is None:
-            return f"{me} is starting"
-        if node.driver.trouble is not None:
-            return f"{me} cannot write at present: {node.driver.trouble}"
-        linked = self.links is not None and self.links.linked(peer.name)
-        log_id, boot = self._met.get(peer.name, (peer.log_id, 0))
-        if log_id != peer.log_id and linked:
-            return f"another node called {peer.name} is linked here: two nodes with one name"
-        absurd = leap(peer.name, peer.boot, boot if log_id == peer.log_id else 0)
-        if absurd is None:
-            self._met[peer.name] = peer.log_id, peer.boot
-        return absurd
-
-    def link_up(self, peer: str, now: int) -> None:
-        del now
-        self._node.running.link_up(peer)
-
-    def link_packets(self, peer: str, packets: list[bytes], now: int) -> None:
-        self._node.running.packets(peer, packets, now)
-
-    def link_down(self, peer: str, why: str, now: int) -> None:
-        del why, now
-        if self.links is not None and not self.links.knows(peer):
-            self._met.pop(peer, None)  # there is no end to the names that come and go
-        self._node.running.link_down(peer)
-
-    def link_bug(self, error: Exception) -> None:
-        self._node.running.stops(error)
+    # The driver's outlet, and an answer to those that ask
 
     def _answer(self, hello: Introduction) -> bytes:
         """To one that would be below this node."""
@@ -340,16 +278,13 @@ class EdgeTrees:
         if self.links is not None:
             self.links.write(peer, packets)
 
-    def keep(self, links: Mapping[str, str | None]) -> None:
-        if self.links is None:
-            self._wishes |= links
-            return
+    def _keep(self, links: EdgeLinks, wanted: Mapping[str, str | None]) -> None:
         children = {child.peer for child in self.machine.tree.children.values()}
-        for name, where in links.items():
+        for name, where in wanted.items():
             if where is not None:
-                self.links.want(name, where)
+                links.want(name, where)
             else:
-                self.links.dismiss(name, None if name in children else PART_US)
+                links.dismiss(name, None if name in children else PART_US)
 
     def begin_anew(self, why: str) -> None:
         self._node.says.error("cannot write: multicasts are refused, links begin anew", why=why)
@@ -357,9 +292,6 @@ class EdgeTrees:
             self.links.begin_anew()
 
     # What has become of it
-
-    def has_progress(self) -> bool:
-        return True
 
     def phase(self) -> str:
         return "leaving" if self._leaving else "running"
@@ -404,14 +336,6 @@ class EdgeTrees:
             self._turn += 1
         turn = self._turn
         return [addressed(groups[(turn + at) % len(groups)], payload) for at, payload in enumerate(payloads)]
-
-    def evict(self, who: str, force: bool) -> str:
-        del who, force
-        raise UsageError(NO_VIEW)
-
-    def bury(self, who: str) -> None:
-        del who
-        raise UsageError(NO_VIEW)
 
 
 def edge_settings(node: "Node") -> EdgeSettings:

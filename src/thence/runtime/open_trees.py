@@ -7,7 +7,7 @@ of its process if it is the first, another incarnation if something of what it s
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -26,11 +26,12 @@ from thence.runtime.discovery import find_group
 from thence.runtime.easing import Easing
 from thence.runtime.folder import DataFolder, is_fixed
 from thence.runtime.groups import Founded, Open, put_answer
-from thence.runtime.introductions import Identity, Introduction, leap
+from thence.runtime.introductions import Identity, Introduction
 from thence.runtime.open_links import NOWHERE
 from thence.runtime.report import ONE_GROUP, Facts, tree_facts
 from thence.runtime.settings import NodeSettings
 from thence.runtime.shelf import DiskShelf
+from thence.runtime.tree_kind import TreeKind
 from thence.runtime.tree_links import TreeLinks
 from thence.runtime.upgrade import upgrade_tree
 from thence.runtime.vouching import Vouching
@@ -45,24 +46,17 @@ KEEP_EVERY_US: Final = 10 * SECOND
 NO_VIEW: Final = "over a tree without tags no view is agreed on: a process that is gone is simply not there"
 
 
-class OpenTrees:
+class OpenTrees(TreeKind[TreeLinks, OpenTree]):
     """`node.Kind`, `links.Handler` and the driver's outlet."""
 
-    drains = True
+    no_view = NO_VIEW
 
     def __init__(self, node: "Node") -> None:
-        self._node: Final = node
+        super().__init__(node)
         settings = node.settings
         must_go_together(settings.order, settings.spread)
         if settings.log_settings.keep_us is not None and not node.application.merges:
             raise UsageError(f"{settings.spread} needs a program that is a state and has merge()")
-        self.boot = 0
-        self.links: TreeLinks | None = None
-        self._shelf: DiskShelf | None = None
-        self._diaries: Diaries | None = None
-        self._log_id = b""
-        self._members: dict[str, str] = {}
-        """Of a closed group, and where they are."""
         self._contacts: dict[str, str] = {}
         self._first = 1
         """The number of the first incarnation in this folder."""
@@ -70,9 +64,6 @@ class OpenTrees:
         """Of the folder of its log."""
         self._fresh = self._returns = False
         self._keep_at = self._leaves_by = 0
-        self._wishes: dict[str, str | None] = {}
-        """From before there were links."""
-        self._met: dict[str, tuple[bytes, int]] = {}
         self._easing: Easing | None = None
         self._vouching: Final = Vouching()
 
@@ -102,7 +93,7 @@ class OpenTrees:
         assert shelf
         assert diaries
         if shelf.forgetful and not shelf.contacts and not self._members:
-            shelf.remembered()  # nobody was ever told of it
+            shelf.remembered()  # no other process was ever told of it
         kept = shelf.kept()
         self._fresh = not kept
         self._number = kept[-1] if kept else 1
@@ -111,8 +102,8 @@ class OpenTrees:
         if settings.join and not self._contacts and (self._fresh or self._returns):
             node.phase = "looking for its group"
             await self._find(shelf)
-        # Before it is anybody: one that is killed now would begin alone. (One that has data and no contacts
-        # was the first, and has met nobody.)
+        # Before it has a name: one that is killed now would begin alone. (One that has data and no contacts
+        # was the first, and has met no other.)
         shelf.keep_contacts(self._contacts)
         machine = self._make(node.clock())
         diaries.end_others(settings.name, machine.me, node.clock())
@@ -129,7 +120,7 @@ class OpenTrees:
         node.is_in.set()
 
     async def _find(self, shelf: DiskShelf) -> None:
-        """Through whom to enter; nobody: this is the first."""
+        """The members to enter through; none: this is the first."""
         node, settings = self._node, self._node.settings
         found = await find_group(
             Identity(settings.cluster, settings.name, b"", 0), settings.listen, settings.join,
@@ -190,15 +181,6 @@ class OpenTrees:
         machine.resume(now)
         return machine
 
-    @contextmanager
-    def _told(self) -> Iterator[None]:
-        """What the application is told meanwhile it has been told before."""
-        self._node.application.recovering(True)
-        try:
-            yield
-        finally:
-            self._node.application.recovering(False)
-
     @property
     def _address(self) -> str:
         """Where others reach this node."""
@@ -220,52 +202,9 @@ class OpenTrees:
     def close(self, in_order: bool) -> None:
         if self._easing is not None:
             self._easing.close()
-        try:
-            if self._diaries is not None:
-                self._diaries.close()
-        except StorageError:
-            in_order = False
-            raise
-        finally:
-            if self._shelf is not None:
-                self._shelf.close(in_order)
+        super().close(in_order)
 
-    # Links (`links.Handler`) and the driver's outlet
-
-    def admit(self, peer: Identity) -> str | None:
-        me, node = self._node.settings.name, self._node
-        if self._members and peer.name not in self._members:
-            return f"{peer.name} is not a member that {me} knows"
-        if node.driver is None:
-            return f"{me} is starting"
-        if node.driver.trouble is not None:
-            return f"{me} cannot write at present: {node.driver.trouble}"
-        linked = self.links is not None and self.links.linked(peer.name)
-        log_id, boot = self._met.get(peer.name, (peer.log_id, 0))
-        if log_id != peer.log_id and linked:
-            return f"another node called {peer.name} is linked here: two nodes with one name"
-        if log_id == peer.log_id and peer.boot < boot and linked:
-            return f"{peer.name} was here with a newer boot ({boot}, not {peer.boot}): a copy of its data"
-        absurd = leap(peer.name, peer.boot, boot if log_id == peer.log_id else 0)
-        if absurd is None:
-            self._met[peer.name] = peer.log_id, peer.boot
-        return absurd
-
-    def link_up(self, peer: str, now: int) -> None:
-        del now
-        self._node.running.link_up(peer)
-
-    def link_packets(self, peer: str, packets: list[bytes], now: int) -> None:
-        self._node.running.packets(peer, packets, now)
-
-    def link_down(self, peer: str, why: str, now: int) -> None:
-        del why, now
-        if self.links is not None and not self.links.knows(peer):
-            self._met.pop(peer, None)  # there is no end to the names that come and go
-        self._node.running.link_down(peer)
-
-    def link_bug(self, error: Exception) -> None:
-        self._node.running.stops(error)
+    # The driver's outlet, and an answer to those that ask
 
     def _answer(self, hello: Introduction) -> bytes:
         """To one that asks for the group."""
@@ -306,15 +245,12 @@ class OpenTrees:
     def _queued(self, peer: str) -> int:
         return 0 if self.links is None else self.links.queued(peer)
 
-    def keep(self, links: Mapping[str, str | None]) -> None:
-        if self.links is None:
-            self._wishes |= links
-            return
-        for name, where in links.items():
+    def _keep(self, links: TreeLinks, wanted: Mapping[str, str | None]) -> None:
+        for name, where in wanted.items():
             if where is None:
-                self.links.disconnect(name)
+                links.disconnect(name)
             else:
-                self.links.connect_to(name, _place(where))
+                links.connect_to(name, _place(where))
 
     def begin_anew(self, why: str) -> None:
         self._node.says.error("cannot write: broadcasts are refused, links begin anew", why=why)
@@ -322,14 +258,6 @@ class OpenTrees:
             self.links.begin_anew()
 
     # What has become of it
-
-    @property
-    def machine(self) -> OpenTree:
-        machine: OpenTree = self._node.running.machine
-        return machine
-
-    def has_progress(self) -> bool:
-        return True
 
     def stepped(self, now: int) -> None:
         shelf, machine = self._shelf, self.machine
@@ -383,14 +311,6 @@ class OpenTrees:
         if group:
             raise UsageError(ONE_GROUP)
         return payloads
-
-    def evict(self, who: str, force: bool) -> str:
-        del who, force
-        raise UsageError(NO_VIEW)
-
-    def bury(self, who: str) -> None:
-        del who
-        raise UsageError(NO_VIEW)
 
 
 def kept_as(settings: NodeSettings) -> str:
