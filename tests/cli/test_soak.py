@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.processes import alive, eventually
 
-from thence.cli import soak
+from thence.cli import sim, soak
 from thence.cli.main import main
 
 WORKERS = """
@@ -28,6 +28,16 @@ if __name__ == "__main__":
 def test_what_cannot_be_is_refused(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["soak", *flags]) == 2
     assert "must be positive" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("command", "known"), [("soak", soak.KNOWN), ("sim", sim.KNOWN)])
+def test_an_unknown_scenario_is_refused_with_all_that_there_are(
+    command: str, known: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, "--scenario", "calm"]) == 2
+    told = capsys.readouterr()
+    assert told.err == f"thence: unknown scenario 'calm'; there is {', '.join(known)}\n"
+    assert told.out == ""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")

@@ -23,9 +23,15 @@ class DiskError(StorageError):
 
     def __init__(self, what: str, *, file: str, definite: bool = False, full: bool = False) -> None:
         super().__init__(f"{file}: {what}")
+        self.what: Final = what
         self.file: Final = file
         self.definite = definite
         self.full: Final = full
+
+
+def said(error: Exception) -> str:
+    """What went wrong, for an error that names the file itself."""
+    return error.what if isinstance(error, DiskError) else str(error)
 
 
 class DamageError(StorageError):

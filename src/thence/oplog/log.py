@@ -21,7 +21,7 @@ from typing import NamedTuple
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, Group
 from thence.core.errors import StorageError, UsageError
 from thence.core.machine import Wake
-from thence.core.storage import DamageError, DiskError, Files
+from thence.core.storage import DamageError, DiskError, Files, said
 from thence.oplog.collection import removable
 from thence.oplog.policy import Sync, SyncPolicy
 from thence.oplog.reading import Vector
@@ -203,7 +203,7 @@ class OpLog(View):
             write_snapshot(self.files, position, encode_snapshot(upto, named, data))
         except StorageError as error:
             writer.drop()
-            raise DiskError(str(error), file=file_name(position, SNAPSHOT), definite=True) from error
+            raise DiskError(said(error), file=file_name(position, SNAPSHOT), definite=True) from error
         writer.mark(SnapshotRef(upto, tuple(clock)))
         self.sync(now)
         self._remove_snapshots()

@@ -18,7 +18,7 @@ from zlib import crc32
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
 from thence.core.errors import StorageError, UsageError
-from thence.core.storage import DiskError, Files
+from thence.core.storage import DiskError, Files, said
 from thence.oplog.policy import Sync
 from thence.oplog.record import BOOT_BITS, DOT_BYTES, MAX_BODY, Boot, Mark, Synced, put_mark, put_message
 from thence.oplog.segment import INDEX, Segment, encode_header, file_name, new_segment
@@ -121,7 +121,7 @@ class Writer:
     def _check(self) -> None:
         name = self.active.name
         if self._broken is not None:
-            raise DiskError(f"nothing more is written since: {self._broken}", file=name, definite=True)
+            raise DiskError(f"nothing more is written since: {said(self._broken)}", file=name, definite=True)
         if self._torn and not self._mend():
             raise DiskError("the remains of a failed write cannot be cut off", file=name, definite=True)
 
@@ -187,7 +187,7 @@ class Writer:
             self.drop()
             definite = self._mend()
             full = isinstance(error, DiskError) and error.full
-            raise DiskError(str(error), file=active.name, definite=definite, full=full) from error
+            raise DiskError(said(error), file=active.name, definite=definite, full=full) from error
         state, size = self.state, len(self._buffer)
         for position, offset, what in self._pending:
             enter(active, state, position, offset, what)
@@ -235,7 +235,7 @@ class Writer:
     def broke(self, error: StorageError) -> DiskError:
         """Nothing more is written from here on."""
         self._broken = error
-        return DiskError(str(error), file=self.active.name, definite=False)
+        return DiskError(said(error), file=self.active.name, definite=False)
 
     def rotate(self, now: int) -> bool:
         """Seal the active segment and begin another. False if that cannot be now: then the active segment

@@ -130,7 +130,7 @@ class Held(NamedTuple, Generic[C]):
 class Steps(Generic[M, C]):
     __slots__ = (
         "_asked", "_held", "_log_wake_at", "_make", "_missed_link", "_tidy_at", "_trace", "appetite",
-        "effects", "last_asked", "machine", "queue", "sent", "state", "taken", "tidies", "wants", "why",
+        "effects", "last_asked", "machine", "queue", "state", "taken", "tidies", "wants", "why",
     )  # fmt: skip
 
     def __init__(
@@ -159,7 +159,7 @@ class Steps(Generic[M, C]):
         """Does the caller still wait? A call that was given up before it was begun is not made."""
         self.tidies = True
         """The log is shortened from time to time."""
-        self.sent = self.taken = 0
+        self.taken = 0
 
     # Inputs
 
@@ -431,8 +431,6 @@ class Steps(Generic[M, C]):
                 self._held.append(Held(log, log.tail if log is not None else 0, rows, release))
             else:
                 self.effects.append(release)  # as it would from there, at once
-        for _, sent in answers:
-            self.sent += len(sent)
         try:
             if self._held:
                 self._release()

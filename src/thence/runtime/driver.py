@@ -103,6 +103,8 @@ class Driver(Generic[M]):
         """Done when the process must end, with why."""
         self.on_delivery: Callable[[int], None] = lambda _: None
         self.syncs = 0
+        self.sent = 0
+        """Own messages that have left: none of a call that was refused."""
         steps.appetite = sink.appetite
         steps.wants = lambda call: not call.done()
         watch(self)
@@ -273,6 +275,7 @@ class Driver(Generic[M]):
             _refuse([call for call, _ in effect.answers], refused(why, definite=False))
             return
         for call, sent in effect.answers:
+            self.sent += len(sent)
             if not call.done():
                 call.set_result(sent)
 

@@ -46,7 +46,7 @@ def status_of(node: "Node") -> Status:
         state=node.state,
         boot=node.kind.boot,
         members=facts.members,
-        sent=driver.steps.sent if driver else 0,
+        sent=driver.sent if driver else 0,
         delivered=driver.steps.taken if driver else 0,
         inbox=driver.machine.waiting if driver else 0,
         held=facts.held,
