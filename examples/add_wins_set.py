@@ -6,7 +6,7 @@ order the two arrive.
 """
 
 from thence.core.tag import Tag
-from thence.sim.byhand import ByHand
+from thence.sim.by_hand import ByHand
 
 REPLICAS = ("P", "Q", "R")
 group = ByHand(*REPLICAS)

@@ -1,7 +1,7 @@
-"""A counter that is counted up at several places: members come and go, and nobody's counting is lost.
+"""A counter that is counted up at several places: members come and go, and no count is lost.
 
-The program is a state: every operation is applied to it, its own included. Whoever joins begins from the
-state of the one that lets it in, and whoever comes back begins from what it had written down.
+The program is a state: every operation is applied to it, its own included. A joiner begins from the state of
+the member that lets it in, and a member that comes back begins from its last checkpoint.
 """
 
 import asyncio

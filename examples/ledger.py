@@ -25,7 +25,7 @@ def free_addresses() -> dict[str, str]:
 
 
 async def next_entry(events: AsyncIterator[thence.Event]) -> thence.Delivered:
-    """The next message of somebody else; announcements of stability are passed over."""
+    """The next message of another member; announcements of stability are passed over."""
     async for event in events:
         if isinstance(event, thence.Delivered):
             return event
@@ -73,7 +73,7 @@ async def main(folder: Path) -> None:
             at_alice = alice.events()
             print("alice reads:", [(await next_entry(at_alice)).payload.decode() for _ in range(3)][1:])
             await alice.until_stable(more)
-            print("everybody has message {1} of {0}".format(*alice.name_of(more)))
+            print("all members have message {1} of {0}".format(*alice.name_of(more)))
 
 
 with tempfile.TemporaryDirectory() as folder:

@@ -7,7 +7,7 @@ computed from it, or from the one before. The tags know.
 """
 
 from thence.core.tag import Tag
-from thence.sim.byhand import ByHand
+from thence.sim.by_hand import ByHand
 
 group = ByHand("exchange", "pricer", "monitor")
 latest: Tag | None = None

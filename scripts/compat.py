@@ -6,11 +6,13 @@
     python -m venv venv; venv/bin/pip install redis==6.4.0 fakeredis==2.40.0 pytest pytest-asyncio mock \
         pytest-cov pytest-timeout pytest-mock pytest-django pytest-xdist hypothesis django msgpack valkey \
         numpy ujson lz4 decorator stevedore aiomcache
+    # Redis' own, in Tcl: its sources (7.0.15: a release, or `apt-get source redis` of Debian 12), and tclsh
     make compat SUITES=suites                    # one node; `--nodes 2`: two, behind a proxy that takes turns
 
 Suites name ports of their own (6379, 6390): a proxy listens there, which must be free. What may fail is in
-tests/compat, a line for each test and a reason; a test that fails and is not listed is an error, and so is
-one that is listed and passes. The lists may only shrink.
+tests/compat, a line for each test and a reason (NAME.several.txt: against several nodes, beside NAME.txt); a
+test that fails and is not listed is an error, and so is one that is listed and passes. The lists may only
+shrink.
 """
 
 import argparse
@@ -28,7 +30,9 @@ from itertools import cycle
 from pathlib import Path
 from xml.etree import ElementTree
 
-from thence.cli.layout import free_ports
+import compat_tcl
+
+from thence.local.ports import free_ports
 from thence.runtime.remote import Control
 
 ROOT = Path(__file__).parents[1]
@@ -43,6 +47,8 @@ class Suite:
     """Of its sources; the newest that is there."""
     arguments: tuple[str, ...]
     environment: tuple[tuple[str, str], ...] = ()
+    has: str = "PKG-INFO"
+    """A file in it: several have folders of one name."""
 
 
 REDIS_PY = (
@@ -50,6 +56,7 @@ REDIS_PY = (
     "retry", "asyncio/test_commands", "asyncio/test_pipeline", "asyncio/test_encoding", "asyncio/test_hash",
     "asyncio/test_monitor", "asyncio/test_connection_pool", "asyncio/test_cwe_404", "asyncio/test_retry",
 )  # fmt: skip
+FAKEREDIS = ("connection", "hash", "joint", "server", "set", "string", "transaction", "zset")
 SUITES = {
     "redis-py": Suite(
         "redis-[0-9]*",
@@ -57,19 +64,27 @@ SUITES = {
          "--redis-mod-url=redis://127.0.0.1:6379/9", "-k", "not cluster and not sentinel and not ssl"),
     ),
     "fakeredis": Suite(
-        "fakeredis-*", ("test/test_hypothesis",), (("FAKEREDIS_HYPOTHESIS_EXAMPLES", "60"),)
+        "fakeredis-*",
+        (*[f"test/test_hypothesis/test_{name}.py" for name in FAKEREDIS], "-p", "compat_fakeredis",
+         "--timeout=600"),
+        (("FAKEREDIS_HYPOTHESIS_EXAMPLES", "30"),),
     ),
     "django-redis": Suite(
         "django_redis-*", ("tests", "--numprocesses=0"), (("DJANGO_SETTINGS_MODULE", "settings.sqlite"),)
     ),
     "aiocache": Suite("aiocache-*", ("tests/acceptance", "-k", "redis or Redis")),
+    "redis-tcl": Suite("redis-[0-9]*", (), has=compat_tcl.RUNS),
     "dogpile": Suite("dogpile_cache-*", ("tests/cache/test_redis_backend.py", "-k", "not Mutex")),
 }  # fmt: skip
 
 
-def listed(name: str) -> dict[str, str]:
+def listed(name: str, nodes: int) -> dict[str, str]:
     """Tests that may fail, and why."""
-    lines = (ROOT / "tests" / "compat" / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+    folder = ROOT / "tests" / "compat"
+    files = [folder / f"{name}.txt", *([folder / f"{name}.several.txt"] if nodes > 1 else [])]
+    lines = [
+        line for each in files if each.exists() for line in each.read_text(encoding="utf-8").splitlines()
+    ]
     found = [line.partition(": ") for line in lines if line and not line.startswith("#")]
     return {test: why for test, _, why in found}
 
@@ -85,21 +100,31 @@ def results(report: Path) -> dict[str, bool]:
     return found
 
 
-def run(name: str, folder: Path, python: str) -> int:
+def run(name: str, folder: Path, python: str, nodes: int) -> int:
     suite = SUITES[name]
+    if suite.has == compat_tcl.RUNS:
+        return judged(name, compat_tcl.results(folder, PORTS[0], listed(name, nodes)), nodes)
     with tempfile.TemporaryDirectory() as out:
         report = Path(out) / "report.xml"
         command = [
             python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:warnings", "--tb=no",
             "--no-header", f"--junitxml={report}", f"--timeout={TEST_S}", *suite.arguments,
         ]  # fmt: skip
-        environment = {**os.environ, **dict(suite.environment), "PYTHONPATH": f"{folder}:{folder / 'tests'}"}
+        environment = {
+            **os.environ,
+            **dict(suite.environment),
+            "PYTHONPATH": f"{folder}:{folder / 'tests'}:{ROOT / 'scripts'}",
+        }
         subprocess.run(command, cwd=folder, check=False, env=environment, stdout=subprocess.DEVNULL)
         if not report.exists():
             print(f"{name}: pytest did not run", file=sys.stderr)
             return 1
         found = results(report)
-    may = listed(name)
+    return judged(name, found, nodes)
+
+
+def judged(name: str, found: dict[str, bool], nodes: int) -> int:
+    may = listed(name, nodes)
     bad = sorted(test for test, good in found.items() if not good and test not in may)
     mended = sorted(test for test in may if found.get(test, False))
     for test in bad:
@@ -183,7 +208,7 @@ def main() -> int:
     here = asked.suites / "venv" / "bin" / "python"
     python = asked.python or (str(here.absolute()) if here.exists() else sys.executable)
     found = {
-        name: sorted(path for path in asked.suites.glob(suite.folder) if path.is_dir())
+        name: sorted(path for path in asked.suites.glob(suite.folder) if (path / suite.has).exists())
         for name, suite in SUITES.items()
         if name in asked.names or not asked.names
     }
@@ -192,7 +217,11 @@ def main() -> int:
         return 2
     with stores(asked.nodes) as ports:
         Proxy(ports)
-        return max(run(name, folders[-1].absolute(), python) for name, folders in found.items() if folders)
+        return max(
+            run(name, folders[-1].absolute(), python, asked.nodes)
+            for name, folders in found.items()
+            if folders
+        )
 
 
 if __name__ == "__main__":

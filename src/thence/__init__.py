@@ -19,11 +19,11 @@ from thence.core.errors import (
 if TYPE_CHECKING:
     from thence.replica.events import Delivered, Doubted, Event, Gap, Orphaned, Stable, ViewChanged
     from thence.replica.life_tag import LifeTag as Tag
-    from thence.runtime.application import Events
     from thence.runtime.application import OpenNode as Node
     from thence.runtime.open_store import LocalStores, StoreError
     from thence.runtime.open_store import OpenStore as Store
-    from thence.runtime.program import AppliesBatches, Chunked, HearsStable, Mergeable, Replicated
+    from thence.runtime.reader import Events
+    from thence.runtime.replicated import AppliesBatches, Chunked, HearsStable, Mergeable, Replicated
 
 __version__ = "0.1.0"
 
@@ -41,11 +41,12 @@ if not TYPE_CHECKING:  # a checker is to notice names that do not exist
             "thence.replica.events",
         ),
         **dict.fromkeys(
-            ("AppliesBatches", "Chunked", "HearsStable", "Mergeable", "Replicated"), "thence.runtime.program"
+            ("AppliesBatches", "Chunked", "HearsStable", "Mergeable", "Replicated"),
+            "thence.runtime.replicated",
         ),
         **dict.fromkeys(("LocalStores", "Store", "StoreError"), "thence.runtime.open_store"),
         "Tag": "thence.replica.life_tag", "Node": "thence.runtime.application",
-        "Events": "thence.runtime.application",
+        "Events": "thence.runtime.reader",
     }  # fmt: skip
     _NAMED = {"Tag": "LifeTag", "Node": "OpenNode", "Store": "OpenStore"}
 
@@ -79,7 +80,8 @@ def open(
     send_again: "Callable[[Orphaned], bool] | None" = None,
     parent: str | None = None,
     root: bool = False,
-    groups: "Mapping[str, Replicated | None] | Sequence[str] | None" = None,
+    groups: "Mapping[str, Replicated | Chunked | None] | Sequence[str] | None" = None,
+    topology: str | Path | None = None,
 ) -> "Node":
     """A live node of a group, for `async with`. `advertise` is where the others reach it, if that is not
     where it listens. `members` names the whole group with its addresses, its own (where it listens unless
@@ -90,13 +92,14 @@ def open(
     all members know; on the loopback, that of the user unless one is given, `"none"`: none. With
     `spread="edge"` the node is one of an edge tree: below the node at `parent`, or its `root`, and a member
     of these `groups`, each with a state or None. `entries` and `keys` are of order probabilistic, where
-    nothing is agreed on and errors are `Doubted`. `settings` takes anything else by its key
+    nothing is agreed on and errors are `Doubted`. With `order="separator"` the node is one of the zones
+    in the file `topology`; `members` says where each of them is. `settings` takes anything else by its key
     (docs/SETTINGS.md)."""
-    from thence.runtime.application import open_node  # only now, for the same reason
+    from thence.runtime.opening import open_node  # only now, for the same reason
 
     return open_node(
         name, data=data, listen=listen, advertise=advertise, join=join, members=members, spread=spread,
         order=order, entries=entries, keys=keys, sync=sync, trace=trace, secret=secret, config=config,
         settings=settings, application=application, send_again=send_again, parent=parent, root=root,
-        groups=groups,
+        groups=groups, topology=topology,
     )  # fmt: skip

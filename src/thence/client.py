@@ -27,6 +27,13 @@ class Tokens:
 TOKENS = Tokens()
 
 
+def forget(session: str = DEFAULT) -> None:
+    """Its connections attach to nothing any more: after an error that begins with THENCE. THENCENOTYET: what
+    the session has seen is at a node that is away; THENCETOKEN: it is of another group, say of one that was
+    made anew from a backup."""
+    TOKENS.newest.pop(session, None)
+
+
 class SessionConnection(Connection):
     def __init__(
         self,

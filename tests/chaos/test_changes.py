@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from thence.cli.chaos.changes import (
+from thence.lab.chaos.changes import (
     FOR_S,
     LEAST,
     OF_LINKS,
@@ -12,7 +12,7 @@ from thence.cli.chaos.changes import (
     draw_changes,
     draw_changing_setup,
 )
-from thence.cli.chaos.plan import CALM_S
+from thence.lab.chaos.plan import CALM_S
 
 NAMES = ("a", "b", "c", "d", "e", "f", "g")
 FOUNDERS = 4
@@ -71,7 +71,7 @@ def test_a_process_is_in_one_change_of_its_own_at_a_time(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_partition_parts_everybody_and_somebody_of_each_side_evicts_the_other(seed: int) -> None:
+def test_a_partition_parts_all_and_a_member_of_each_side_evicts_the_other(seed: int) -> None:
     for change in draw(seed):
         if change.kind in ("isolate", "split", "split and evict"):
             inside, outside = set(change.nodes), set(NAMES) - set(change.nodes)

@@ -3,19 +3,17 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
 from support import broken_member, broken_reader
 
-from thence.cli.chaos.changes import Change, ChangingSetup
-from thence.cli.chaos.changing import account_of_member, await_one_view, restless
-from thence.cli.chaos.churn import Churn, has_company, is_spare
-from thence.cli.chaos.heard import Hearing, heard_file, read_heard
-from thence.cli.chaos.plan import Setup
-from thence.cli.chaos.rest import RestlessError
-from thence.cli.chaos.tally import (
+from thence.core.errors import ThenceError
+from thence.lab.chaos.changes import Change, ChangingSetup
+from thence.lab.chaos.changing import account_of_member, await_one_view, restless
+from thence.lab.chaos.churn import Churn
+from thence.lab.chaos.disks import NodeDisk
+from thence.lab.chaos.expected import (
     FILLER,
     READERS,
     Tallying,
@@ -26,17 +24,20 @@ from thence.cli.chaos.tally import (
     read_places,
     read_tally,
 )
-from thence.cli.cluster import Cluster
-from thence.cli.layout import open_layout
-from thence.cli.node import as_arguments
-from thence.core.errors import ThenceError
-from thence.replica.group_parts import Applied, Operation
-from thence.runtime.shelf import read_written
+from thence.lab.chaos.forgotten import out_of_turn
+from thence.lab.chaos.heard import Hearing, heard_file, read_heard
+from thence.lab.chaos.plan import Setup
+from thence.lab.chaos.quiescence import RestlessError, has_company, is_spare
+from thence.local.cluster import Cluster
+from thence.local.layout import open_layout
+from thence.local.node import as_arguments
+from thence.replica.group.surroundings import Applied, Operation
+from thence.runtime.incarnations import read_written
 from thence.runtime.status import GroupStatus, LogStatus, MemberStatus, Status
 
 
 def quiet(line: str) -> None:
-    """Nobody watches."""
+    """Progress is not shown."""
 
 
 LOG = LogStatus(bytes=1, head=0, tail=1, durable=1, sync="no")
@@ -177,8 +178,10 @@ def run(folder: Path, changes: list[Change], node: Sequence[str] = program(1000)
     if wrong := compare(tallies, {name: churn.sure(read_acknowledged(folders[name])) for name in loyal}):
         raise ThenceError(wrong)
     for name in members:
+        churn.forgotten.learn(read_places(folders[name]))
+        assert out_of_turn(read_places(folders[name]), churn.put_back) == []
         if heard_file(folders[name]).exists():
-            hearing = Hearing(churn.put_back.keys(), not churn.forgives)
+            hearing = Hearing(churn.put_back.keys(), churn.forgotten.may_follow)
             hearing.hear(read_heard(folders[name]))
             hearing.compare(name, read_places(folders[name]), tallies[name])
             if hearing.wrong:
@@ -195,6 +198,8 @@ def test_one_joins_one_is_evicted_and_returns_one_leaves_and_nothing_is_lost(tmp
     churn = run(tmp_path, plan)
     assert sorted(churn.members) == ["a", "c", "d"]
     assert churn.left == {"b"}
+    assert churn.forgotten.may_follow(("b", 1), ("b~2", 1))
+    assert not churn.forgotten.may_follow(("a", 1), ("a~2", 1))
     assert churn.done["evictions of the dead"] == 1
 
 
@@ -206,6 +211,9 @@ def test_one_whose_disk_is_put_back_returns_and_nothing_that_others_know_is_lost
     written = read_written(tmp_path / "data" / "a")
     assert written is not None
     assert written.highest > 1, "it came back as another"
+    since = f"a~{written.highest}", 1
+    assert churn.forgotten.may_follow(("a", 1 << 40), since)
+    assert not churn.forgotten.may_follow(("a", 1), since), "the copy had it"
 
 
 def test_an_incarnation_that_sent_nothing_before_its_disk_was_copied_may_use_numbers_twice_too(
@@ -215,11 +223,8 @@ def test_an_incarnation_that_sent_nothing_before_its_disk_was_copied_may_use_num
     data = tmp_path / "a"
     (data / "oplog" / "118").mkdir(parents=True)
     acknowledged_file(data).write_text('{"a~3": 7}')
-    node = SimpleNamespace(log=data / "log.txt")
-    cluster = SimpleNamespace(names=["a"], nodes={"a": node}, folders={"a": data})
-    churn = Churn(cluster, LOAD, [], quiet)  # type: ignore[arg-type]  # as much of it as is asked for
-    churn._back_up("a")
-    assert churn.put_back == {"a~3": 7, "a~118": 0}
+    assert NodeDisk("a", data, data / "log.txt").copy() == {"a~3": 7, "a~118": 0}
+    assert NodeDisk("a", data, data / "log.txt").newest() == 118
 
 
 def test_a_node_that_forgets_to_send_its_orphans_again_is_found_out(tmp_path: Path) -> None:

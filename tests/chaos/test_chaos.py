@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from thence.cli.chaos import command
-from thence.cli.chaos.net import Net, Weather, far, inside, why_not
-from thence.cli.cluster import Cluster
-from thence.cli.layout import open_layout
 from thence.cli.main import main
-from thence.cli.where import Where
+from thence.lab.chaos import command
+from thence.lab.chaos.net import Net, Netem, far, inside, why_not
+from thence.local.cluster import Cluster
+from thence.local.layout import open_layout
+from thence.pipeline.where import Where
 
 
 @pytest.mark.spark
@@ -84,7 +84,7 @@ def test_nodes_of_a_far_cluster_have_an_address_each_and_run_in_their_namespace(
 
 
 def test_weather_is_told_to_the_kernel_in_its_words() -> None:
-    said = " ".join(Weather(10, 5, 1.0, 25.0).arguments())
+    said = " ".join(Netem(10, 5, 1.0, 25.0).arguments())
     assert said == "delay 10ms 5ms loss 1.0% reorder 25.0%"
 
 

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from thence.cli.chaos.plan import CALM_S, FOR_S, OF_NODES, Act, draw_plan, draw_setup
+from thence.lab.chaos.plan import CALM_S, FOR_S, OF_NODES, Act, draw_plan, draw_setup
 
 NAMES = ("a", "b", "c", "d")
 SEEDS = range(50)

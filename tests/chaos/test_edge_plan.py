@@ -1,7 +1,7 @@
 """Plans of trials with edge trees: what is drawn can happen, and the same seed draws the same."""
 
-from thence.cli.chaos.edge import ancestors, draw_edge_plan, draw_tree, unwhole
-from thence.cli.chaos.plan import EDGE_KINDS, FOR_S
+from thence.lab.chaos.edge import ancestors, draw_edge_plan, draw_tree, unwhole
+from thence.lab.chaos.plan import EDGE_KINDS, FOR_S
 from thence.runtime.status import EdgeStatusReport
 
 SEEDS = range(40)
@@ -29,7 +29,7 @@ def test_every_kind_of_trouble_comes_and_none_takes_the_disk_of_the_root() -> No
             if act.kind == "kill chain":
                 assert 1 <= len(act.nodes) <= (plan.delta or 0)
                 below = [name for name in plan.names[1:] if set(act.nodes) <= set(ancestors(plan, name))]
-                assert below, "a chain above nobody"
+                assert below, "a chain above no node"
             if act.kind.endswith(" group"):
                 assert act.point.startswith("g")
     assert seen == {*FOR_S, *EDGE_KINDS}

@@ -7,7 +7,7 @@ from support.changing import Changing, agree
 from support.open_nodes import run, until
 
 import thence
-from thence.cli.chaos.guest import ChaosGuest, command
+from thence.lab.chaos.guest import ChaosGuest, command
 from thence.runtime.address import Address, parse_address
 
 SECRET = "only for liars of this test"
@@ -35,6 +35,6 @@ def test_members_cut_a_guest_off_that_lies_and_go_on(tmp_path: Path) -> None:
     run(play)
 
 
-def test_its_command_names_everybody() -> None:
+def test_its_command_names_every_member() -> None:
     words = command(3, "here", Path("key"), {"a": Address("127.0.0.1", 1)})
-    assert words[1:] == ["-m", "thence.cli.chaos.guest", "3", "here", "key", "a=127.0.0.1:1"]
+    assert words[1:] == ["-m", "thence.lab.chaos.guest", "3", "here", "key", "a=127.0.0.1:1"]

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from thence.cli.chaos.rest import account, complaints, grown, left_over, memory_bytes
-from thence.cli.chaos.storm import changes
-from thence.cli.cluster import Cluster
-from thence.cli.layout import open_layout
+from thence.lab.chaos.quiescence import account, complaints, grown, left_over, memory_bytes
+from thence.lab.chaos.storm import changes
+from thence.local.cluster import Cluster
+from thence.local.layout import open_layout
 from thence.runtime.status import LoadStatus, LogStatus, MemberStatus, Status
 
 LOG = LogStatus(bytes=1, head=0, tail=1, durable=1, sync="no")
@@ -64,6 +64,19 @@ def test_a_process_that_still_runs_from_a_folder_is_found(tmp_path: Path) -> Non
         assert left_over(tmp_path / "b") == []
         child.communicate(b"\n")
     assert left_over(tmp_path) == []
+
+
+def test_a_person_may_look_into_the_folder_of_a_round() -> None:
+    """Round 7034 ended with exit code 1, for a `cp` of its traces that was under way."""
+    with subprocess.Popen(
+        ["/bin/sh", "-c", "echo; read x", "/a/folder/a/log.txt"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        assert left_over(Path("/a/folder")) == []
+        child.communicate(b"\n")
 
 
 def test_memory_is_compared_for_processes_that_were_there_before() -> None:

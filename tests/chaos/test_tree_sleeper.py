@@ -8,10 +8,10 @@ import pytest
 from support.live_history import read
 
 from thence.check import judge
-from thence.cli.chaos.rest import await_rest
-from thence.cli.cluster import Cluster
-from thence.cli.layout import open_layout
-from thence.cli.node import as_arguments
+from thence.lab.chaos.quiescence import await_rest
+from thence.local.cluster import Cluster
+from thence.local.layout import open_layout
+from thence.local.node import as_arguments
 from thence.runtime.load import Load
 from thence.runtime.status import Status
 

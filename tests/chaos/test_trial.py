@@ -9,13 +9,13 @@ from support import broken_node
 from support.live_history import read
 
 from thence.check import judge
-from thence.cli.chaos.doomed import PROGRAM
-from thence.cli.chaos.plan import Act, Setup
-from thence.cli.chaos.rest import RestlessError, await_rest
-from thence.cli.chaos.storm import Storm, StormError
-from thence.cli.cluster import Cluster
-from thence.cli.layout import open_layout
-from thence.cli.node import as_arguments
+from thence.lab.chaos.crash_points import PROGRAM
+from thence.lab.chaos.plan import Act, Setup
+from thence.lab.chaos.quiescence import RestlessError, await_rest
+from thence.lab.chaos.storm import Storm, StormError
+from thence.local.cluster import Cluster
+from thence.local.layout import open_layout
+from thence.local.node import as_arguments
 
 SETUP = Setup("graph", "no", 1 << 16, 256, 256, 8, rates=(40.0, 40.0))
 IN_STEP = [
@@ -26,7 +26,7 @@ IN_STEP = [
 
 
 def quiet(line: str) -> None:
-    """Nobody watches."""
+    """Progress is not shown."""
 
 
 class Trial:

@@ -163,7 +163,7 @@ def test_what_a_node_holds_it_must_not_deliver_again() -> None:
 # unsent
 
 
-def test_what_nobody_sent_is_unsent_and_counts_nowhere_else() -> None:
+def test_what_was_never_sent_is_unsent_and_counts_nowhere_else() -> None:
     a = rows("a", "send a:1", "stable a:1")
     assert flags(a, rows("b", "deliver a:1", "deliver a:2", "deliver a:2", "stable x:1")) == {
         ("unsent", "b", 1, "a:2"),
@@ -191,7 +191,7 @@ def test_the_sender_is_always_addressed(dest: str) -> None:
     assert flags(a, rows("b", "deliver a:1")) == set()
 
 
-def test_an_empty_dest_means_everyone() -> None:
+def test_an_empty_dest_means_all() -> None:
     (send,) = rows("a", "send a:1")
     assert flags([replace(send, dest=[])], rows("b", "deliver a:1")) == set()
 
@@ -270,7 +270,7 @@ def test_what_only_the_down_hold_is_not_lost_but_the_departed_still_count() -> N
 def test_eviction_on_either_side_parts_two_nodes() -> None:
     assert flags(rows("a", "send a:1", "evict b:0"), rows("b", "start")) == set()
     assert flags(rows("a", "send a:1"), rows("b", "evict a:0")) == set()
-    # A third node that holds a message and evicted nobody owes b what is not void there.
+    # A third node that holds a message and evicted no member owes b what is not void there.
     a, c = rows("a", "send a:1", "send a:2"), rows("c", "deliver a:1", "deliver a:2")
     assert flags(a, rows("b", "evict a:1"), c) == {("lost", "b", None, "a:1")}
 

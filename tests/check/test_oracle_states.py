@@ -193,7 +193,7 @@ def test_rows_after_a_restart_follow_its_frontier_and_not_what_was_forgotten() -
     assert flags(a, b, rows("c", "deliver b:1", "deliver a:1")) == set()
 
 
-def test_frontier_entries_that_nobody_sent_count_once_each_and_hold_the_sends_below() -> None:
+def test_frontier_entries_that_were_never_sent_count_once_each_and_hold_the_sends_below() -> None:
     a = rows("a", "send a:1", "send a:2")
     b = rows("b", "deliver a:1", "install deps=a:7,x:1", "deliver a:2", "restart deps=a:7")
     assert flags(a, b) == {
@@ -218,7 +218,7 @@ def test_a_trace_may_begin_midway() -> None:
         "deliver a:6",
         "deliver a:7",
     )
-    # a:5 is in nobody's trace, but a's first row says that it was there.
+    # a:5 is in no trace, but a's first row says that it was there.
     c = rows("c", "start", "deliver a:5", "deliver b:1", *[f"deliver {m}" for m in ("b:4", "a:6", "a:7")])
     assert flags(a, b, c) == set()
 

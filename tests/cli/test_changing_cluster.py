@@ -11,11 +11,11 @@ import pytest
 from support.changing import events_of, judged
 from support.processes import eventually
 
-from thence.cli.cluster import Cluster
-from thence.cli.layout import open_layout
 from thence.cli.main import main
-from thence.cli.spawn import Process, spawn
 from thence.core.errors import ThenceError
+from thence.local.cluster import Cluster
+from thence.local.layout import open_layout
+from thence.local.spawn import SpawnedProcess, spawn
 from thence.runtime.load import Load
 from thence.runtime.remote import Control
 from thence.runtime.status import GroupStatus
@@ -24,14 +24,14 @@ ENDLESS = Load(rate=10, seconds=600, bytes=16)
 
 
 class Town:
-    """A cluster of `thence up --changing`, and what joins it."""
+    """A cluster of `thence up`, and what joins it."""
 
     def __init__(self, folder: Path) -> None:
         self.data = folder / "town"
         self.trace = folder / "trace"
         self._flags = ["--trace", str(self.trace), "--profile", "local", "--allow-faults"]
         self.cluster = Cluster(open_layout(self.data, 3, changing=True), flags=self._flags)
-        self.joined: dict[str, Process] = {}
+        self.joined: dict[str, SpawnedProcess] = {}
 
     def join(self, *names: str) -> None:
         for name in names:
@@ -67,7 +67,7 @@ class Town:
             self.cluster.kill(name)
 
     def rest(self, names: str) -> None:
-        """No more load, and everybody has everything."""
+        """No more load, and every member has everything."""
         for name in names:
             self.control(name).load(Load(count=0))
 
@@ -165,7 +165,7 @@ def test_nonsense_is_refused_all_are_killed_at_once_and_go_on_and_in_the_end_all
     assert judged(town.trace).flagged == ()
 
 
-def test_nobody_joins_or_leaves_a_fixed_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_node_joins_or_leaves_a_fixed_cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     open_layout(tmp_path / "fixed", 1)
     assert main(["join", "--data", str(tmp_path / "fixed")]) == 2
     assert "is closed: no other node can join it" in capsys.readouterr().err

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from thence.cli.layout import free_ports, open_layout
-from thence.cli.store import flags, joiner, resp_base
 from thence.core.errors import UsageError
+from thence.local.layout import open_layout
+from thence.local.ports import free_ports
+from thence.local.stores import flags, joiner, resp_base
 
 
 def test_ports_stay_the_same(tmp_path: Path) -> None:
@@ -18,6 +19,11 @@ def test_ports_stay_the_same(tmp_path: Path) -> None:
     assert set(joiner(layout.folder)) == {"resp"}
     other = free_ports(3)
     assert resp_base(layout, other) == resp_base(layout, None) == other
+
+
+def test_clusters_that_start_at_the_same_time_take_other_ports(tmp_path: Path) -> None:
+    bases = [resp_base(open_layout(tmp_path / name, 3), None) for name in ("one", "other")]
+    assert abs(bases[0] - bases[1]) >= 3
 
 
 def test_there_must_be_room(tmp_path: Path) -> None:

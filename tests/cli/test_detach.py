@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from thence.cli.layout import holder, open_layout
 from thence.cli.main import main
 from thence.core.errors import UsageError
+from thence.local.layout import holder, open_layout
 
 
 def thence(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -44,8 +44,8 @@ def test_a_detached_cluster_is_well_when_the_command_returns_and_gone_after_down
 
 def test_what_a_cluster_refuses_is_told_by_the_command_that_detaches_it(tmp_path: Path) -> None:
     told = thence("up", "--detach", "--nodes", "0", "--data", str(tmp_path / "cluster"))
-    assert told.returncode == 1
-    assert "--nodes must be between" in told.stderr
+    assert told.returncode == 2
+    assert told.stderr == "thence: --nodes must be between 1 and 256, not 0\n"
     assert holder(tmp_path / "cluster") == 0
 
 

@@ -98,14 +98,14 @@ def test_a_node_that_is_gone_or_silent_for_long_has_failed_and_the_others_go_on(
 
     def never(control: Control) -> Status:
         if control.name == "b":
-            raise NoAnswer(absence, "nobody there")
+            raise NoAnswer(absence, "no answer")
         return status(control)
 
     monkeypatch.setattr(Control, "status", never)
     monkeypatch.setattr("thence.cli.load.PATIENCE_S", patience_s)
     assert main(["load", "--data", str(tmp_path), "--count", "5"]) == 1
     out = capsys.readouterr().out
-    assert "failed: nobody there" in out
+    assert "failed: no answer" in out
     assert "c: 5 messages" in out
 
 

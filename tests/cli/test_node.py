@@ -113,11 +113,11 @@ def test_a_node_without_a_secret_says_so_in_its_log_and_status(
     with node(tmp_path / "a", "--set", "secret=none") as process:
         eventually(lambda: well(tmp_path / "a"))
         assert main(["status", str(tmp_path / "a")]) == 0
-        assert "a has no secret: everybody on this machine can pose as a member" in capsys.readouterr().out
+        assert "a has no secret: any process on this machine can pose as a member" in capsys.readouterr().out
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_S) == 0
         assert process.stderr is not None
-        assert "no secret: everybody on this machine" in process.stderr.read()
+        assert "no secret: any process on this machine" in process.stderr.read()
     with node(tmp_path / "b"):
         eventually(lambda: well(tmp_path / "b"))
         assert main(["status", str(tmp_path / "b")]) == 0
@@ -187,7 +187,7 @@ def test_an_address_in_use_is_refused(tmp_path: Path) -> None:
         (["--name", "a", "--data", "d"], "--listen"),
         ([*HERE, "--data", "d", "--listen", "0.0.0.0:1"], "--insecure"),
         ([*HERE, "--data", "d", "--secret", "x"], "--secret"),
-        ([*HERE, "--data", "d", "--set", "secret=x"], "seen by everybody"),
+        ([*HERE, "--data", "d", "--set", "secret=x"], "seen by all users"),
         ([*HERE, "--data", "d", "--set", "window=1"], "there is no such setting; there is mesh.window"),
         ([*HERE, "--data", "d", "--config", "/nonexistent"], "cannot read /nonexistent"),
         ([*HERE, "--data", "d", "--members", "b=127.0.0.1:1"], "must name a as well"),

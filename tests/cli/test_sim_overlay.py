@@ -23,6 +23,14 @@ def test_so_is_a_scenario_that_only_overlays_have(capsys: pytest.CaptureFixture[
     assert len(facts["settled_ms"]) == len(facts["healed_ms"]) == 1
 
 
+def test_nodes_of_a_live_storm_are_made_like_live_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sim", "--scenario", "live-storm", "--seed", "1", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["complete"]
+    assert facts["live"]
+    assert facts["slow"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -31,6 +39,7 @@ def test_so_is_a_scenario_that_only_overlays_have(capsys: pytest.CaptureFixture[
         (["--spread", "flood", "--scenario", "storm"], "no scenario 'storm' for partial views"),
         (["--probability", "0.5"], "--probability is for spreads over partial views"),
         (["--spread", "sync-tree", "--durable", "--order", "graph"], "a tree with tags is --scenario tree"),
+        (["--scenario", "live-storm", "--spread", "flood"], "live nodes spread by trees or gossip"),
         (["--spread", "flood", "--probability", "2"], "--probability is above 0 and at most 1"),
     ],
 )

@@ -12,13 +12,15 @@ from support.controlled import FakeNode, serving
 
 from thence.cli import status
 from thence.cli.main import main
-from thence.cli.nodes import node_folder
-from thence.cli.seen import Seen, look
-from thence.cli.status_table import duration, held_back, notes, size
+from thence.cli.nodes import node_folder, node_folders
 from thence.core.errors import UsageError
-from thence.oplog.settings import Settings
+from thence.local.layout import Hold, open_layout
+from thence.local.ports import release
+from thence.local.probe import NodeProbe, look
+from thence.local.status_table import duration, held_back, notes, size
+from thence.oplog.settings import LogSettings
 from thence.runtime.folder import DataFolder
-from thence.runtime.shelf import DiskShelf
+from thence.runtime.incarnations import IncarnationStore
 from thence.runtime.status import GroupStatus
 
 
@@ -73,7 +75,7 @@ def test_nodes_that_do_not_answer_are_shown_as_down(
     assert rows["d"][:3] == ["d", "down", "–"]
     assert rows["b"][:3] == ["b", "crashed", "–"]
     assert "notes" not in rows
-    assert "somebody" in rows["everything"], "what a node that is down knows, nobody knows"
+    assert "node" in rows["everything"], "what a node that is down knows, no other knows"
 
 
 def test_a_node_with_a_broken_disk_is_not_well(
@@ -193,9 +195,9 @@ def test_times_and_sizes_are_written_for_people() -> None:
 
 
 def test_changing_groups_tell_what_is_going_on_and_who_sees_whom(tmp_path: Path) -> None:
-    def seen(name: str, group: GroupStatus) -> Seen:
+    def seen(name: str, group: GroupStatus) -> NodeProbe:
         status = msgspec.structs.replace(FakeNode(name).status(), group=group)
-        return Seen(tmp_path / name, name, "running", status)
+        return NodeProbe(tmp_path / name, name, "running", status)
 
     told = [
         seen("a", GroupStatus(incarnation="a", phase="member", view=["a", "c~2"], orphans=1200)),
@@ -204,7 +206,7 @@ def test_changing_groups_tell_what_is_going_on_and_who_sees_whom(tmp_path: Path)
     ]
     lines = [str(line) for line in notes(told)]
     assert "a is to send again, from before its return, 1,200 messages" in lines
-    assert "b has not heard from everybody that they go on without a" in lines
+    assert "b has not heard from all members that they go on without a" in lines
     assert "d waits: a at h:1" in lines
     assert "members as a sees them: a, c~2" in lines
     assert "members as b sees them: a, b" in lines
@@ -212,7 +214,8 @@ def test_changing_groups_tell_what_is_going_on_and_who_sees_whom(tmp_path: Path)
 
 def test_a_node_that_has_left_is_no_trouble(tmp_path: Path, cluster: dict[str, FakeNode]) -> None:
     with DataFolder(tmp_path / "d") as folder:
-        shelf = DiskShelf(folder, "d", "thence", Settings())
+        shelf = IncarnationStore(folder, "d", "thence", LogSettings())
+        shelf.boot()
         shelf.left(unclean=False)
         shelf.close(in_order=True)
     [left] = look([tmp_path / "d"])
@@ -252,3 +255,36 @@ def test_to_wait_ends_when_all_are_well_or_the_time_is_over(
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "log.txt").touch()
     assert main(["status", str(tmp_path), "--wait", "0.2"]) == 1
+    assert main(["status", str(tmp_path / "nowhere"), "--wait", "0.2"]) == 2
+
+
+def test_to_wait_begins_before_the_cluster_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a script does that starts a cluster in the background."""
+    looks = []
+
+    def seen(folder: Path) -> list[Path]:
+        looks.append(folder)
+        if len(looks) < 3:
+            raise UsageError("there is no folder")
+        return node_folders(folder)
+
+    monkeypatch.setattr("thence.cli.status.node_folders", seen)
+    with serving(tmp_path / "cluster" / "a", FakeNode("a")):
+        assert main(["status", str(tmp_path / "cluster"), "--wait", "600"]) == 0
+    assert len(looks) == 3
+
+
+def test_nodes_of_a_cluster_are_shown_before_the_first_of_them_has_started(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    layout = open_layout(tmp_path / "c", 2)
+    release(layout.folder)
+    assert main(["status", str(layout.folder)]) == 1
+    assert [one.state for one in look(node_folders(layout.folder))] == ["down", "down"]
+    hold = Hold(layout.folder)  # as `thence up` has it when it starts them
+    assert [one.state for one in look(node_folders(layout.folder))] == ["starting", "starting"]
+    hold.release()
+    (layout.folder / "cluster.toml").write_text("damaged")
+    assert main(["status", str(layout.folder)]) == 2

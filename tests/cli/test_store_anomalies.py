@@ -1,5 +1,5 @@
-"""Clients that read and write at three nodes, through a cut and a kill: none reads an effect without its
-causes."""
+"""Clients that read and write at several nodes, through cuts, kills, and an eviction with a return:
+none reads an effect without its causes."""
 
 from functools import partial
 from pathlib import Path
@@ -7,22 +7,21 @@ from random import Random
 
 from support.processes import eventually
 
-from thence.cli import store
-from thence.cli.cluster import Cluster
-from thence.cli.layout import open_layout
-from thence.cli.tour.live import FLAGS, running
-from thence.cli.tour.shop import Ask, asking
+from thence.lab.tour.live import FLAGS, running
+from thence.lab.tour.shop import Ask, asking
+from thence.local import stores as store
+from thence.local.cluster import Cluster
+from thence.local.layout import open_layout
 
 ROUNDS = 240
-NODES = 3
 
 
 class Hunt:
     """Writer k counts up `data:k`, and then tells in `seen:k`, at a node of its own, which numbers of others
     it has read. A client that reads `seen:k` must find all of these, or later ones."""
 
-    def __init__(self, folder: Path) -> None:
-        layout = open_layout(folder, NODES, changing=True)
+    def __init__(self, folder: Path, nodes: int) -> None:
+        layout = open_layout(folder, nodes, changing=True)
         base = store.resp_base(layout, None)
         self.cluster = Cluster(layout, flags=FLAGS, own=store.flags(layout, base))
         self.names = list(layout.names)
@@ -42,6 +41,15 @@ class Hunt:
         except Exception:  # refused, or still loading
             return False
         return True
+
+    def is_back(self, name: str, other: str) -> bool:
+        """A new incarnation, with what another node has."""
+        try:
+            found = [one[3] for one in self.asks[name]("THENCE.MEMBERS")]
+            there = self.numbers(name) == self.numbers(other)
+        except Exception:  # refused, or still loading
+            return False
+        return b"%b~2" % name.encode() in found and there
 
     def numbers(self, at: str) -> list[int]:
         return [int(found or 0) for found in self.asks[at]("MGET", *[f"data:{name}" for name in self.names])]
@@ -63,13 +71,25 @@ class Hunt:
             ]
             assert not anomalies, (at, name, seen, found)
 
+    def step(self, at: str, random: Random) -> None:
+        (self.write if random.random() < 0.6 else self.read)(at)
+
+    def ends(self) -> None:
+        """All have come to have everything, and nothing before its cause."""
+        last = list(self.counts.values())
+        eventually(lambda: all(self.numbers(name) == last for name in self.names))
+        for name in self.names:
+            self.read(name)
+        assert self.told > 0
+        self.cluster.stop()
+
     def fault(self, what: str, one: str, other: str) -> None:
         self.cluster.control(one).fault(what, other)
         self.cluster.control(other).fault(what, one)
 
 
 def test_no_client_reads_an_effect_without_its_causes(tmp_path: Path) -> None:
-    hunt, random = Hunt(tmp_path / "cluster"), Random(7)
+    hunt, random = Hunt(tmp_path / "cluster", 3), Random(7)
     a, b, c = hunt.names
     with running(hunt.cluster):
         hunt.start(*hunt.names)
@@ -88,11 +108,41 @@ def test_no_client_reads_an_effect_without_its_causes(tmp_path: Path) -> None:
             elif number == 200:
                 hunt.start(b)
                 up.append(b)
-            at = random.choice(up)
-            (hunt.write if random.random() < 0.6 else hunt.read)(at)
-        last = list(hunt.counts.values())
-        eventually(lambda: all(hunt.numbers(name) == last for name in hunt.names))
+            hunt.step(random.choice(up), random)
+        hunt.ends()
+
+
+def test_nor_where_one_of_five_is_evicted_and_returns(tmp_path: Path) -> None:
+    hunt, random = Hunt(tmp_path / "cluster", 5), Random(8)
+    a, b, c, d, e = hunt.names
+    with running(hunt.cluster):
+        up = list(hunt.names)
+        hunt.start(*up)
+        for number in range(ROUNDS):
+            if number == 30:
+                hunt.fault("cut", a, c)
+            elif number == 60:
+                hunt.fault("cut", c, e)
+            elif number == 90:
+                hunt.fault("mend", a, c)
+                hunt.fault("mend", c, e)
+                hunt.cluster.kill(b)
+                up.remove(b)
+            elif number == 120:
+                hunt.start(b)
+                up.append(b)
+            elif number == 140:
+                for other in (a, b, c, e):
+                    hunt.fault("cut", d, other)
+            elif number == 170:  # what it writes from here on the others never get
+                hunt.cluster.control(a).evict(d, force=True)
+            elif number == 200:
+                up.remove(d)
+                for other in (a, b, c, e):
+                    hunt.fault("mend", d, other)
+                eventually(partial(hunt.is_back, d, a))
+                up.append(d)
+            hunt.step(random.choice(up), random)
         for name in hunt.names:
-            hunt.read(name)
-        assert hunt.told > 0
-        hunt.cluster.stop()
+            hunt.write(name)
+        hunt.ends()

@@ -5,6 +5,7 @@ import pty
 import queue
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -16,10 +17,11 @@ from support import stub_node
 from support.processes import PATIENCE_S, alive, eventually
 
 from thence.cli import up
-from thence.cli.layout import open_layout
 from thence.cli.main import main
-from thence.cli.node import as_arguments, with_words
 from thence.core.errors import UsageError
+from thence.local.layout import open_layout
+from thence.local.node import as_arguments, with_words
+from thence.local.ports import release
 from thence.runtime.remote import Control
 from thence.runtime.sources import compose
 
@@ -92,7 +94,9 @@ class Running:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    return open_layout(tmp_path / "c", 3).folder
+    folder = open_layout(tmp_path / "c", 3).folder
+    release(folder)  # other processes run the cluster
+    return folder
 
 
 @pytest.fixture
@@ -157,7 +161,7 @@ def test_when_all_refuse_it_ends_with_2(data: Path) -> None:
         running.close()
 
 
-def test_whoever_asks_twice_does_not_wait_for_a_node_that_does_not_stop(data: Path) -> None:
+def test_a_program_that_asks_twice_does_not_wait_for_a_node_that_does_not_stop(data: Path) -> None:
     behave(data, "c", "deaf")
     running = Running(data)
     try:
@@ -236,6 +240,8 @@ def test_a_terminal_shows_a_table(data: Path) -> None:
         (["--set", "name=x"], "--set name: the cluster decides"),
         (["--load", "-1"], "a rate is 0"),
         (["--base-port", "70000"], "--base-port must"),
+        (["--resp-base", "70000"], "--resp-base must"),
+        (["--base-port", "9000", "--resp-base", "9002"], "overlap"),
     ],
 )
 def test_mistakes_are_told_in_one_line_before_anything_is_written(
@@ -247,6 +253,17 @@ def test_mistakes_are_told_in_one_line_before_anything_is_written(
     assert complaint in told.err
     assert told.err.count("\n") == 1
     assert not (tmp_path / "c" / "cluster.toml").exists()
+
+
+def test_a_port_for_redis_clients_that_is_in_use_is_told_before_the_folder_is_bound_to_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert main(["up", "--data", str(tmp_path / "c"), "--nodes", "1", "--resp-base", str(port)]) == 2
+    told = f"thence: port {port} is in use by another program: give another --resp-base\n"
+    assert capsys.readouterr().err == told
+    assert not (tmp_path / "c").exists()
 
 
 def test_what_the_nodes_are_told_is_what_was_asked_for() -> None:

@@ -12,6 +12,7 @@ from thence.core.codec import Codec
 from thence.core.codec_overlay import FIRST, KINDS
 from thence.core.dots import pack
 from thence.core.errors import PeerError
+from thence.core.groups import Fragment, FragmentReceipt
 from thence.core.message import Message
 from thence.core.overlay import (
     LEAVING,
@@ -55,7 +56,7 @@ PACKETS: list[OverlayPacket] = [
     Ping(1 << 50), Pong(0), Tree(7 << 20 | 299, 3), StatePiece(300, FULL, 2, 3, b"state"),
     Naming(0, ()), Naming(300, ("a", "ä~2")), Places(((0, "a", "127.0.0.1:1"), (300, "b", ""))), Places(()),
     Shared(100, 4), Rumour(pack(299, 1 << 40), bytes(range(100)), (1 << 32) - 1, b"x"),
-    Rumour(pack(0, 1), b"", 0, b""),
+    Rumour(pack(0, 1), b"", 0, b""), Fragment(0, 1 << 20, 1 << 26, b"some"), FragmentReceipt(0, 1 << 40),
 ]  # fmt: skip
 
 
@@ -145,7 +146,7 @@ def test_packets_are_what_they_were() -> None:
         Prune(4), Resync(), Sync(3, (message,), True), More(), Pull((1, 0, 2, 0)),
         StatePiece(3, (1, 0, 2, 0), 0, 2, b"state"), Ping(1 << 40), Pong(7), Naming(2, ("c", "d~2")),
         Places(((0, "a", "127.0.0.1:1"), (3, "ä", ""))), Shared(100, 4),
-        Rumour(pack(1, 2), b"\x01\xff", 7, b"payload"),
+        Rumour(pack(1, 2), b"\x01\xff", 7, b"payload"), Fragment(0, 7, 20, b"some"), FragmentReceipt(0, 300),
     ]  # fmt: skip
     assert {type(packet) for packet in packets} == set(KINDS) - {NoneType}, "a kind without a golden packet"
     said = {type(packet).__name__: small.encode(packet).hex() for packet in packets}

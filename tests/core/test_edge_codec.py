@@ -16,9 +16,11 @@ from thence.core.edge import (
     EdgeNames,
     EdgeOpened,
     EdgePacket,
+    EdgePiece,
     EdgeRefused,
     EdgeRehome,
     EdgeReset,
+    EdgeRun,
     EdgeState,
     EdgeStatus,
     EdgeUp,
@@ -26,15 +28,18 @@ from thence.core.edge import (
 )
 from thence.core.edge_codec import decode, encode
 from thence.core.errors import PeerError
+from thence.core.runs import run_payload
 
 ITEM = EdgeItem(3, 1, 70, 2, b"payload")
 PACKETS: list[EdgePacket] = [
     EdgeUp(1, 1, (EdgeNames(("a", "g")), ITEM, EdgeBeat(4), EdgeWant(9, ("g",), True), EdgeDrop(("h",)))),
     EdgeUp(2, 300, (EdgeRehome("b~2"),)),
+    EdgeUp(2, 301, (EdgeRun(3, 1, 70, 2, run_payload([b"one", b"two"])),)),
     EdgeDown(1, 2, (EdgeStatus(("p", "q"), (3, -1), (2, 1), 0, -1), ITEM, EdgeInvite("x", 7))),
     EdgeDown(1, 3, (EdgeState(9, ("g",), (("a", "g", 5),), (b"state",)),)),
     EdgeAttach("c", "p", 4, 2, ("g",), (("a", "g", 5),), (("a", "h", 6),), ("p", "q")),
     EdgeOpened("p", 4, 1, (("a", "g", 5),), True, ("p",)),
+    EdgeUp(2, 302, (EdgePiece(3, b"part"),)),
     EdgeRefused(1),
     EdgeReset(1, True),
     EdgeInvited("p", 3),
@@ -59,7 +64,11 @@ def test_garbage_is_the_peers_fault() -> None:
 
 
 def test_bodies_that_make_no_sense_are_refused() -> None:
-    for item in (ITEM._replace(number=0), ITEM._replace(back=0), ITEM._replace(back=71)):
+    run = EdgeRun(*ITEM)
+    for item in (
+        *(ITEM._replace(number=0), ITEM._replace(back=0), ITEM._replace(back=71)),
+        run._replace(back=0), run._replace(back=71),
+    ):  # fmt: skip
         with pytest.raises(PeerError):
             decode(encode(EdgeUp(1, 1, (item,))))
 

@@ -7,6 +7,7 @@ from zlib import crc32
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from thence.core.errors import PeerError
 from thence.core.group_codec import DATA, FAREWELL, VERSION, decode, encode
@@ -19,7 +20,7 @@ from thence.core.groups import (
     Flow,
     GroupPacket,
     JoinRequest,
-    Named,
+    NamedMessage,
     Notice,
     Offer,
     Piece,
@@ -52,12 +53,12 @@ extents = st.builds(
 
 
 @st.composite
-def messages(draw: st.DrawFn) -> Named:
+def messages(draw: st.DrawFn) -> NamedMessage:
     origin, seq = draw(members), draw(seqs)
     context = draw(st.dictionaries(members, seqs, max_size=6))
     context.pop(origin, None)
     payload = bytes([draw(st.integers(0, CARRY))]) + draw(st.binary(max_size=20))
-    return Named(origin, seq, tuple(sorted(context.items())), payload)
+    return NamedMessage(origin, seq, tuple(sorted(context.items())), payload)
 
 
 packets: st.SearchStrategy[GroupPacket] = st.one_of(
@@ -108,14 +109,15 @@ def test_what_flows_comes_back_as_it_went_and_never_in_part(flow: Flow, cut: int
     """Messages bring their own checksums; the rest has one."""
     data = encode(flow)
     assert decode(data) == flow
-    head = len(encode(flow._replace(bodies=())))
+    head = len(encode(replace(flow, bodies=())))
     spoilt = bytearray(data)
     spoilt[2 + cut % (head - 2)] ^= 1
     with pytest.raises(PeerError):
         decode(bytes(spoilt))
     with suppress(PeerError):
-        assert decode(data[: cut % len(data)]) == flow._replace(
-            bodies=flow.bodies[: len(decode(data[: cut % len(data)]).bodies)]  # type: ignore[union-attr]
+        assert decode(data[: cut % len(data)]) == replace(
+            flow,
+            bodies=flow.bodies[: len(decode(data[: cut % len(data)]).bodies)],  # type: ignore[union-attr]
         )
 
 
@@ -139,7 +141,7 @@ def test_a_packet_that_was_changed_is_refused(packet: GroupPacket, random: Rando
 def test_a_sealed_packet_that_makes_no_sense_is_a_peers_error(
     packet: GroupPacket, at: int, junk: bytes
 ) -> None:
-    """The checksum is right: whoever wrote this meant it."""
+    """The checksum is right: the sender meant this."""
     data = encode(packet)[:-4]
     at = min(2 + at, len(data))
     sealed = data[:at] + junk + data[at + len(junk) :]
@@ -160,7 +162,7 @@ def sealed(kind: int, body: bytes) -> bytes:
         (FAREWELL, b"\x01\x01a\x02\x00\x01\x00"),  # a name that is not in the table
         (FAREWELL, b"\x01\x00\x02\x00\x00\x00"),  # an empty name
         (FAREWELL, b"\x01\x02a \x02\x00\x00\x00"),  # white space
-        (FAREWELL, b"\x01\x02~2\x02\x00\x00\x00"),  # an incarnation of nobody
+        (FAREWELL, b"\x01\x02~2\x02\x00\x00\x00"),  # an incarnation without a process
         (FAREWELL, b"\x01\x03a~x\x02\x00\x00\x00"),  # no number
         (FAREWELL, b"\x01\x01a\x02\x00\x00\x00\x00"),  # a byte too many
         (DATA, b"\x01\x01a\x02\x00\x00\x01\x00\x00\x00\x01\x00"),  # a counter of zero

@@ -22,7 +22,7 @@ from thence.core.group_words import MAX_NAME, MAX_SEQ
 from thence.core.groups import Flow, Fragment, Notice, Receipt, Running
 from thence.core.message import Message
 from thence.members.operations import Operation
-from thence.replica.group_state import Carried, carry_payload, flush_payload
+from thence.replica.group.payloads import Carried, carry_payload, flush_payload
 
 CODEC = Codec(ORIGIN_MASK + 1, stamps_are_dots=True)
 FRAMES = st.integers(1 << 16, 1 << 24)
@@ -75,18 +75,18 @@ NAMES = st.lists(st.text("abcé", min_size=1, max_size=60), max_size=40, unique=
 
 
 @given(NAMES, NAMES, st.integers(1, MAX_SEQ - 1))
-def test_what_names_everybody_takes_no_more_than_the_names_do(
+def test_what_names_every_member_takes_no_more_than_the_names_do(
     members: list[str], past: list[str], count: int
 ) -> None:
-    everybody = tuple(members)
+    all_members = tuple(members)
     spans = tuple([(name, count, count + count // 2) for name in past])
     counts = dict.fromkeys(members, count)
     running = Running("p", "p~2", "p~3", count)
-    receipt = Receipt("p~2", counts, everybody, everybody, running, "q", count, everybody, spans)
+    receipt = Receipt("p~2", counts, all_members, all_members, running, "q", count, all_members, spans)
     bound = sum([len(name.encode()) + NAMED_BYTES for name in (*members, *past)])
     assert len(encode(receipt)) <= bound + 128
-    assert len(encode(Notice("p", "q", everybody, count))) <= bound + 128
+    assert len(encode(Notice("p", "q", all_members, count))) <= bound + 128
     assert len(flush_payload(members, spans)) <= bound + 128
-    assert len(carry_payload(Carried([], spans, everybody, spans))) <= bound + 20 * len(past) + 128
+    assert len(carry_payload(Carried([], spans, all_members, spans))) <= bound + 20 * len(past) + 128
     assert names_fit((*members, *past), 4 * bound) is True
     assert names_fit((*members, *past, "a"), 4 * bound) is False

@@ -46,7 +46,7 @@ carol wrote down: ['alice pays 30']
 carol saw, and died before she wrote it down: bob returns 10
 carol, back again: ['alice pays 30', 'bob returns 10', 'alice pays 7', 'bob pays 8']
 alice reads: ['bob returns 10', 'bob pays 8']
-everybody has message 2 of alice
+all members have message 2 of alice
 """,
 }
 

@@ -15,13 +15,13 @@ from thence.experiments.probe import allocated, probed
 from thence.experiments.run import run
 from thence.order.engines import ENGINES
 from thence.sim.run import Run
-from thence.sim.settings import Settings
+from thence.sim.settings import SimSettings
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 
 def quiet(what: str, done: int, of: int) -> None:
-    """Nobody watches."""
+    """Progress is not shown."""
 
 
 @pytest.fixture(autouse=True)
@@ -125,7 +125,7 @@ def test_points_are_those_of_the_document(name: str) -> None:
 def test_a_probed_engine_behaves_as_the_one_inside(order: str) -> None:
     from io import BytesIO
 
-    settings = Settings(nodes=4, messages=20, order=order, interval_ms=5)
+    settings = SimSettings(nodes=4, messages=20, order=order, interval_ms=5)
     plain, probe = BytesIO(), BytesIO()
     Run(settings, plain)()
     engine, notes = probed(ENGINES[order], [0, 1], 60)

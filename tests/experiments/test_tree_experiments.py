@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 
 def quiet(what: str, done: int, of: int) -> None:
-    """Nobody watches."""
+    """Progress is not shown."""
 
 
 def test_a_tree_experiment_leaves_tables_figures_and_one_page(
@@ -36,7 +36,7 @@ def test_a_tree_experiment_leaves_tables_figures_and_one_page(
 
 def test_a_point_tells_when_nodes_came_and_that_they_synchronised(tmp_path: Path) -> None:
     """What the figures over time are drawn from."""
-    point = tree.Point("tree-massive-join", "sync-tree", 10, 20, payload_bytes=64)
+    point = tree.TreePoint("tree-massive-join", "sync-tree", 10, 20, payload_bytes=64)
     result = tree.measure(point, tmp_path / "trace")
     assert result["complete"], result["why"]
     assert result["marks"] == [10.0]
@@ -48,7 +48,7 @@ def test_a_point_tells_when_nodes_came_and_that_they_synchronised(tmp_path: Path
 
 def test_a_flood_does_not_press_the_trees_to_the_ground() -> None:
     """Scales: logarithmic where spreads differ much, and from zero where they do not."""
-    latency = tree_figures.Figure("", "latency_s", "")
+    latency = tree_figures.TreeFigure("", "latency_s", "")
     scale, axis = tree_figures._vertical(latency, [{"latency_s": value} for value in (0.2, 0.3, 9.0)])
     assert scale.to_dict()["type"] == "symlog"
     assert {0.2, 1.0, 5.0} < set(axis.to_dict()["values"])
@@ -61,9 +61,9 @@ def test_a_figure_is_drawn_at_the_size_that_was_varied() -> None:
         {"spread": "flood", "size": size, "probability": p, "payload_bytes": 1024, "latency_s": p * size}
         for size, p in ((50, 1.0), (100, 1.0), (200, 1.0), (100, 0.3))
     ]
-    by_load = tree_figures.Figure("", "latency_s", "", "probability")
+    by_load = tree_figures.TreeFigure("", "latency_s", "", "probability")
     assert sorted(row["latency_s"] for row in tree_figures._rows(by_load, results)) == [30.0, 100.0]
-    by_size = tree_figures.Figure("", "latency_s", "")
+    by_size = tree_figures.TreeFigure("", "latency_s", "")
     assert sorted(row["latency_s"] for row in tree_figures._rows(by_size, results)) == [50.0, 100.0, 200.0]
 
 

@@ -13,7 +13,8 @@ from support import keeper
 from support.changing import Changing, Journal
 from support.open_nodes import Group, delivered, run, until
 
-from thence.runtime.application import Events, OpenNode
+from thence.runtime.application import OpenNode
+from thence.runtime.reader import Events
 
 TESTS = Path(keeper.__file__).parents[1]
 

@@ -53,7 +53,7 @@ def test_pieces_of_two_states_are_not_mixed() -> None:
     assert attempt.buffer == b"uvwxyz"
 
 
-def test_pieces_from_anybody_else_do_not_count() -> None:
+def test_pieces_from_another_process_do_not_count() -> None:
     assert not bound().came(piece(0, b"ab", contact="a"))
 
 

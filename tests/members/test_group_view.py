@@ -4,15 +4,15 @@ from thence.core.groups import CARRY, FLUSH, JOIN, LEAVE
 from thence.members.group import Changes, Final, GroupView
 
 
-def view(*members: str, me: str = "a") -> GroupView:
-    return GroupView(me, set(members))
+def view(*members: str, me: str = "a", **gone: Final) -> GroupView:
+    return GroupView(me, set(members), gone=gone)
 
 
 def deliver(group: GroupView, origin: str, kind: int, *named: str, seq: int = 1, count: int = 5) -> Changes:
     return group.deliver(origin, seq, kind, named, lambda _: count)
 
 
-def test_a_join_lets_somebody_in() -> None:
+def test_a_join_lets_a_process_in() -> None:
     group = view("a", "b")
     assert deliver(group, "b", JOIN, "c").joined == ["c"]
     assert group.side == {"a", "b", "c"}
@@ -22,7 +22,7 @@ def test_a_new_incarnation_makes_the_old_one_a_suspect() -> None:
     group = view("a", "b", "c")
     changes = deliver(group, "b", JOIN, "c~2")
     assert (changes.joined, changes.suspected) == (["c~2"], ["c"])
-    assert group.owed() == ["c"]
+    assert group.unflushed_suspects() == ["c"]
 
 
 def test_an_old_incarnation_that_comes_late_is_a_suspect_itself() -> None:
@@ -31,12 +31,11 @@ def test_an_old_incarnation_that_comes_late_is_a_suspect_itself() -> None:
 
 
 def test_who_is_gone_does_not_come_back() -> None:
-    group = view("a", "b")
-    group.gone["c"] = Final(3, True)
+    group = view("a", "b", c=Final(3, True))
     assert not deliver(group, "b", JOIN, "c")
 
 
-def test_a_leaver_is_out_at_once_and_gone_when_everybody_knows() -> None:
+def test_a_leaver_is_out_at_once_and_gone_when_all_know() -> None:
     group = view("a", "b", "c")
     assert deliver(group, "c", LEAVE, seq=9).left == ["c"]
     assert (group.side, group.departing) == ({"a", "b"}, {"c": 9})
@@ -44,7 +43,7 @@ def test_a_leaver_is_out_at_once_and_gone_when_everybody_knows() -> None:
     assert group.gone == {"c": Final(9, False)}
 
 
-def test_an_eviction_waits_for_everyone_on_the_side() -> None:
+def test_an_eviction_waits_for_all_on_the_side() -> None:
     group = view("a", "b", "c", "x")
     assert group.suspect(["x"]).suspected == ["x"]
     assert not deliver(group, "a", FLUSH, "x").evicted
@@ -66,7 +65,7 @@ def test_two_suspects_are_settled_together() -> None:
     assert deliver(group, "b", FLUSH, "y").evicted == ["x", "y"]
 
 
-def test_nobody_waits_for_a_leaver() -> None:
+def test_no_member_waits_for_a_leaver() -> None:
     group = view("a", "b", "x")
     group.suspect(["x"])
     assert deliver(group, "b", LEAVE).evicted == ["x"]
@@ -81,17 +80,17 @@ def test_a_suspect_that_had_left_is_settled_by_the_stability_of_its_leave() -> N
 
 def test_a_joiner_owes_a_flush_of_all_suspects_settled_or_not() -> None:
     group = GroupView("z", {"a", "z"}, {"x", "y"}, {"x": Final(2, True)})
-    assert group.owed() == ["x", "y"]
+    assert group.unflushed_suspects() == ["x", "y"]
 
 
 def test_a_leaver_owes_nothing() -> None:
     group = view("a", "b", "x")
     deliver(group, "a", LEAVE, seq=3)
     deliver(group, "b", FLUSH, "x")
-    assert (group.leaving, group.owed()) == (3, [])
+    assert (group.leaving, group.unflushed_suspects()) == (3, [])
 
 
-def test_nobody_suspects_itself() -> None:
+def test_no_member_suspects_itself() -> None:
     group = view("a", "b")
     assert not deliver(group, "b", FLUSH, "a").suspected
     assert not group.suspect(["a", "stranger"]).suspected
@@ -103,7 +102,7 @@ def test_other_messages_change_nothing() -> None:
 
 
 def test_a_joiners_flush_speaks_for_those_who_were_past_when_it_was_let_in() -> None:
-    """Or whoever has not settled them yet would wait for it for ever."""
+    """Or a member that has not settled them yet would wait for it for ever."""
     view = GroupView("a", {"a", "b", "x"})
     view.suspect(["x"])
     view.deliver("a", 1, FLUSH, ("x",), lambda _: 0)
@@ -114,9 +113,8 @@ def test_a_joiners_flush_speaks_for_those_who_were_past_when_it_was_let_in() -> 
     assert view.open == set()
 
 
-def test_whoever_was_closed_and_never_known_is_past_when_everybody_has_heard_it() -> None:
-    group = view("a", "b", "c~4")
-    group.gone["c~2"] = Final(3, True)
+def test_a_closed_stranger_is_past_when_all_have_heard_it() -> None:
+    group = GroupView("a", {"a", "b", "c~4"}, gone={"c~2": Final(3, True)})
     group.closing["b", 7] = (("c", 1, 3), ("d", 1, 1))
     assert group.forget(lambda _: 6) == []
     assert list(group.past) == []
@@ -127,15 +125,13 @@ def test_whoever_was_closed_and_never_known_is_past_when_everybody_has_heard_it(
 
 
 def test_attempts_that_are_closed_are_past_with_those_around_them() -> None:
-    """Not before: somebody may have let one of them in all the same."""
-    group = view("a", "b", "c~5")
+    """Not before: a contact may have let one of them in all the same."""
+    group = view("a", "b", "c~5", c=Final(3, True))
     group.closed.add("c", 2, 4)
-    group.gone["c"] = Final(3, True)
     group.closing["b", 7] = (("c", 1, 1),)
     assert group.forget(lambda _: 7) == ["c"]
     assert list(group.past) == [("c", 1, 1)]
-    group.gone["c~5"] = Final(3, False)
-    group.view.discard("c~5")
-    group.closed.add("c", 5, 5)
+    deliver(group, "c~5", LEAVE, seq=3)
+    group.leave_is_stable("c~5", lambda _: 3)
     assert group.forget(lambda _: 7) == ["c~5"]
     assert list(group.past) == [("c", 1, 5)]

@@ -114,7 +114,7 @@ def test_who_comes_to_a_full_view_without_need_is_refused() -> None:
 
 
 def test_who_was_replaced_asks_the_one_that_took_its_place() -> None:
-    """A newcomer is put between two neighbours: everybody keeps as many as it had."""
+    """A newcomer is put between two neighbours: every node keeps as many as it had."""
     machine = with_neighbours(3, 4)
     effects = machine.receive(3, Disconnect(REPLACED, 9), 5)
     assert NeighbourDown(3) in effects
@@ -145,7 +145,7 @@ def test_a_contact_that_left_for_good_is_not_looked_for() -> None:
     assert 7 not in machine.known
 
 
-def test_leaving_is_told_to_everyone() -> None:
+def test_leaving_is_told_to_all() -> None:
     machine = with_neighbours(3, 4)
     assert sent(machine.leave(5)) == [(3, Disconnect(LEAVING, ME)), (4, Disconnect(LEAVING, ME))]
     assert machine.known == ()
@@ -158,7 +158,7 @@ def test_a_walk_ends_with_an_offer_to_the_newcomer() -> None:
     assert sent(machine.up(9, 6)) == [(9, Neighbour(False))]
 
 
-def test_a_walk_goes_on_to_somebody_else_and_leaves_a_name_on_its_way() -> None:
+def test_a_walk_goes_on_to_another_node_and_leaves_a_name_on_its_way() -> None:
     machine = with_neighbours(3, 4, settings=ViewSettings())
     assert sent(machine.receive(3, ForwardJoin(9, 3), 5)) == [(4, ForwardJoin(9, 2))]
     assert 9 in machine.known
@@ -209,7 +209,7 @@ def test_a_contact_that_could_not_be_reached_is_looked_for_although_others_were(
     assert Connect(7) in [effect for _, effect in wakes(machine, 200, 5_000_000)]
 
 
-def test_whoever_is_alone_tries_everybody_it_ever_knew() -> None:
+def test_a_node_that_is_alone_tries_all_it_ever_knew() -> None:
     machine = with_neighbours(3, settings=ViewSettings())
     machine.receive(3, ShuffleReply((7,)), 5)
     machine.down(3, 10)
@@ -253,7 +253,7 @@ def test_a_link_for_one_answer_is_closed_after_it() -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_views_are_bounded_and_hold_nobody_twice_whatever_comes(seed: int) -> None:
+def test_views_are_bounded_and_hold_no_node_twice_whatever_comes(seed: int) -> None:
     random = Random(seed)
     settings = ViewSettings(active=3, passive=5)
     machine = HyParView(ME, random, (1, 2), settings)
@@ -324,8 +324,20 @@ def test_a_contact_that_becomes_known_later_is_asked() -> None:
     assert without_wakes(machine.meet(9, 30)) == [], "it is known"
 
 
+def test_one_that_is_met_is_asked_urgently_though_views_are_full() -> None:
+    """It may be of another overlay, of which no neighbour knows."""
+    machine = with_neighbours(1, 2)
+    assert machine.meet(9, 0)
+    asked = wakes(machine, 0, 1_000_000)
+    assert [effect for _, effect in asked if isinstance(effect, Connect)][:1] == [Connect(9)]
+    assert sent(machine.up(9, 1_000_000)) == [(9, Neighbour(True))]
+    machine.receive(9, Accept(), 1_100_000)
+    assert 9 in machine.active
+    assert not machine.meet(2 if 2 not in machine.active else 1, 1_200_000), "known by name"
+
+
 def test_one_that_refused_and_is_gone_is_not_asked_over_and_over() -> None:
-    """A connection to a process that has died fails at once: whoever asks again at once has no rest."""
+    """A connection to a process that has died fails at once: a node that asks again at once has no rest."""
     machine = with_neighbours(3, settings=ViewSettings())
     machine.receive(3, ShuffleReply((9,)), 0)
     machine.up(9, 0)

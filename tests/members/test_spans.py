@@ -39,7 +39,7 @@ def test_what_lies_side_by_side_is_one_span() -> None:
     assert len(spans) == 1
 
 
-def test_whoever_is_told_what_has_come_since_knows_all_of_it() -> None:
+def test_a_node_that_is_told_what_has_come_since_knows_all_of_it() -> None:
     """However long ago it was told last: then it is told everything."""
     random = Random(2)
     spans, told, version = Spans(), Spans(), 0

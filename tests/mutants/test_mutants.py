@@ -48,7 +48,7 @@ KITS: dict[str, Kit] = {
     "thence.order.history": (lambda module: module, HISTORY_CHECKS),
     "thence.order.deliveries": (lambda module: module, DELIVERIES_CHECKS),
     "thence.order.separator": (lambda module: module, SEPARATOR_CHECKS),
-    "thence.order.herald": (lambda module: module.Herald, HERALD_CHECKS),
+    "thence.order.phantom_timer": (lambda module: module.PhantomSchedule, HERALD_CHECKS),
 }
 """By module: what to take from it, and the checks to put it under."""
 

@@ -11,6 +11,7 @@ from support.groups import (
     trouble_in_full,
     trouble_in_runs,
     trouble_in_turns,
+    trouble_on_a_trunk,
     trouble_with_a_guest,
     trouble_with_a_traitor,
     trouble_with_disks,
@@ -25,11 +26,13 @@ from support.schedules_installing import INSTALLING
 from support.schedules_leaving import LEAVING
 from support.schedules_load import LOAD
 from support.schedules_reading import READING
+from support.schedules_returning import RETURNING
 from support.schedules_runs import RUNS
 from support.schedules_trees import TREES
+from support.schedules_trunk import TRUNK_SCHEDULES
 
 BY_HAND = SCHEDULES | FORGETFUL | CLOSING | LOAD | READING | INSTALLING | LEAVING | TREES | RUNS
-BY_HAND |= COLLECTED_SCHEDULES
+BY_HAND |= COLLECTED_SCHEDULES | RETURNING | TRUNK_SCHEDULES
 
 STORMS = {
     "disks": trouble_with_disks,
@@ -41,6 +44,7 @@ STORMS = {
     "large": trouble_with_large,
     "points": trouble_at_points,
     "tree": trouble_in_a_tree,
+    "trunk": trouble_on_a_trunk,
     "full": trouble_in_full,
 }
 
@@ -80,4 +84,4 @@ def test_nothing_stays_planted() -> None:
 
 
 def test_no_two_bugs_are_the_same() -> None:
-    assert len({mutant.edits for mutant in MUTANTS}) == len({mutant.name for mutant in MUTANTS}) == 165
+    assert len({mutant.edits for mutant in MUTANTS}) == len({mutant.name for mutant in MUTANTS}) == 172

@@ -8,7 +8,8 @@ from support.mutants_groups import GroupMutant, planted
 from support.mutants_rollback import MUTANTS
 from support.schedules_rollback import ROLLBACK
 
-from thence.sim.groups_storm import Storm, draw_all
+from thence.sim.groups_storm import GroupStorm
+from thence.sim.groups_weather import draw_all
 
 MORE_SEEDS = 30
 
@@ -16,7 +17,7 @@ LONG = "long"
 
 
 def long_storm(seed: int) -> str:
-    return Storm(seed, draw_all(seed))()
+    return GroupStorm(seed, draw_all(seed))()
 
 
 def said(storm: Callable[[], str]) -> str:

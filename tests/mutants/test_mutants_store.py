@@ -1,7 +1,7 @@
 """Random histories of the store tested: each planted bug is found by one of them."""
 
 import pytest
-from support import store_world
+from support import scan_world, store_world
 from support.mutants_groups import planted
 from support.mutants_store import MUTANTS, StoreMutant
 
@@ -20,8 +20,10 @@ def finds(seeds: int) -> int | None:
         return -1
     for seed in range(seeds):
         try:
+            scan_world.run(seed)
             store_world.run(seed, 2 + seed % 4, 60, remove_wins=bool(seed & 1), expiry=seed % 3 != 0)
             store_world.run(seed, 3, 60, remove_wins=False, expiry=False, focus=True)
+            store_world.run(seed, 3, 60, remove_wins=False, expiry=False, counts=True)
         except Exception:
             return seed
     return None

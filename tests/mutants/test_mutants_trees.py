@@ -10,7 +10,7 @@ KITS: dict[str, Kit] = {
     "thence.spread.streams": (lambda module: module.Streams, STREAM_CHECKS),
     "thence.spread.sync_tree": (lambda module: module.SyncTree, {**TREE_CHECKS, "storms": tree_storms}),
     "thence.spread.eco_sync_tree": (lambda module: module.EcoSyncTree, ECO_CHECKS),
-    "thence.sim.overlay_app": (lambda module: module.Keeper, KEEPER_CHECKS),
+    "thence.sim.overlay_app": (lambda module: module.FakeApplication, KEEPER_CHECKS),
     "thence.members.hyparview": (lambda module: module.HyParView, VIEW_CHECKS),
 }
 

@@ -17,7 +17,7 @@ from thence.core.storage import DamageError
 from thence.oplog.index import Index
 from thence.oplog.log import OpLog
 from thence.oplog.segment import position_of
-from thence.oplog.settings import Settings
+from thence.oplog.settings import LogSettings
 from thence.runtime.files import DiskFiles
 from thence.sim.disk import Disk
 
@@ -85,7 +85,7 @@ def _overwrite(offset: int, data: bytes) -> Callable[[Disk, str], None]:
 BROKEN: dict[str, tuple[int, Callable[[Disk, str], None], str]] = {
     "a first segment without a header": (0, lambda disk, name: disk.truncate(name, 0), "cut short"),
     "a header cut short": (0, lambda disk, name: disk.truncate(name, 20), "cut short"),
-    "somebody else's file": (0, _overwrite(0, b"PK\3\4PK\3\4"), "no log"),
+    "another program's file": (0, _overwrite(0, b"PK\3\4PK\3\4"), "no log"),
     "a version from the future": (0, _overwrite(8, b"\2\0"), "version 2"),
     "a header longer than its file": (0, _overwrite(12, b"\xff\xff\xff\x7f"), "cut short"),
     "a header that was changed": (0, _overwrite(20, b"\xee"), "checksum"),
@@ -131,13 +131,13 @@ def test_a_snapshot_without_a_log_is_no_new_log() -> None:
 def test_a_copy_of_the_log_inside_a_message_is_not_taken_for_records() -> None:
     """A torn record whose payload holds whole records of this very log is still only torn."""
     disk = a_disk()
-    log = a_log(disk, "a", settings=Settings())
+    log = a_log(disk, "a", settings=LogSettings())
     fill(log, {0: 3})
     name = disk.names()[0]
     log.append(pack(0, 4), disk.read(name, 0, disk.size(name)))
     log.sync(0)
     disk.truncate(name, disk.size(name) - 1)
-    again = OpLog.open(disk, Settings(), 0)
+    again = OpLog.open(disk, LogSettings(), 0)
     assert again.vector == (3,)
     assert again.report.cut_bytes > 0
 

@@ -11,10 +11,10 @@ from thence.core.dots import pack
 from thence.core.errors import UsageError
 from thence.core.storage import DiskError
 from thence.oplog.log import OpLog
-from thence.oplog.policy import Sync
+from thence.oplog.policy import DiskSync
 from thence.oplog.reading import OutOfReachError
 from thence.oplog.record import MAX_BODY
-from thence.oplog.settings import Settings
+from thence.oplog.settings import LogSettings
 
 
 def test_nothing_is_appended_before_boot() -> None:
@@ -122,15 +122,15 @@ def test_what_was_only_committed_is_durable_with_the_snapshot_after_it_and_the_p
     None
 ):
     disk = a_disk()
-    log = a_log(disk, "a", settings=Settings(sync="always"))
+    log = a_log(disk, "a", settings=LogSettings(sync="always"))
     log.append(pack(0, 1), b"one")
     log.commit_only()
     log.snapshot(log.tail, (1,), b"state", 0)
     assert log.durable == log.tail
     log.append(pack(0, 2), b"two")
-    assert [type(effect) for effect in log.commit(0)] == [Sync]
+    assert [type(effect) for effect in log.commit(0)] == [DiskSync]
     disk.crash()
-    found = a_log(disk, settings=Settings(sync="always")).load()
+    found = a_log(disk, settings=LogSettings(sync="always")).load()
     assert found is not None
     assert found.data == b"state"
 
@@ -186,7 +186,7 @@ def test_what_is_gathered_is_not_read() -> None:
 
 
 def test_a_quiet_log_is_sealed_by_age_and_then_collected() -> None:
-    settings = Settings(segment_age_us=1_000)
+    settings = LogSettings(segment_age_us=1_000)
     log = a_log(a_disk(), "a", settings=settings)
     fill(log, {0: 3})
     log.mark_stable(log.vector)
@@ -246,13 +246,13 @@ def test_a_sync_of_a_segment_that_was_sealed_meanwhile_may_fail() -> None:
     log = a_log(disk, "a", settings=replace(SMALL, sync="always", segment_bytes=1_000))
     log.append(pack(0, 1), b"x")
     (sync,) = log.commit(0)
-    assert isinstance(sync, Sync)
+    assert isinstance(sync, DiskSync)
     log.append(pack(0, 2), bytes(2_000))
     log.commit(0)
     log.sync_failed(sync, DiskError("no such file", file=sync.file), 0)
     log.append(pack(0, 3), b"x")
     (sync,) = log.commit(0)
-    assert isinstance(sync, Sync)
+    assert isinstance(sync, DiskSync)
     assert sync.position == log.tail
 
 
@@ -279,7 +279,7 @@ def test_a_crash_at_the_very_first_moment(seed: int) -> None:
 
 def test_settings_are_checked() -> None:
     with pytest.raises(UsageError, match="segment_bytes"):
-        Settings(segment_bytes=0)
+        LogSettings(segment_bytes=0)
     with pytest.raises(UsageError, match="policy"):
         OpLog.open(a_disk(), replace(SMALL, sync="sometimes"), 0)  # type: ignore[arg-type]
 
@@ -289,7 +289,7 @@ def test_chance_is_the_disks_own() -> None:
 
     def torn(seed: int) -> list[bytes]:
         disk = a_disk(seed)
-        log = a_log(disk, "a", settings=Settings(sync="no"))
+        log = a_log(disk, "a", settings=LogSettings(sync="no"))
         for seq in range(1, 30):
             log.append(pack(0, seq), Random(seq).randbytes(30))
             log.commit(0)

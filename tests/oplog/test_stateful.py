@@ -69,6 +69,14 @@ class LogMachine(RuleBasedStateMachine):
         self.model.snapshot(install)
 
     @rule()
+    def begin_to_write_a_snapshot(self) -> None:
+        self.model.begin_draft()
+
+    @rule()
+    def go_on_with_it(self) -> None:
+        self.model.go_on_with_draft()
+
+    @rule()
     def collect(self) -> None:
         self.model.collect()
 

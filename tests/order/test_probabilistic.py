@@ -60,7 +60,7 @@ def test_a_message_that_comes_again_is_dropped() -> None:
     assert orderer.receive(first, 2, 0) == orderer.receive(second, 2, 0) == []
 
 
-def test_a_member_that_nobody_heard_of_takes_part() -> None:
+def test_a_member_that_was_never_heard_of_takes_part() -> None:
     engine = probabilistic(4, 2)
     orderer, newcomer = engine.orderer(0, 2), engine.tagger(7, 8)
     message = newcomer.tag(b"")

@@ -29,7 +29,7 @@ def pair(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ros
     return Roster(ME, 2)
 
 
-def test_an_index_with_a_name_holds_nobody_up(pair: Roster) -> None:
+def test_an_index_with_a_name_holds_no_member_up(pair: Roster) -> None:
     pair.admit(C)
     pair.see(message(ME, 1))
     pair.see(message(B, 1, (ME, 1)))

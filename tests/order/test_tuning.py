@@ -1,13 +1,15 @@
 """How large a clock must be: the document's formulas, and predictions that hold."""
 
 import math
+from math import expm1, sqrt
+from random import Random
 
 import pytest
 
 from thence.core.errors import UsageError
-from thence.order.tuning import Load, best_keys, covered, covered_by
+from thence.order.tuning import OfferedLoad, best_keys, beyond, covered, covered_by
 
-PAPER = Load(1000, 0.2, 100.0, 20.0)
+PAPER = OfferedLoad(1000, 0.2, 100.0, 20.0)
 """Section 5.4.3: a message every five seconds of each, 100 ms under way."""
 
 
@@ -46,6 +48,32 @@ def test_covering_members_are_counted_and_not_their_messages() -> None:
     assert many > few > covered(100, 4, 20) * 0.9
 
 
+def test_few_keys_are_covered_as_by_members_that_are_drawn() -> None:
+    """Inclusion and exclusion against members that draw sets of distinct entries, one after the other."""
+    draw = Random(3)
+    hits, runs = 0, 40_000
+    for _ in range(runs):
+        seen = {key for _ in range(12) if draw.random() < 0.4 for key in draw.sample(range(12), 3)}
+        hits += seen >= {0, 1, 2}
+    assert covered_by(12, 3, 12, 0.4) == pytest.approx(hits / runs, abs=4 * (hits / runs / runs) ** 0.5)
+    assert covered_by(12, 3, 11, 0.4, 0.4) == pytest.approx(covered_by(12, 3, 12, 0.4))
+
+
+def test_a_share_of_errors_agrees_with_draws_of_causes() -> None:
+    """`clock` integrates; here causes are drawn, and a message errs if its last one is covered in time."""
+    load = OfferedLoad(40, 2.0, 100.0, 30.0)
+    draw, errors, runs = Random(4), 0.0, 20_000
+    late = load.late()
+    for _ in range(runs):
+        there = draw.gauss(100.0, 30.0)
+        missing = [each.late for each in late if each.late > there and draw.random() < each.causes]
+        if missing:
+            window, own = beyond(max(missing), sqrt(2) * 30.0), max(missing) + 100.0
+            shares = [-expm1(-0.002 * time) for time in (window, own)]
+            errors += covered_by(10, 2, 38, *shares)
+    assert load.clock(10, 2).errors == pytest.approx(errors / runs, rel=0.08)
+
+
 def test_the_smallest_clock_meets_its_target_and_none_smaller_does() -> None:
     clock = PAPER.smallest(1e-4)
     assert clock is not None
@@ -53,25 +81,25 @@ def test_the_smallest_clock_meets_its_target_and_none_smaller_does() -> None:
 
 
 def test_a_clock_that_is_far_too_large_is_not_recommended() -> None:
-    assert Load(1_000_000, 1000.0, 1000.0, 500.0).smallest(1e-9) is None
+    assert OfferedLoad(1_000_000, 1000.0, 1000.0, 500.0).smallest(1e-9) is None
 
 
 def test_equal_delays_miss_nothing() -> None:
-    load = Load(10, 1.0, 100.0, 0.0)
+    load = OfferedLoad(10, 1.0, 100.0, 0.0)
     assert load.missing == 0
     assert load.clock(3).errors == 0
 
 
 def test_receivers_that_wait_together_miss_less() -> None:
-    apart = Load(1000, 0.2, 100.0, 28.0)
-    together = Load(1000, 0.2, 100.0, 28.0, 20.0)
-    alone = Load(1000, 0.2, 100.0, 28.0, 0.0)
+    apart = OfferedLoad(1000, 0.2, 100.0, 28.0)
+    together = OfferedLoad(1000, 0.2, 100.0, 28.0, 20.0)
+    alone = OfferedLoad(1000, 0.2, 100.0, 28.0, 0.0)
     assert apart.missing > together.missing > alone.missing > 0
     assert apart.clock(100, 4).errors > together.clock(100, 4).errors
 
 
 def test_errors_grow_with_the_load_and_shrink_with_the_clock() -> None:
-    loads = [Load(1000, rate, 100.0, 20.0).clock(100, 4).errors for rate in (0.1, 0.2, 0.4)]
+    loads = [OfferedLoad(1000, rate, 100.0, 20.0).clock(100, 4).errors for rate in (0.1, 0.2, 0.4)]
     clocks = [PAPER.clock(entries).errors for entries in (50, 100, 200)]
     assert loads == sorted(loads)
     assert clocks == sorted(clocks, reverse=True)
@@ -80,14 +108,14 @@ def test_errors_grow_with_the_load_and_shrink_with_the_clock() -> None:
 @pytest.mark.parametrize(
     ("load", "entries", "says"),
     [
-        (Load(50, 0.2, 100.0, 20.0), 100, "a vector clock never errs"),
+        (OfferedLoad(50, 0.2, 100.0, 20.0), 100, "a vector clock never errs"),
         (PAPER, 20, "below 29 entries"),
-        (Load(10, 0.1, 10.0, 2.0), 5, "less than one message"),
-        (Load(1000, 2.0, 10.0, 2.0), 14, "more members than sets"),
-        (Load(100, 20.0, 100.0, 20.0), 90, "errors follow from errors"),
+        (OfferedLoad(10, 0.1, 10.0, 2.0), 5, "less than one message"),
+        (OfferedLoad(1000, 2.0, 10.0, 2.0), 14, "more members than sets"),
+        (OfferedLoad(100, 20.0, 100.0, 20.0), 90, "errors follow from errors"),
     ],
 )
-def test_it_says_where_the_formula_does_not_hold(load: Load, entries: int, says: str) -> None:
+def test_it_says_where_the_formula_does_not_hold(load: OfferedLoad, entries: int, says: str) -> None:
     assert says in " ".join(load.caveats(load.clock(entries)))
 
 
@@ -111,7 +139,7 @@ def test_a_load_that_cannot_be_is_refused(
     given: tuple[int, float, float, float, float | None], says: str
 ) -> None:
     with pytest.raises(UsageError, match=says):
-        Load(*given)
+        OfferedLoad(*given)
 
 
 def test_a_clock_that_cannot_be_is_refused() -> None:

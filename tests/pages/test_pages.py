@@ -11,17 +11,17 @@ from thence.cli.sim import seeds_told
 from thence.cli.verify import write_page
 from thence.pages.charts import Chart, save_all
 from thence.pages.measured import metrics_page, natural
-from thence.pages.page import Page, table
+from thence.pages.page import MOST_CARDS, Page, table
 from thence.pages.text import duration, number, significant
-from thence.pages.timeline import Point, Span, Timeline, draw
-from thence.pages.verdicts import verdict_page
+from thence.pages.timeline import Span, Timeline, TimelinePoint, draw
+from thence.pages.verdicts import PLANTED, verdict_page, verdicts
 from thence.pipeline.metrics.measured import Distribution, Measured, RunMetrics
 from thence.pipeline.report import Report, RunReport
 from thence.trace.schema import VERDICTS
 
 
 def chart(title: str = "Lag & <more>") -> Chart:
-    points = [Point(0.0, "a", 1.0, 2.0), Point(1.0, "a", 3.0)]
+    points = [TimelinePoint(0.0, "a", 1.0, 2.0), TimelinePoint(1.0, "a", 3.0)]
     return draw(
         Timeline(title=title, label="ms", points=points, colours={"a": "#000"}), [Span(0, 1, "cut")], 2.0
     )
@@ -53,7 +53,24 @@ def test_figures_are_saved_for_papers(tmp_path: Path) -> None:
 
 def test_tables_escape_what_they_show() -> None:
     shown = table([{"a": "<x>", "n": "1"}], {"n": "n"})
-    assert '<td class="">&lt;x&gt;</td><td class="n">1</td>' in shown
+    assert '<td class="" data-of="a">&lt;x&gt;</td><td class="n" data-of="n">1</td>' in shown
+
+
+def test_planted_faults_are_told_from_failures() -> None:
+    shown = verdicts(
+        {"good": judged(lost=2), "planted": judged(order=3, tag=1)}, {"planted": ("order", "gap")}
+    )
+    assert '<td class="n planted" data-of="order">3 ✓</td>' in shown
+    assert '<td class="n bad" data-of="gap">0 ✗</td>' in shown, "it was to be found"
+    assert '<td class="n bad" data-of="tag">1</td>' in shown, "that was not planted"
+    assert '<td class="n bad" data-of="lost">2</td>' in shown
+    assert PLANTED in shown
+    assert PLANTED not in verdicts({"good": judged()})
+
+
+def test_a_short_table_becomes_cards_on_a_phone_and_a_long_one_scrolls() -> None:
+    assert 'class=" cards"' in table([{"a": "x"}] * MOST_CARDS, {})
+    assert "cards" not in table([{"a": "x"}] * (MOST_CARDS + 1), {})
 
 
 @pytest.mark.parametrize(
@@ -108,10 +125,10 @@ def measured(name: str = "") -> RunMetrics:
         run=name, group="", nodes=2, sends=5, deliveries=10, stables=0, holds=0, duplicates=0,
         from_us=1_000_000, until_us=9_000_000, distributions={"delivery": found, "entries": found},
         levels={}, totals={},
-        bytes_per_delivery=None, synchronisations=None,
+        bytes_per_delivery=None, metadata_per_delivery=None, synchronisations=None,
         stabilisation=[{"at_us": 0, "nodes": 2, "healed_us": 5, "settled_us": None, "changes": 3}],
         changes=[{"change": "join", "node": "b", "about": "", "at_us": 5, "took_us": None}], evictions=[],
-        convergence=[{"at_us": 5, "late_deliveries": 3, "took_us": 1500}],
+        catch_up=[], convergence=[{"at_us": 5, "late_deliveries": 3, "took_us": 1500}],
         left_out={"stability": "no `stable` rows"}, doubts={"untimed": 3},
     )  # fmt: skip
 

@@ -33,11 +33,12 @@ from thence.core.errors import UsageError
 from thence.core.machine import Forward, OrderEffect
 from thence.core.message import Message
 from thence.order import deliveries, history, separator
-from thence.order.history import RULES, Cut, Noted
+from thence.order.history import RULES, Noted, SeparatorCut
 from thence.order.hops import Hop
 from thence.order.labels import Contexts, Labels
 from thence.order.separator import GatewayOrderer, SeparatorOrderer, SeparatorTagger
 from thence.order.topology import flat
+from thence.sim.topologies import of_names
 
 
 @pytest.mark.parametrize("check", HISTORY_CHECKS)
@@ -199,7 +200,9 @@ def joined(uses: bool) -> HopWorld:
     run[J].history.merge(run[S].history.snapshot())
     if uses:
         ahead, behind = frozenset({E, F}), frozenset({A, B, C})
-        run[S].history.use([Cut(frozenset({J}), ahead, behind), Cut(frozenset({J}), behind, ahead)])
+        run[S].history.use(
+            [SeparatorCut(frozenset({J}), ahead, behind), SeparatorCut(frozenset({J}), behind, ahead)]
+        )
     run.send(A, C)
     run.pass_on(A, S)
     run.pass_on(S, E)
@@ -426,6 +429,41 @@ def test_joins() -> None:
     assert all(joiner not in cut.ahead and joiner not in cut.behind for cut in zones.cuts(4))
     with pytest.raises(UsageError, match="no gateway joins it"):
         zones.extend(0, "island", [], ["x"])
+
+
+def taken_over(merges: bool) -> list[bytes]:
+    """a writes n to c, which is slow, and m to e, from whose stamp s leaves n out. j joins s, which dies
+    before e's answer comes: j forwards it."""
+    zones = of_names({"one": ["a", "c", "s", "j"], "two": ["e", "s", "j"]})
+    a, c, s, j, e = [zones.names.index(name) for name in "acsje"]
+    zones.awaits(j)
+    run = Chains(
+        zones,
+        lambda me: SeparatorTagger(me, zones, RULES["1-10"]),
+        lambda me: (GatewayOrderer if zones.is_gateway(me) else SeparatorOrderer)(me, zones, RULES["1-10"]),
+    )
+    run.send("a", b"n", "c")
+    run.send("a", b"m", "e")
+    run.bring("s", b"m")
+    run.bring("e", b"m")
+    for process in (s, a, c, e):
+        zones.adopts(process, j, run.counter(process))
+    shared = run.orderers[s].adopt()
+    run.orderers[j].begin([shared if merges else shared._replace(history=[])])
+    run.send("e", b"answer", "c")
+    run.die("s")
+    run.bring("j", b"answer")
+    run.notice("s", "a", "c", "j", "e")
+    run.bring("c", b"answer")
+    before = [*run.got["c"]]
+    run.finish()
+    assert {*run.got["c"]} == {b"n", b"answer"}
+    return before
+
+
+def test_s5_a_newcomer_knows_what_its_separator_has_filtered() -> None:
+    assert taken_over(merges=False) == [b"answer"]
+    assert taken_over(merges=True) == []
 
 
 class Twins:

@@ -64,7 +64,7 @@ def test_messages_that_follow_each_other_cost_one_dot(kind: Engine) -> None:
 
 @both_graphs
 def test_a_context_is_never_larger_than_a_vector(kind: Engine) -> None:
-    """4.4.1: at worst one dot per member, when everybody speaks at once."""
+    """4.4.1: at worst one dot per member, when all members send at once."""
     model = Model(kind, 5)
     for _ in range(3):
         names = [model.broadcast(me) for me in range(5)]
@@ -137,7 +137,7 @@ def test_a_backlog_costs_the_graph_a_constant_for_each_message(length: int) -> N
 
 @both_graphs
 def test_the_four_ways_a_message_can_arrive(kind: Engine) -> None:
-    """4.5.2, figure 21: new and ready, new and too early, known only as somebody's cause, or old:
+    """4.5.2, figure 21: new and ready, new and too early, known only as a cause of another, or old:
     waiting already, or delivered. Old ones change nothing."""
     tagger, orderer = kind.tagger(1, 2), kind.orderer(0, 2)
     one, two, three = (tagger.tag(b"%d" % number) for number in range(3))

@@ -97,7 +97,7 @@ for operation in ("lt", "le", "gt", "ge", "eq", "sub", "rsub", "rshift", "lshift
 
 
 def compared(one: tuple[Counted, ...], other: tuple[Counted, ...]) -> bool:
-    """Two version vectors, as anyone would: is the one below the other?"""
+    """Two version vectors, entry by entry: is the one below the other?"""
     return all(a <= b for a, b in zip(one, other, strict=True))
 
 
@@ -116,8 +116,8 @@ def test_comparing_tags_costs_less_than_comparing_vectors(size: int) -> None:
     assert tags[0].before(tags[-1])
 
     def counted(tag: GraphTag) -> GraphTag:
-        place, floor, bits = Counted(tag._place), Counted(tag._place - tag._reach), Counted(tag._bits)
-        return GraphTag(Counted(tag.dot), (), place, floor, bits, ())
+        place, floor, bits = Counted(tag._place), Counted(tag._place - tag._depth), Counted(tag._bits)
+        return GraphTag(Counted(tag.dot), (), place, place - floor, bits, ())
 
     Counted.done = 0
     assert counted(tags[0]).before(counted(tags[-1]))

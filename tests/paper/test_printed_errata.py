@@ -80,7 +80,7 @@ def test_the_application_cannot_tell_a_cause_from_a_concurrent_message(kind: Eng
 @mended_or_not(Erratum.CONTEXT_STAYS_WHOLE)
 def test_a_context_that_is_not_reduced_breaks_the_bit_string(kind: Engine, mended: bool) -> None:
     """E2 again. A client that gets filtered contexts cannot reduce its own: it names two dots of one
-    origin, whose bits add up to the bit of somebody else, and the message waits for ever."""
+    origin, whose bits add up to the bit of another message, and the message waits for ever."""
     model = Model(kind, 3, strict=False)
     a1 = model.broadcast(0)
     model.deliver(a1, 1)

@@ -104,7 +104,7 @@ def test_a_phantom_that_names_what_is_stable_and_gone(mends: frozenset[Mend], me
 
 
 @mended_or_not(Mend.PHANTOMS_TRAVEL)
-def test_a_phantom_is_sent_to_nobody(mends: frozenset[Mend], mended: bool) -> None:
+def test_a_phantom_goes_nowhere(mends: frozenset[Mend], mended: bool) -> None:
     """E9d. The client's phantom is checked by its own middleware, which knows all that already; there
     is no broadcast, and no line that receives one."""
     walk = BitWalk(B, 2, mends)
@@ -115,8 +115,8 @@ def test_a_phantom_is_sent_to_nobody(mends: frozenset[Mend], mended: bool) -> No
 
 @mended_or_not(Mend.LOOKS_AT_ITSELF)
 def test_in_a_group_of_two_nothing_of_the_other_becomes_stable(mends: frozenset[Mend], mended: bool) -> None:
-    """S1. Sender and receiver are everybody: the bits are clear from the start, and since the walk
-    begins behind the message and stops where no bit changes, nobody ever looks."""
+    """S1. Sender and receiver are the whole group: the bits are clear from the start, and since the walk
+    begins behind the message and stops where no bit changes, no line ever looks."""
     walk = BitWalk(A, 2, mends)
     for number in range(1, 6):
         walk.receive((B, number), frozenset([(B, number - 1)]) if number > 1 else NOTHING)

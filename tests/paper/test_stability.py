@@ -67,7 +67,7 @@ def test_stability_is_a_property_of_a_node(kind: Engine) -> None:
 
 @every_witness
 def test_stability_is_more_than_having_been_received_everywhere(kind: Engine) -> None:
-    """5.1: everybody has delivered m, but something concurrent is still on its way to A: m is stable in
+    """5.1: every member has delivered m, but something concurrent is still on its way to A: m is stable in
     the classical sense and not causally stable at A."""
     model = Model(kind, 3, Random(0))
     concurrent = model.send(B)
@@ -102,8 +102,8 @@ def test_the_formula_asks_for_more_than_the_definition(kind: Engine) -> None:
 # 5.1.1 and 5.2: vectors.
 
 
-def test_low_is_what_everybody_has_delivered() -> None:
-    """5.1.1: low(L, j) = 4 means that everybody has delivered at least four messages of j; stable is
+def test_low_is_what_all_members_have_delivered() -> None:
+    """5.1.1: low(L, j) = 4 means that every member has delivered at least four messages of j; stable is
     what is not above it."""
     matrix = Matrix(A, 3)
     tags = [matrix.see(Message(pack(A, n), (n, 0, 0), b"")) for n in range(1, 7)]

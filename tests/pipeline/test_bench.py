@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from thence.pipeline import bench, files
-from thence.pipeline.judge import Part, judge
+from thence.pipeline.judge import judge
 from thence.pipeline.metrics import bench as timed
 from thence.pipeline.metrics.tally import tally
 from thence.pipeline.metrics.timed import pack_timed, read_timed
+from thence.pipeline.outcome import Part
 from thence.pipeline.pack import pack
 from thence.pipeline.readers import read
 from thence.pipeline.shards import Payload

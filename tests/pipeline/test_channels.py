@@ -10,13 +10,14 @@ from support.run_channels import channel_run
 
 from thence.check import judge
 from thence.pipeline import local
-from thence.pipeline.judge import Part
 from thence.pipeline.judge import judge as judge_block
 from thence.pipeline.marks import settle
+from thence.pipeline.outcome import Part
 from thence.pipeline.pack import pack
 from thence.pipeline.rows import decode
 from thence.pipeline.shards import Payload
-from thence.sim.edge_storm import EdgeStorm, draw_edge
+from thence.sim.edge_storm import EdgeStorm
+from thence.sim.edge_weather import draw_edge
 from thence.trace.schema import Event
 
 pytestmark = pytest.mark.xdist_group("spark")

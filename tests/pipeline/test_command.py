@@ -1,9 +1,12 @@
 """Integration: `thence verify` as people and scripts meet it."""
 
 import json
+import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from pipeline.layouts import write_jsonl
 from py4j.protocol import Py4JNetworkError
 from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
+from support.processes import alive, eventually
 from support.run_text import rows
 
 from thence.cli.main import main
@@ -139,6 +143,71 @@ def test_a_server_that_is_not_there_is_trouble_and_told_at_once(
     assert out.err.count("\n") == 1
 
 
+@pytest.mark.parametrize(("flag", "scheme"), [("--master", "spark"), ("--remote", "sc")])
+def test_a_port_that_says_nothing_is_no_server(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    flag: str,
+    scheme: str,
+) -> None:
+    """It takes connections, as a frozen server's does: the kernel answers for it."""
+    write_jsonl(tmp_path / "x.jsonl", FINE)
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr("thence.pipeline.reach.REACH_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"{scheme}://127.0.0.1:{server.getsockname()[1]}"
+        assert main(["verify", str(tmp_path), flag, address]) == 3
+    assert capsys.readouterr().err == f"thence: nothing answers at {address}: timed out\n"
+
+
+def test_a_name_that_is_not_resolved_is_waited_for_no_longer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor one of several addresses, each of which says nothing."""
+    write_jsonl(tmp_path / "x.jsonl", FINE)
+    over = threading.Event()
+
+    def resolve(*_: object, **__: object) -> None:
+        over.wait()
+        raise OSError("no name server answers")
+
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr("thence.pipeline.reach.REACH_S", 0.2)
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    assert main(["verify", str(tmp_path), "--master", "spark://far:7077,near:7077"]) == 3
+    over.set()
+    said = "thence: nothing answers at spark://far:7077,near:7077: timed out\n"
+    assert capsys.readouterr().err == said
+
+
+def test_a_master_that_is_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_jsonl(tmp_path / "x.jsonl", FINE)
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    assert main(["verify", str(tmp_path), "--master", "nonsense"]) == 3
+    assert capsys.readouterr().err.startswith("thence: nonsense is no master of Spark; ")
+
+
+def test_a_master_is_asked_for_although_the_environment_names_a_server(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "x.jsonl", FINE)
+    command = [
+        sys.executable,
+        "-m",
+        "thence.cli.main",
+        "verify",
+        str(tmp_path),
+        "--master",
+        "local[1]",
+        "--json",
+    ]
+    done = subprocess.run(
+        command, env=os.environ | {"SPARK_REMOTE": "sc://127.0.0.1:1"}, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("engine", ["spark", "local"])
 def test_a_file_that_vanishes_is_trouble_and_no_verdict(
     spark: SparkSession,
@@ -210,7 +279,7 @@ def test_an_interrupt_while_spark_starts_leaves_no_java_behind(tmp_path: Path) -
         assert process.wait() == 130
         assert process.stderr is not None
         assert process.stderr.read() == b"thence: interrupted\n"
-    assert not [pid for pid in started if Path(f"/proc/{pid}").exists()]
+    eventually(lambda: not any(map(alive, started)))
 
 
 def test_errors_are_one_line_on_standard_error(

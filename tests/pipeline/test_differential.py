@@ -97,15 +97,26 @@ def test_spark_and_the_oracle_agree_row_by_row(
     assert not differences, differences[0]
 
 
-def test_judging_in_one_process_says_the_same(spark: SparkSession, few: Path, tmp_path: Path) -> None:
-    """Word for word, and finding by finding."""
-    here = local.verify(few, findings=tmp_path / "here")
+@pytest.mark.parametrize("blocks", [None, 3])
+def test_judging_in_one_process_says_the_same(
+    spark: SparkSession, few: Path, tmp_path: Path, blocks: int | None
+) -> None:
+    """Word for word, and finding by finding; also where columns are judged in blocks, one after the other."""
+    here = local.verify(few, findings=tmp_path / "here", blocks=blocks)
     on_spark = verify(spark, few, findings=tmp_path / "there")
     assert here == on_spark
     one, other = (spark.read.parquet(str(tmp_path / name)) for name in ("here", "there"))
     assert one.dtypes == other.dtypes
     assert [one.exceptAll(other.select(one.columns)).count() for one, other in ((_flat(one), _flat(other)),
             (_flat(other), _flat(one)))] == [0, 0]  # fmt: skip
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 5])
+def test_one_process_and_the_oracle_agree_row_by_row(
+    folder: Path, verdicts: list[tuple[Any, ...]], blocks: int
+) -> None:
+    found = sorted(reported(run) for run in local.verify(folder, blocks=blocks).runs)
+    assert found == sorted(verdicts)
 
 
 def _flat(found: DataFrame) -> DataFrame:

@@ -3,6 +3,7 @@
 import importlib.util
 import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 from random import Random
@@ -17,9 +18,11 @@ from support.runs import random_run, sabotage
 from support.spark_cluster import HOME, cluster, connect_server, environment
 
 from thence.cli import submit
+from thence.cli.main import main
 from thence.core.errors import TraceError
 from thence.pipeline import local
 from thence.pipeline.metrics.measured import measure
+from thence.pipeline.session import PATIENCE
 from thence.pipeline.verify import verify
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -43,34 +46,60 @@ def expected(folder: Path) -> str:
     return report.to_json() + "\n"
 
 
-def start(folder: Path, *flags: str) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "thence.cli.main", "verify", "trace", "--json", *flags]
-    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+@pytest.fixture(scope="module")
+def measured(spark: SparkSession, folder: Path) -> str:
+    """What a session of this process makes of it."""
+    return measure(spark, folder / "trace").report.to_json() + "\n"
+
+
+def start(folder: Path, *flags: str, command: str = "verify") -> "subprocess.Popen[str]":
+    words = [sys.executable, "-m", "thence.cli.main", command, "trace", "--json", *flags]
+    return subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def test_a_cluster_says_the_same_also_when_a_worker_is_killed(
-    folder: Path, expected: str, tmp_path: Path
+    folder: Path, expected: str, measured: str, tmp_path: Path
 ) -> None:
-    """Under a relative path, with a Python that is named, and without a word on standard error."""
+    """Under a relative path, with a Python that is named or sent along, and without a word on standard
+    error."""
     with cluster(tmp_path) as servers:
-        python = f"spark.pyspark.python={sys.executable}"
-        with start(folder, "--master", servers.url, "--conf", python) as command:
+        settings = ["--conf", f"spark.pyspark.python={sys.executable}", "--conf", f"{PATIENCE}=15min"]
+        with start(folder, "--master", servers.url, *settings) as command:
             while not list(tmp_path.glob("work0/app-*/*")):
                 assert command.poll() is None
                 time.sleep(0.1)
             servers.workers[0].end()  # it has begun to work
             assert command.communicate() == (expected, "")
             assert command.returncode == 1
+        used = tmp_path / "used"
+        packed = ["--conf", f"spark.archives={packed_python(tmp_path, used)}#lab"]
+        packed += ["--conf", "spark.pyspark.python=./lab/bin/python"]
+        with start(folder, "--master", servers.url, *packed, command="metrics") as command:
+            assert command.communicate() == (measured, "")
+        assert used.exists()
+
+
+def packed_python(folder: Path, used: Path) -> Path:
+    """An environment as venv-pack makes it, but that it is a few lines which lead to this one."""
+    program = folder / "python"
+    program.write_text(f'#!/bin/sh\ntouch "{used}"\nexec "{sys.executable}" "$@"\n')
+    program.chmod(0o755)
+    with tarfile.open(folder / "lab.tar.gz", "w:gz") as archive:
+        archive.add(program, "bin/python")
+    return folder / "lab.tar.gz"
 
 
 @pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("grpc", "grpc_status", "pandas")),
     reason="needs thence[connect]",
 )
-def test_connect_says_the_same(folder: Path, expected: str, tmp_path: Path) -> None:
-    with connect_server(tmp_path) as url, start(folder, "--remote", url) as command:
-        assert command.communicate() == (expected, "")
-        assert command.returncode == 1
+def test_connect_says_the_same(folder: Path, expected: str, measured: str, tmp_path: Path) -> None:
+    with connect_server(tmp_path) as url:
+        with start(folder, "--remote", url) as command:
+            assert command.communicate() == (expected, "")
+            assert command.returncode == 1
+        with start(folder, "--remote", url, command="metrics") as command:
+            assert command.communicate() == (measured, "")
 
 
 def test_spark_submit_says_the_same(folder: Path, expected: str) -> None:
@@ -91,6 +120,24 @@ def test_a_url_is_measured_through_spark(spark: SparkSession, folder: Path) -> N
     here, there = measure(spark, folder / "trace"), measure(spark, f"file://{folder}/trace")
     assert there.report == here.report
     assert sorted(there.tables) == sorted(here.tables)
+
+
+def test_any_file_system_of_hadoop_is_read(spark: SparkSession, folder: Path, expected: str) -> None:
+    """One that only settings tell of (as `--conf spark.hadoop.fs.…`): its paths mean nothing to a task."""
+    spark.conf.set("fs.viewfs.mounttable.lab.link./runs", f"file://{folder}")
+    assert verify(spark, "viewfs://lab/runs/trace").to_json() + "\n" == expected
+    assert measure(spark, "viewfs://lab/runs/trace").report == measure(spark, folder / "trace").report
+
+
+@pytest.mark.parametrize("url", ["file:///nowhere/at/all", "thence-nothing://bucket/trace"])
+def test_a_url_that_leads_nowhere(spark: SparkSession, capsys: pytest.CaptureFixture[str], url: str) -> None:
+    code = main(["verify", url])
+    out = capsys.readouterr()
+    assert out.err.count("\n") == 1
+    assert (code, out.err.partition("; --conf")[0].strip()) in (
+        (2, f"thence: {url}: no such file or folder"),
+        (3, "thence: Spark or the machine failed: this Spark has no file system for thence-nothing://"),
+    )
 
 
 def test_folders_and_errors_of_a_url(spark: SparkSession, tmp_path: Path) -> None:

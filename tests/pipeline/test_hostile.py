@@ -40,7 +40,7 @@ def hostile(seed: int) -> list[Event]:
                 kind = rng.choice(["send", "deliver", "link", "stable", "install"])
                 if kind == "send":
                     count = rng.choice([count + 1, count + 1, LAST])
-                    deps = rng.choice([[], rng.sample(sent, min(2, len(sent))), [Dot("nobody", LAST)]])
+                    deps = rng.choice([[], rng.sample(sent, min(2, len(sent))), [Dot("unknown", LAST)]])
                     sent.append(Dot(node, count))
                     dot, dest = sent[-1], rng.choice([None, [], rng.sample(nodes, 2)])
                     events.append(

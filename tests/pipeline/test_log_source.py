@@ -11,8 +11,9 @@ from thence.core.codec import Codec
 from thence.core.dots import ORIGIN_MASK, pack
 from thence.core.errors import TraceError
 from thence.core.message import Message
+from thence.core.runs import run_payload, span_of_payload
 from thence.oplog.log import OpLog
-from thence.oplog.settings import Settings
+from thence.oplog.settings import LogSettings
 from thence.pipeline.log_source import Row, records, segments
 from thence.runtime.files import DiskFiles
 
@@ -32,7 +33,7 @@ def test_every_version_is_read_record_by_record(version: str) -> None:
     kinds = {"Stored": "message", "SnapshotRef": "snapshot"}
     found = read(GOLDEN / version)
     assert [(row["pos"], row["kind"]) for row in found] == [
-        (position, kinds.get(name, name.lower())) for position, name in expected
+        (position, kinds.get(name, name.removesuffix("Record").lower())) for position, name in expected
     ]
     first = next(row for row in found if row["kind"] == "message")
     assert (first["origin"], first["seq"], first["data"]) == ("a", 1, b"100000.100000.100000")
@@ -44,7 +45,7 @@ def test_every_version_is_read_record_by_record(version: str) -> None:
 def write(folder: Path, codec: Codec, *messages: Message) -> None:
     folder.mkdir(parents=True)
     with DiskFiles(folder) as files:
-        log = OpLog.open(files, Settings(), 0)
+        log = OpLog.open(files, LogSettings(), 0)
         log.boot(1, b"", 0)
         for name in ("a", "b"):
             log.member(name)
@@ -70,6 +71,16 @@ def test_logs_of_many_nodes_and_incarnations(tmp_path: Path) -> None:
         ("a/oplog/1", "a", 1, [], [], b"one"),
         ("a/oplog/2", "b", 1, [{"origin": "a", "seq": 1}], ["a"], b"two"),
         ("b/oplog", "a", 1, [], [], b"one"),
+    ]
+
+
+def test_a_run_of_a_tree_without_tags_is_a_row_named_by_its_last_operation(tmp_path: Path) -> None:
+    run = Message(pack(0, 3), (), run_payload([b"1", b"2", b"3"]), (), 3)
+    codec = Codec(ORIGIN_MASK + 1, stamps_are_dots=True, run_span=span_of_payload)
+    write(tmp_path / "x", codec, run, Message(pack(0, 4), (), b"4"))
+    assert messages_of(read(tmp_path)) == [
+        ("x", "a", 3, [], [], run.payload),
+        ("x", "a", 4, [], [], b"4"),
     ]
 
 

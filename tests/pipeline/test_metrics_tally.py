@@ -11,7 +11,7 @@ from pipeline.layouts import table
 from support.metrics_model import describe, models, random_trace
 
 from thence.pipeline.metrics.sorting import counted, heaps, sorted_order
-from thence.pipeline.metrics.tally import Tally, pack_counts, quantiles, rounded, tally
+from thence.pipeline.metrics.tally import CATCH_UP, Tally, pack_counts, quantiles, rounded, tally
 from thence.pipeline.metrics.timed import ROWS, decode_timed, pack_timed
 from thence.pipeline.rows import RowError
 from thence.trace.schema import Event
@@ -75,17 +75,24 @@ def test_marks_are_those_of_the_definitions(seed: int) -> None:
         marks = [row for row in found[run] if row.by == "mark"]
         first: dict[tuple[str, str, str, int], list[int]] = {}
         heals: dict[int, list[Tally]] = {}
+        behind: dict[tuple[str, str, int], list[Tally]] = {}
         for row in marks:
             if row.measure == "heal":
                 heals.setdefault(row.start_us, []).append(row)
+            elif row.measure == CATCH_UP:
+                behind.setdefault((row.origin, row.node, row.start_us), []).append(row)
             else:
                 times = first.setdefault((row.measure, row.node, row.origin, row.start_us), [])
-                times += [row.total] if row.total >= 0 else []
+                times += [int(row.total)] if row.total >= 0 else []
         assert {(*key, min(times, default=None)) for key, times in first.items()} == model.marks()
         assert {
             (at, sum(row.number for row in rows), max(row.total for row in rows))
             for at, rows in heals.items()
         } == model.heals()
+        assert {
+            (*key, sum(row.number for row in rows), max(row.total for row in rows))
+            for key, rows in behind.items()
+        } == model.catch_ups()
 
 
 def test_what_cannot_be_told_is_counted() -> None:

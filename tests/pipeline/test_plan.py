@@ -21,6 +21,13 @@ def test_the_matrix_of_a_block_fits_into_memory() -> None:
     assert size.sends * size.columns * 4 / blocks_of(size, parallelism=2) <= MATRIX_BYTES_MAX
 
 
+def test_what_each_of_many_nodes_knows_fits_into_memory_too() -> None:
+    """Ten thousand nodes that send ten messages each: 4.0 GB of pasts, and 1.2 GB of what nodes know."""
+    size = Size("", "", 3 * 10**5, 10**5, 10**4)
+    assert (size.sends + 3 * size.columns) * size.columns * 4 / blocks_of(size, 1) <= MATRIX_BYTES_MAX
+    assert blocks_of(size, 1) == 5
+
+
 def test_many_tiny_runs_fill_the_cores_evenly() -> None:
     sizes = [Size(f"r{n}", "", 20, 3, 3) for n in range(1000)]
     shares = plan(sizes, parallelism=2)

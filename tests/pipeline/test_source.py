@@ -115,7 +115,7 @@ CHOICES: list[tuple[dict[str, str], str]] = [
     ({"run": ""}, "run = ''"),
     ({"run": '["", "r"]', "group": ""}, "`group` = ''"),
     ({"group": "g", "node": '["a", "c~2"]'}, "`group` = 'g' AND node IN ('a', 'c~2')"),
-    ({"node": "nobody"}, "false"),
+    ({"node": "unknown"}, "false"),
 ]
 
 

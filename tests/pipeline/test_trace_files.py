@@ -36,7 +36,7 @@ def refuses(path: Path, what: str) -> None:
         positions(path)
 
 
-def test_a_pipe_is_refused_before_anybody_waits_for_it(tmp_path: Path) -> None:
+def test_a_pipe_is_refused_before_it_is_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "x.jsonl")
     refuses(tmp_path, "not a file, but a pipe")
     refuses(tmp_path / "x.jsonl", "not a file, but a pipe")

@@ -15,7 +15,7 @@ from support.metrics_model import describe, models, random_trace
 from thence.core.errors import UsageError
 from thence.pipeline import metrics
 from thence.pipeline.metrics import nodes, summaries
-from thence.pipeline.metrics.frames import pieces_of, rows_of
+from thence.pipeline.metrics.frames import pieces_of, told_rows
 from thence.trace.schema import Event
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -148,6 +148,9 @@ def test_changes_and_convergence(spark: SparkSession, by_hand: DataFrame) -> Non
         ),
     )  # fmt: skip
     assertDataFrameEqual(metrics.convergence(by_hand), told(spark, summaries.HEALS, (2_000_200, 2, 599_800)))
+    assertDataFrameEqual(
+        metrics.catch_up(by_hand), told(spark, summaries.CATCH_UPS, ("join", "c", 2_500_000, 1, 100_000))
+    )
     assertDataFrameEqual(metrics.spans(by_hand), told(spark, summaries.SPANS, (0, 3_000_300)))
 
 
@@ -193,13 +196,14 @@ def test_levels(spark: SparkSession) -> None:
 def test_synchronisations(spark: SparkSession) -> None:
     events = rows(
         spark, "a sync b:1 10", "a lazy c:1 20", "a eager b:1 25", "a sync c:1 30", "b sync a:1 40",
-        "b unlink a:1 45",
+        "b unlink a:1 45", "d synced a:30 90", "d synced a:7 -",
     )  # fmt: skip
     assertDataFrameEqual(
         metrics.synchronisations(events),
         told(
             spark, nodes.SYNCHRONISATIONS,
             ("a", "b", "eager", 10, 15), ("a", "c", None, 30, None), ("b", "a", "unlink", 40, 5),
+            ("d", "a", "installed", 60, 30),
         ),
     )  # fmt: skip
 
@@ -226,9 +230,10 @@ def test_evictions(spark: SparkSession) -> None:
 
 def test_rows_that_travel_as_they_are_come_back(spark: SparkSession) -> None:
     events = rows(spark, "a metric disk_bytes:7 10", "a send a:1 5", "b crash -", "b unlink a:1 12")
-    found = rows_of(pieces_of(events, 2))
+    told = told_rows(pieces_of(events, 2))
     expected = events.where("kind != 'send'").drop("deps")
-    assertDataFrameEqual(found.select(*expected.columns), expected)
+    assertDataFrameEqual(spark.createDataFrame(told.rows).select(*expected.columns), expected)
+    assert (told.error, told.torn) == (None, 0)
 
 
 def test_a_frame_with_few_columns_will_do(spark: SparkSession) -> None:

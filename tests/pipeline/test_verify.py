@@ -31,7 +31,7 @@ COUNTS = {
     "order": 1, "duplicate": 1, "unsent": 1, "gap": 1, "lost": 4, "program": 0, "unstable": 1, "tag": 1
 }  # fmt: skip
 
-# c is evicted by everybody and comes back as c~2, which sends c:3 again, and c:2 only after something new.
+# c is evicted by all others and comes back as c~2, which sends c:3 again, and c:2 only after something new.
 RETURNED = [
     *rows("c", "send c:1 deps=", "send c:2 deps=", "send c:3 deps=", "crash"),
     *rows("c~2", "install deps=c:1 process=c incarnation=2", "evict c:1", "send c~2:1 deps=c:1 carries=-:0"),

@@ -8,11 +8,11 @@ from support.schedules_groups import Play
 
 from thence.core.groups import CARRY, Place
 from thence.members.operations import Operation
-from thence.replica.group_parts import Applied
-from thence.replica.group_settings import GroupSettings
-from thence.replica.group_state import Carried, carry_payload, payload_carry
+from thence.replica.group.payloads import Carried, carry_payload, payload_carry
+from thence.replica.group.settings import GroupSettings
+from thence.replica.group.surroundings import Applied
 from thence.replica.life_tag import LifeTag
-from thence.sim.step_world import Air
+from thence.sim.air import Air
 
 
 class Told(Play):

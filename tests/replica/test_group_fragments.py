@@ -8,8 +8,8 @@ from support.linked import Linked
 from thence.core.errors import PeerError
 from thence.core.group_codec import decode, encode
 from thence.core.groups import Fragment, FragmentReceipt
-from thence.replica.group_fragments import Assembling, Fragmenting
-from thence.replica.group_settings import GroupSettings
+from thence.replica.group.channel import Assembling, Fragmenting
+from thence.replica.group.settings import GroupSettings
 
 MOST = 1 << 20
 
@@ -92,7 +92,7 @@ def test_another_message_between_two_fragments_is_refused() -> None:
     member = play.member("b")
     link = member.links._links["a"]
     assert link.incoming is not None
-    member.fragment("a", Fragment(link.incoming.number, 0, 500, bytes(100)), play.now)
+    member.receiving.fragment("a", Fragment(link.incoming.number, 0, 500, bytes(100)), play.now)
     with pytest.raises(PeerError, match="before the one under way is whole"):
         link.incoming.read(b"")
 
@@ -104,8 +104,8 @@ def test_fragments_under_a_number_of_another_are_refused_and_under_an_old_one_pa
     assert link.incoming is not None
     fragment = Fragment(link.incoming.number, 0, 500, bytes(100))
     with pytest.raises(PeerError, match="given to a"):
-        member.fragment("c", fragment, play.now)
-    member.fragment("a", fragment._replace(stream=99_999), play.now)
+        member.receiving.fragment("c", fragment, play.now)
+    member.receiving.fragment("a", fragment._replace(stream=99_999), play.now)
     assert not link.incoming.fragments.busy
     member.links.fragment_receipt("a", FragmentReceipt(99_999, 7))
 

@@ -19,7 +19,7 @@ from thence.core.groups import (
     GroupPacket,
     JoinRequest,
     Lost,
-    Named,
+    NamedMessage,
     Notice,
     Offer,
     Piece,
@@ -28,18 +28,17 @@ from thence.core.groups import (
 )
 from thence.members.group import Final
 from thence.members.operations import Operation
-from thence.replica.group_state import (
+from thence.replica.group.payloads import (
     Carried,
-    GroupState,
     carry_payload,
-    decode_state,
-    encode_state,
     flush_payload,
     join_payload,
     payload_carry,
     payload_flush,
     payload_join,
 )
+from thence.replica.group.state import MemberState
+from thence.replica.group.state_codec import decode_state, encode_state
 from thence.sim.disk import Disk
 
 GOLDEN = Path(__file__).parent / "golden" / "group-v1.json"
@@ -49,7 +48,7 @@ GOLDEN_2 = GOLDEN.with_name("group-v2.json")
 
 RUNNING = Running("a", "a~2", "a~3", 3)
 PACKETS: dict[str, GroupPacket] = {
-    "data": Data("a~2", "b", (Named("a~2", 7, (("b", 5), ("c", 300)), b"\x00payload"),)),
+    "data": Data("a~2", "b", (NamedMessage("a~2", 7, (("b", 5), ("c", 300)), b"\x00payload"),)),
     "flow": Flow(3, 1, ("b", "c~12"), (b"one", b"another")),
     "receipt": Receipt("b", {"a": 3, "b": 129}, ("x",), ("c",), RUNNING, "a~2", 9, ("x",), (("d", 1, 40),)),
     "request": JoinRequest("z~4", "b", (0, -3, "a", "b"), RUNNING, 77, 4096, "10.0.0.1:7101", 2),
@@ -59,13 +58,13 @@ PACKETS: dict[str, GroupPacket] = {
     "farewell": Farewell("b", "x", 12),
 }
 CARRIED = Carried((Operation("x", 4, b"op"),), (("x", 1, 2),), ("s",))
-STATE = GroupState(
+STATE = MemberState(
     application=b"application",
     counts={"a": 3, "b": 2},
     stable={"a": 2},
     context=(("a", 3), ("b", 2)),
     table=["b", "a", "z"],
-    log=[Named("a", 3, (("b", 2),), b"\x00op")],
+    log=[NamedMessage("a", 3, (("b", 2),), b"\x00op")],
     view={"a", "b", "z"},
     suspects={"x"},
     gone={"x": Final(4, True)},
@@ -83,8 +82,8 @@ STATE = GroupState(
     orphans=[Operation("w", 10, b"orphan")],
     leaves=True,
     since=2,
-    owes=True,
-    vague=True,
+    must_announce=True,
+    tail_lost=True,
     strangers={"s"},
     goes_on=True,
 )
@@ -174,12 +173,12 @@ def test_packets_and_messages_of_any_version_are_understood() -> None:
 def test_what_came_to_messages_later_is_read_as_it_was_written() -> None:
     carried = CARRIED._replace(spent=(("w", 1, 3), ("x", 2, 2)))
     assert payload_carry(b"\x04" + carry_payload(carried)) == carried
-    state = replace(STATE, spent=(("w", 1, 3),), ended=(("v", 2, 2),), abandoned={"u"})
+    state = replace(STATE, spent=(("w", 1, 3),), settled_before=(("v", 2, 2),), abandoned={"u"})
     assert decode_state(encode_state(state)) == state
 
 
 def test_an_incarnation_of_any_version_is_taken_up() -> None:
-    """One that has evicted somebody since it last wrote itself down."""
+    """One that has evicted a member since its last checkpoint."""
     play = Play("abc")
     play.crash("a")
     shelf = play.processes["a"].shelf

@@ -6,11 +6,10 @@ from support.schedules_groups import Play
 from thence.core.errors import UsageError
 from thence.core.group_codec import encode
 from thence.members.operations import Operation
-from thence.replica.group_carrying import PART_COUNT
-from thence.replica.group_member import Member
-from thence.replica.group_retained import operations_in
-from thence.replica.group_state import encode_state
-from thence.sim.step_world import Air
+from thence.replica.group.carrying import PART_COUNT, operations_in
+from thence.replica.group.member import Member
+from thence.replica.group.state_codec import encode_state
+from thence.sim.air import Air
 
 
 def member(play: Play, name: str) -> Member:
@@ -24,7 +23,7 @@ def sizes(play: Play, name: str) -> dict[str, int]:
     """Of everything that a member keeps in memory, tells in receipts, and hands to joiners."""
     node, one = play.processes[name].node, member(play, name)
     assert node is not None
-    view, state = one.view, one.state(joins=True)
+    view, state = one.view, one.state()
     state.application, state.table = b"", []  # what a table holds at most is another matter
     return {
         "state": len(encode_state(state)) // 50,  # numbers take more digits as they grow
@@ -81,7 +80,7 @@ def test_evictions_and_returns_leave_nothing_behind_either() -> None:
     assert play.me("c") == "c~7"
 
 
-def test_what_may_have_to_be_carried_is_kept_only_while_somebody_may_return() -> None:
+def test_what_may_have_to_be_carried_is_kept_only_while_a_suspect_may_return() -> None:
     play = Play("abc").together("abc")
     play.crash("c")
     play.evicts("a", "c")
@@ -89,13 +88,13 @@ def test_what_may_have_to_be_carried_is_kept_only_while_somebody_may_return() ->
         play.send("a")
     play.passes(5)
     ledger = member(play, "a").ledger
-    assert ledger.floor[ledger.number("a")] < 20
+    assert ledger.retain_from[ledger.number("a")] < 20
     play.boot("c")
     assert play.ends_well() == ""
-    assert ledger.floor == ledger.stables()
+    assert ledger.retain_from == ledger.stables()
 
 
-def test_somebody_who_will_never_come_back_can_be_buried() -> None:
+def test_a_member_that_will_never_come_back_can_be_buried() -> None:
     play = Play("abc").together("abc")
     play.crash("c")
     play.processes["c"].dead = True
@@ -111,7 +110,7 @@ def test_somebody_who_will_never_come_back_can_be_buried() -> None:
     play.passes(5)
     assert [list(member(play, name).view.past) for name in "ab"] == [[("c", 1, 1)]] * 2
     assert not member(play, "b").view.suspects
-    assert member(play, "b").ledger.floor == member(play, "b").ledger.stables()
+    assert member(play, "b").ledger.retain_from == member(play, "b").ledger.stables()
     assert play.ends_well() == ""
 
 
@@ -141,12 +140,12 @@ def test_one_who_came_back_is_buried_by_itself_and_not_before_it_has_brought_eve
     play.call("c", lambda node: node.bury("c", play.now))
     play.passes(5)
     assert member(play, "a").view.suspects == {"b"}
-    assert not member(play, "c").carrying.owes
+    assert not member(play, "c").carrying.must_announce
     assert play.ends_well() == ""
 
 
 def test_what_is_carried_comes_in_messages_of_bounded_size() -> None:
-    """However long somebody was apart, and the last of them says that it is the last."""
+    """However long the member was apart, and the last of them says that it is the last."""
     play = Play("abc").together("abc")
     play.cuts("ca", "cb")
     play.evicts("a", "c")

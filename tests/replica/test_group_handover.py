@@ -2,29 +2,29 @@
 
 from collections.abc import Generator, Iterator
 from dataclasses import replace
+from random import Random
 
 import pytest
 from support.schedules_groups import Play
 
 from thence.core.errors import PeerError
-from thence.core.groups import ALL, OPERATION, Named
+from thence.core.groups import ALL, OPERATION, NamedMessage
 from thence.members.spans import Spans
-from thence.replica.group_backlog import Allowance
-from thence.replica.group_handover import check_state
-from thence.replica.group_making import Making
-from thence.replica.group_state import (
+from thence.replica.group.backlog import Allowance
+from thence.replica.group.handover import Making, check_state
+from thence.replica.group.state import MemberState, Sources, drained
+from thence.replica.group.state_codec import (
+    LARGE_PART_BYTES,
+    PART_BYTES,
     Encoded,
-    GroupState,
-    Sources,
     decode_state,
-    drained,
     encode_state,
     encoding,
 )
-from thence.sim.step_world import Air
+from thence.sim.air import Air
 
 
-def good() -> GroupState:
+def good() -> MemberState:
     """What a hands to c, with three messages that are not stable yet."""
     play = Play("abc").together("ab")
     play.cuts("ab")
@@ -33,7 +33,7 @@ def good() -> GroupState:
     node = play.processes["a"].node
     assert node is not None
     assert node.member is not None
-    state = decode_state(encode_state(node.member.state(joins=True)))
+    state = decode_state(encode_state(node.member.state()))
     assert len(state.log) >= 2
     return state
 
@@ -61,7 +61,7 @@ def test_a_state_holds_what_it_counts() -> None:
         "a gap": replace(state, log=state.log[1:]),
         "twice": replace(state, log=[*state.log, state.log[-1]]),
         "more than there is": replace(state, counts=state.counts | {"a": ALL}),
-        "of nobody": replace(state, counts=state.counts | {"q": 3}),
+        "of a stranger": replace(state, counts=state.counts | {"q": 3}),
         "less stable": replace(state, stable={}),
     }
     for lie in lies.values():
@@ -74,7 +74,7 @@ def test_contexts_name_what_came_before_and_each_origin_once() -> None:
     last = state.log[-1]
     twice = (*last.context, *last.context, ("a", last.seq - 1))
     for context in (twice, (("a", last.seq + 7),), (("q", 1),)):
-        lie = Named(last.origin, last.seq, context, bytes((OPERATION,)))
+        lie = NamedMessage(last.origin, last.seq, context, bytes((OPERATION,)))
         with pytest.raises(PeerError):
             check_state(replace(state, log=[*state.log[:-1], lie]), "b")
         with pytest.raises(PeerError):
@@ -123,15 +123,30 @@ def test_a_programs_state_is_made_when_its_turn_comes_and_is_the_same_as_at_once
             asked += 1
             yield chunk
 
-    made, before = Making(encoding(GroupState(), Sources(given(), *[iter(())] * 4))), 0
+    made, before = Making(encoding(MemberState(), Sources(given(), *[iter(())] * 4))), 0
     while not made.whole:
         made.go_on(Allowance(10))
         assert asked - before <= 20, "each costs something, and a step may cost so much"
         before = asked
     data = made.read(0, 1 << 30)
     assert decode_state(data).application == b"".join(chunks)
-    whole = encoding(GroupState(b"".join(chunks)), Sources(iter((b"".join(chunks),)), *[iter(())] * 4))
+    whole = encoding(MemberState(b"".join(chunks)), Sources(iter((b"".join(chunks),)), *[iter(())] * 4))
     assert b"".join(drained(whole).parts) == data
+
+
+def test_a_large_state_is_held_in_large_parts_and_read_across_them() -> None:
+    chunks = [Random(at).randbytes(300_000 - at) for at in range(9)]
+    made = Making(encoding(MemberState(), Sources(iter(chunks), *[iter(())] * 4)))
+    steps = 0
+    while not made.whole:
+        made.go_on(Allowance(10))
+        steps += 1
+    assert steps > 30
+    sizes = [len(part) for part in made._parts if len(part) > 1000]
+    assert all(LARGE_PART_BYTES <= size < LARGE_PART_BYTES + PART_BYTES for size in sizes[:-1])
+    assert len(sizes) == 3
+    data = b"".join(made.read(at, 70_000) for at in range(0, made.size, 70_000))
+    assert decode_state(data).application == b"".join(chunks)
 
 
 def test_what_was_carried_is_part_of_a_state_as_it_was_when_that_was_begun() -> None:

@@ -4,14 +4,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 from support.linked import Linked
 
 from thence.core.errors import PeerError
 from thence.core.groups import Data, Flow, GroupPacket, JoinRequest, Piece, Receipt
-from thence.replica.group_ledger import CODEC
-from thence.replica.group_links import Incoming
-from thence.replica.group_member import Member
-from thence.replica.group_settings import GroupSettings
+from thence.replica.group.channel import Incoming
+from thence.replica.group.ledger import CODEC
+from thence.replica.group.member import Member
+from thence.replica.group.settings import GroupSettings
 
 
 def test_each_message_travels_once_to_each_and_nothing_is_repeated() -> None:
@@ -74,10 +75,10 @@ def held(member: Member) -> int:
     links, ledger = member.links, member.ledger
     ready = sum([len(link.outgoing.ready) for link in links._links.values() if link.outgoing])
     operations = len(member.operations.inherited) + len(member.operations.carried)
-    return len(links._recent) + len(ledger.fresh) + len(member.inbox) + ready + operations
+    return len(links._recent) + len(ledger.uncommitted) + len(member.inbox) + ready + operations
 
 
-def test_whoever_is_away_costs_no_memory_for_what_is_said_meanwhile() -> None:
+def test_a_member_that_is_away_costs_no_memory_for_what_is_said_meanwhile() -> None:
     play = Linked("abc", GroupSettings(window=16)).together("abc")
     play.crash("c")
     play.passes(1)
@@ -130,9 +131,9 @@ def test_what_comes_under_an_old_number_is_passed_over() -> None:
     member = play.member("b")
     number = member.links.opened("a")
     flow = Flow(number + 7, 0, ("a",), (b"whatever",))
-    member.flow("a", flow, play.now)
+    member.receiving.flow("a", flow, play.now)
     member.links.dropped()
-    member.flow("a", flow._replace(stream=number), play.now)
+    member.receiving.flow("a", structs.replace(flow, stream=number), play.now)
     assert not member.inbox
 
 
@@ -157,9 +158,9 @@ def test_a_receipt_for_messages_that_were_never_sent_means_that_they_were_forgot
     member = play.member("a")
     receipt = play.member("b")._watch.about(play.processes["b"].node._running(), True, play.now)  # type: ignore[union-attr]
     said = replace_counts(receipt, "a", 99)
-    member.receipt(said._replace(source="x"), "x", play.now)
+    member.receiving.receipt(said._replace(source="x"), "x", play.now)
     before = member.lineages.rollback
-    member.receipt(said, "b", play.now)
+    member.receiving.receipt(said, "b", play.now)
     after = member.lineages.rollback
     assert before is None
     assert after is not None
@@ -201,7 +202,7 @@ def test_settings_of_windows_are_checked() -> None:
         replace(GroupSettings(), window=0)
 
 
-def test_a_joiner_asks_everybody_to_whom_there_is_a_link() -> None:
+def test_a_joiner_asks_every_process_that_it_has_a_link_to() -> None:
     """And does not wait for a contact that is dead."""
     play = Linked("abz").together("ab")
     play.crash("a")
@@ -225,7 +226,8 @@ def test_one_leaves_after_another_and_all_go_in_good_order() -> None:
 
 
 def test_a_joiner_is_told_again_what_it_was_told_before_it_had_its_state() -> None:
-    """Others deliver its join and greet it while its state is on the way: nobody is there yet to hear it."""
+    """Others deliver its join and greet it while its state is on the way: no incarnation is there yet to hear
+    it."""
     play = Linked("abc").together("ab")
     late: list[GroupPacket] = []
 
@@ -311,8 +313,9 @@ def test_a_joiner_asks_each_member_once_however_many_links_come_up() -> None:
 def test_who_comes_or_goes_is_told_at_once_and_the_others_with_the_next_receipts(
     collect_from: int, leaves_within_s: float
 ) -> None:
-    """If everybody told everybody at once, a change would cost the square of the group's size, each time.
-    Where there is a collector, a leaver hears by way of it that all have its leave, an interval later."""
+    """If every member told every other one at once, a change would cost the square of the group's size, each
+    time. Where there is a collector, a leaver hears by way of it that all have its leave, an interval
+    later."""
     names = "abcdefghijklmnopqrst"
     settings = GroupSettings(receipt_every_us=200_000, collect_from=collect_from)
     play = Linked(f"{names}yz", settings).together(names)

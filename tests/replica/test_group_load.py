@@ -20,10 +20,10 @@ from thence.core.groups import (
     Piece,
     Running,
 )
-from thence.replica.group import GroupNode
-from thence.replica.group_backlog import Allowance
-from thence.replica.group_settings import GroupSettings
-from thence.sim.step_world import Air
+from thence.replica.group.backlog import Allowance
+from thence.replica.group.process import GroupNode
+from thence.replica.group.settings import GroupSettings
+from thence.sim.air import Air
 
 
 @pytest.mark.parametrize("schedule", LOAD.values(), ids=LOAD)
@@ -87,7 +87,7 @@ def test_a_payload_that_no_record_holds_is_refused_and_in_no_log() -> None:
 
 
 def test_a_context_that_is_too_wide_is_followed_by_an_empty_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thence.replica.group_member.CONTEXT_MAX", 1)
+    monkeypatch.setattr("thence.replica.group.member.CONTEXT_MAX", 1)
     play = Framed("abc", 1 << 16, 1 << 15).together("abc")
     contexts: list[int] = []
     for name in "bc":  # at the same time: a's next message follows from both
@@ -152,7 +152,7 @@ def asked(play: Play, joiner: str, have: int = 0, transfer: int = 0) -> list[Pie
     running = Running(joiner, "", joiner, 1)
     node.receive(joiner, JoinRequest(joiner, "a", NOBODY_YET, running, transfer, have, "somewhere"), play.now)
     node.commit(play.now)
-    pieces = [post.packet for post in node.posts if post.to == joiner and isinstance(post.packet, Piece)]
+    pieces = [packet for to, packet in node.posts if to == joiner and isinstance(packet, Piece)]
     node.posts.clear()
     return pieces
 
@@ -191,14 +191,14 @@ def test_who_is_let_in_together_shares_a_state_and_the_others_are_told_to_wait()
         node.receive(
             joiner, JoinRequest(joiner, "a", NOBODY_YET, Running(joiner, "", joiner, 1), 0, 0), play.now
         )
-        assert [post.packet for post in node.posts] == [Offer("a", joiner)]
+        assert [packet for _, packet in node.posts] == [Offer("a", joiner)]
         node.posts.clear()
     for joiner in "wx":
         gate.arrived(joiner, node.member.ledger.sent)
     assert gate.held_bytes == 0
     node.receive("z", JoinRequest("z", "a", NOBODY_YET, Running("z", "", "z", 1), 0, 0), play.now)
     node.commit(play.now)
-    served = {post.to for post in node.posts if isinstance(post.packet, Piece)}
+    served = {to for to, packet in node.posts if isinstance(packet, Piece)}
     assert served == {"y", "z"}
-    assert len({post.packet.transfer for post in node.posts if isinstance(post.packet, Piece)}) == 1
+    assert len({packet.transfer for _, packet in node.posts if isinstance(packet, Piece)}) == 1
     assert one <= gate.held_bytes <= one + 400

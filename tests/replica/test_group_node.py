@@ -4,11 +4,11 @@ import pytest
 from support.schedules_groups import Play, without
 
 from thence.core.errors import PeerError, UsageError
-from thence.core.groups import CARRY, OPERATION, Data, Named, Piece, Receipt, Running
+from thence.core.groups import CARRY, OPERATION, Data, NamedMessage, Piece, Receipt, Running
 from thence.members.operations import Operation
-from thence.replica.group import GroupNode
-from thence.replica.group_settings import GroupSettings
-from thence.replica.group_state import Carried, carry_payload
+from thence.replica.group.payloads import Carried, carry_payload
+from thence.replica.group.process import GroupNode
+from thence.replica.group.settings import GroupSettings
 
 
 def node(play: Play, name: str) -> GroupNode:
@@ -22,7 +22,7 @@ def test_what_makes_no_sense_is_refused() -> None:
     a, c = node(play, "a"), node(play, "c")
     for call in (
         lambda: a.evict("a", play.now),
-        lambda: a.evict("nobody", play.now),
+        lambda: a.evict("unknown", play.now),
         lambda: a.found(play.now),
         lambda: a.join(play.now),
         lambda: c.evict("a", play.now),
@@ -115,7 +115,7 @@ def test_no_number_is_used_for_two_attempts() -> None:
     assert play.processes["z"].shelf.highest > used
 
 
-def test_without_its_disk_a_process_is_somebody_else() -> None:
+def test_without_its_disk_a_process_is_another_one() -> None:
     play = Play("ab").together("ab")
     play.send("b")
     play.passes(1)
@@ -140,9 +140,9 @@ def test_silence_evicts_where_it_is_configured_and_a_majority_speaks() -> None:
     assert view.view.suspects == {"c"}, "one of two is no majority"
 
 
-def test_a_message_that_nobody_can_have_sent_is_a_peers_error() -> None:
+def test_a_message_that_cannot_have_been_sent_is_a_peers_error() -> None:
     play = Play("ab").together("ab")
-    lie = Named("b", 1, (("a", 99),), bytes((OPERATION,)))
+    lie = NamedMessage("b", 1, (("a", 99),), bytes((OPERATION,)))
     with pytest.raises(PeerError):
         node(play, "a").receive("b", Data("b", "a", (lie,)), play.now)
 
@@ -152,7 +152,7 @@ def test_a_message_that_makes_no_sense_is_a_peers_error_and_gets_no_further(body
     play = Play("ab").together("ab")
     a = node(play, "a")
     with pytest.raises(PeerError):
-        a.receive("b", Data("b", "a", (Named("b", 1, (), body),)), play.now)
+        a.receive("b", Data("b", "a", (NamedMessage("b", 1, (), body),)), play.now)
     assert a.waiting == 0
     play.send("b")
     assert play.ends_well() == ""
@@ -163,7 +163,7 @@ def test_a_message_beyond_what_was_agreed_on_is_a_peers_error() -> None:
     play.cuts("ca", "cb")
     play.evicts("a", "c")
     play.passes(1)
-    late = Named("c", 7, (), bytes((OPERATION,)))
+    late = NamedMessage("c", 7, (), bytes((OPERATION,)))
     with pytest.raises(PeerError):
         node(play, "a").receive("b", Data("b", "a", (late,)), play.now)
 
@@ -173,8 +173,8 @@ def test_strangers_are_not_listened_to() -> None:
     a = node(play, "a")
     assert a.member is not None
     before = a.member.ledger.vector()
-    a.receive("s", Data("s", "a", (Named("s", 1, (), bytes((OPERATION,))),)), play.now)
-    a.receive("b", Data("b", "a~2", (Named("b", 1, (), bytes((OPERATION,))),)), play.now)
+    a.receive("s", Data("s", "a", (NamedMessage("s", 1, (), bytes((OPERATION,))),)), play.now)
+    a.receive("b", Data("b", "a~2", (NamedMessage("b", 1, (), bytes((OPERATION,))),)), play.now)
     a.receive("s", Receipt("s", {"s": 9}, (), (), Running("s", "s", "", 1)), play.now)
     assert a.member.ledger.vector() == before
     assert not a.waiting
@@ -203,7 +203,7 @@ def test_a_member_that_was_written_down_comes_back_as_it_was_and_its_log_is_shor
         log = b._lives.log
         assert log is not None
         sizes.append(log.size_bytes)
-    assert sizes[-1] < 2 * sizes[0], "what everybody has is not kept"
+    assert sizes[-1] < 2 * sizes[0], "what all members have is not kept"
     play.send("a")
     play.send("b")
     play.passes(0.02)
@@ -220,7 +220,7 @@ def test_a_member_that_was_written_down_comes_back_as_it_was_and_its_log_is_shor
     assert play.ends_well() == ""
 
 
-def test_a_member_is_not_written_down_while_it_leaves_or_somebody_is_on_the_way_in() -> None:
+def test_a_member_is_not_written_down_while_it_leaves_or_a_joiner_is_on_the_way_in() -> None:
     play = Play("abz").together("ab")
     assert node(play, "a").checkpoint(play.now)
     play.filter = without(Piece)
@@ -237,22 +237,22 @@ def test_a_member_is_not_written_down_while_it_leaves_or_somebody_is_on_the_way_
 
 def test_all_know_where_all_are_reached_also_after_a_restart() -> None:
     play = Play("abcd").together("abcd")
-    everybody = {name: f"at {name}" for name in "abcd"}
-    assert [node(play, name).addresses for name in "abcd"] == [everybody] * 4
+    addresses = {name: f"at {name}" for name in "abcd"}
+    assert [node(play, name).addresses for name in "abcd"] == [addresses] * 4
     play.crash("d")
     play.boot("d")
-    assert node(play, "d").addresses == everybody
+    assert node(play, "d").addresses == addresses
     play.crash("c")
     play.evicts("a", "c")
     play.passes(3)
-    assert node(play, "a").addresses == everybody  # an evicted process is still looked for
+    assert node(play, "a").addresses == addresses  # an evicted process is still looked for
     play.leaves("b")
     play.passes(3)
     assert node(play, "b").addresses == {}
     assert node(play, "a").addresses.keys() == set("acd")
 
 
-def test_whoever_restarts_elsewhere_says_so() -> None:
+def test_a_node_that_restarts_elsewhere_says_so() -> None:
     play = Play("ab").together("ab")
     a, process = node(play, "a"), play.processes["a"]
     play.crash("a")
@@ -269,22 +269,22 @@ def test_a_contact_can_be_met_after_the_start() -> None:
     play.call("a", lambda node: node.found(play.now))
     process = play.processes["b"]
     alone = GroupNode("b", process.shelf, process.application, play.diary, (), GroupSettings(), 0)
-    with pytest.raises(UsageError, match="nobody"):
+    with pytest.raises(UsageError, match="no contact"):
         alone.join(0)
     alone.meet("b")
-    with pytest.raises(UsageError, match="nobody"):
+    with pytest.raises(UsageError, match="no contact"):
         alone.join(0)
     alone.meet("a")
     alone.meet("a")
     alone.join(0)
-    assert [post.to for post in alone.posts] == ["a"]
+    assert [to for to, _ in alone.posts] == ["a"]
 
 
 def test_a_new_link_is_greeted_with_what_is_here() -> None:
     play = Play("ab").together("ab")
     a = node(play, "a")
     a.link_up("b", play.now)
-    assert [(post.to, type(post.packet)) for post in a.posts] == [("b", Receipt)]
+    assert [(to, type(packet)) for to, packet in a.posts] == [("b", Receipt)]
     a.link_down("b", play.now)
 
 
@@ -302,7 +302,7 @@ def test_who_is_closed_before_anything_of_it_came_is_counted_whole_where_its_nam
     play.passes(5)
     assert "x" in a.view.past
     play.call("b", lambda _: b.broadcast(CARRY, brought, play.now))
-    late = Named("b", b.ledger.sent + 1, (("x", 2),), bytes((OPERATION,)))
+    late = NamedMessage("b", b.ledger.sent + 1, (("x", 2),), bytes((OPERATION,)))
     play.call("a", lambda node: node.receive("b", Data("b", "a", (late,)), play.now))
     play.passes(1)
     assert play.processes["a"].application.order == [("x", 1), ("b", late.seq)]

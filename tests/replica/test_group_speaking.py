@@ -14,7 +14,7 @@ from thence.core.groups import (
     GroupPacket,
     JoinRequest,
     Lineage,
-    Named,
+    NamedMessage,
     Notice,
     Offer,
     Piece,
@@ -22,15 +22,15 @@ from thence.core.groups import (
     Running,
 )
 from thence.core.message import Message
-from thence.replica.group import GroupNode
-from thence.replica.group_ledger import CODEC
-from thence.replica.group_speaking import check_speaker
-from thence.sim.step_world import Air
+from thence.replica.group.ledger import CODEC
+from thence.replica.group.process import GroupNode
+from thence.replica.group.speaking import check_speaker
+from thence.sim.air import Air
 
 RUNS_B = Running("b", "b", "", 1)
 
 FORGED: dict[str, GroupPacket] = {
-    "a message": Data("b", "a", (Named("b", 1, (), bytes((OPERATION,))),)),
+    "a message": Data("b", "a", (NamedMessage("b", 1, (), bytes((OPERATION,))),)),
     "a receipt": Receipt("b", {"b": 3}, (), (), RUNS_B, "a", 7),
     "a receipt that wants something": Receipt("b", {}, (), (), RUNS_B, wants=("c",)),
     "what runs": Receipt("g", {}, (), (), RUNS_B),

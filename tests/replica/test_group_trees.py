@@ -5,8 +5,8 @@ from support.schedules_trees import EIGHT, ONE_RING, TREES, TWO_RINGS, Tree
 
 from thence.core.errors import PeerError
 from thence.core.groups import Passed, Receipt, Running
-from thence.replica.group_settings import GroupSettings
-from thence.replica.group_speaking import check_speaker
+from thence.replica.group.settings import GroupSettings
+from thence.replica.group.speaking import check_speaker
 
 
 @pytest.mark.parametrize("schedule", TREES)
@@ -15,7 +15,7 @@ def test_schedules_end_well(schedule: str) -> None:
 
 
 @pytest.mark.parametrize("settings", [ONE_RING, TWO_RINGS])
-def test_few_links_each_and_every_message_comes_to_everybody_once(settings: GroupSettings) -> None:
+def test_few_links_each_and_every_message_comes_to_every_node_once(settings: GroupSettings) -> None:
     play = Tree(EIGHT, settings).together(EIGHT)
     play.passes(5)
     assert max(len(play.links(name)) for name in EIGHT) <= 2 * settings.rings

@@ -73,7 +73,7 @@ def test_own_messages_do_not_come_back(pair: Group) -> None:
     run(test)
 
 
-def test_a_message_is_stable_when_everyone_has_taken_it(tmp_path: Path) -> None:
+def test_a_message_is_stable_when_all_have_taken_it(tmp_path: Path) -> None:
     async def test() -> None:
         group = Group(tmp_path, ["a", "b", "c"])
         async with AsyncExitStack() as stack:
@@ -229,7 +229,7 @@ def test_what_was_taken_is_not_repeated_before_it_is_synced(
 def test_a_repetition_goes_on_from_a_log_that_was_opened_again_and_ends_with_the_node(
     either: EitherPair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "PROBE_EVERY_S", 0.01)
+    monkeypatch.setattr(driver, "PROBE_EVERY_US", 10_000)
     disk = FailingDisk(tmp_path / "b", monkeypatch)
 
     async def refused(b: OpenNode) -> None:
@@ -327,7 +327,7 @@ def test_a_second_reader_is_refused_until_the_first_is_closed_and_misses_nothing
             assert await anext(replaying, None) is None, "it ends in the middle of a repetition as well"
             third = b.events(after=0)
             assert [event.payload for event in await delivered(third, 3)] == [b"1", b"2", b"3"]
-            del third  # nobody has it any more
+            del third  # the program has dropped it
             await a.broadcast(b"4")
             assert [event.payload for event in await delivered(b.events(), 1)] == [b"4"]
 
@@ -353,11 +353,11 @@ def test_a_reader_that_stops_waiting_loses_nothing(pair: Group) -> None:
     run(test)
 
 
-def test_closing_ends_readers_and_whoever_waits(tmp_path: Path) -> None:
+def test_closing_ends_readers_and_waiters(tmp_path: Path) -> None:
     async def test() -> None:
         group = Group(tmp_path, ["a", "b"])
         async with group.open("a", settings={"drain_us": 0}) as a:
-            tag = await a.broadcast(b"nobody else is there")
+            tag = await a.broadcast(b"no other member is there")
             events = a.events()
             reading = asyncio.ensure_future(anext(events, None))
             waiting = asyncio.ensure_future(a.until_stable(tag))
@@ -479,7 +479,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_disk_refuses_broadcasts_until_there_is_room_and_nothing_is_lost(
     tmp_path: Path, disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "PROBE_EVERY_S", 0.01)
+    monkeypatch.setattr(driver, "PROBE_EVERY_US", 10_000)
 
     async def test() -> None:
         group = Group(tmp_path, ["a", "b"])

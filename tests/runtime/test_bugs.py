@@ -1,5 +1,5 @@
-"""Something that must never happen does, in the middle of a step of a live node: the node stops, says why to
-everybody who waits, and a restart lacks nothing. In fixed groups and in those that change."""
+"""Something that must never happen does, in the middle of a step of a live node: the node stops, tells
+all readers and waiters why, and a restart lacks nothing. In fixed groups and in those that change."""
 
 import asyncio
 from typing import Any
@@ -10,6 +10,7 @@ from support.open_nodes import run, until
 
 from thence import Delivered, InvariantError
 from thence.runtime.application import OpenNode
+from thence.runtime.dialling import Dialler
 from thence.runtime.link import _PING, Connection
 from thence.runtime.links import Links
 from thence.runtime.listening import Listener
@@ -96,8 +97,8 @@ def test_a_bug_stops_the_node_and_is_told_to_all_who_wait_and_a_restart_lacks_no
 
 
 BOOKKEEPING = {
-    "dial": (Links, "_dial"),
-    "dialling": (Links, "_connect_to"),
+    "dial": (Dialler, "dial"),
+    "dialling": (Dialler, "_connect_to"),
     "down": (Links, "_tell_downs"),
     "lost": (Links, "_link_down"),
     "up": (Links, "connection_up"),
@@ -162,7 +163,7 @@ def test_a_wait_that_begins_after_a_bug_is_told_at_once_and_leaves_no_future_beh
 
     async def breaks() -> None:
         async with either.open("a") as a:
-            tag = await a.broadcast(b"nobody else has it")
+            tag = await a.broadcast(b"no other member has it")
             plant(a, "call", monkeypatch)
             with pytest.raises(InvariantError, match="ZeroDivisionError: planted"):
                 await a.broadcast(b"not sent")

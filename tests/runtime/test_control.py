@@ -17,10 +17,10 @@ from support.controlled import FakeNode, Lines, serving
 from thence.core.errors import ThenceError, UsageError
 from thence.runtime import control_file
 from thence.runtime.address import Address
-from thence.runtime.control import Control, gate, token_of
-from thence.runtime.http import Limits, Refused, Request
+from thence.runtime.control import gate, token_of
+from thence.runtime.http import ClientLimits, Refused, Request
 from thence.runtime.load import Load
-from thence.runtime.remote import NoAnswer
+from thence.runtime.remote import Control, NoAnswer
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_a_node_in_trouble_says_why(control: Control, node: FakeNode) -> None:
     assert control.health() == "nothing more is written: disk full"
 
 
-def test_metrics_are_there_for_everyone_and_the_status_for_those_with_the_token(
+def test_metrics_are_there_for_all_and_the_status_for_those_with_the_token(
     control: Control, node: FakeNode
 ) -> None:
     code, body, kind = ask(control, "GET", "/status", token=control.file.token)
@@ -76,7 +76,7 @@ ROUTES = [("GET", "/status"), *[("POST", f"/{what}") for what in ("broadcast", "
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
 @pytest.mark.parametrize("token", [None, "", "guess", "é"])
-def test_nobody_is_told_or_tells_anything_without_the_token(
+def test_no_client_is_told_or_tells_anything_without_the_token(
     method: str, path: str, token: str | None, control: Control, node: FakeNode
 ) -> None:
     code, words, _ = ask(control, method, path, b"{}", token)
@@ -142,7 +142,7 @@ def test_a_node_answers_to_the_name_that_it_listens_at(tmp_path: Path) -> None:
 
 
 def test_health_is_answered_while_others_take_all_connections(tmp_path: Path) -> None:
-    with serving(tmp_path, FakeNode(limits=Limits(connections=2, reserved=2))):
+    with serving(tmp_path, FakeNode(limits=ClientLimits(connections=2, reserved=2))):
         control = Control.of(tmp_path, timeout_s=30)
         where = control.file.address
         idle = [socket.create_connection(where) for _ in range(12)]

@@ -33,18 +33,18 @@ from thence.runtime import descriptors, door
 from thence.runtime.address import Address
 from thence.runtime.door import Door
 from thence.runtime.handshake import read_refusal
-from thence.runtime.introductions import Identity, Introduction, RefusalError
+from thence.runtime.hello import Identity, Introduction, RefusalError
 from thence.runtime.open_links import OpenLinks
+from thence.runtime.options import LinkSettings
 from thence.runtime.pacing import LinkLimits
 from thence.runtime.remote import Control
-from thence.runtime.settings import LinkSettings
 from thence.runtime.user_secret import user_secret
 
 FEW = replace(QUICK, guests_max=4, guests_per_host_max=2)
 
 
 def told(hello: Introduction) -> bytes:
-    raise AssertionError("nobody asks for the group")
+    raise AssertionError("no peer asks for the group")
 
 
 class Clock:
@@ -171,7 +171,7 @@ def test_strangers_from_one_host_give_way_to_each_other_before_others_do() -> No
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_without_descriptors_nobody_is_accepted_for_a_while_and_that_is_said_once(
+def test_without_descriptors_no_peer_is_accepted_for_a_while_and_that_is_said_once(
     loop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(door, "PAUSE_S", 0.01)

@@ -20,8 +20,8 @@ from support.live_links import (
 from thence.core.errors import UsageError
 from thence.runtime.address import Address
 from thence.runtime.discovery import find_group
-from thence.runtime.groups import Open, put_answer
-from thence.runtime.introductions import Identity, Introduction
+from thence.runtime.election import Open, put_answer
+from thence.runtime.hello import Identity, Introduction
 from thence.runtime.open_links import OpenLinks
 
 
@@ -142,7 +142,7 @@ def test_a_fixed_group_cannot_be_joined(loop: str) -> None:
     run(test, loop)
 
 
-def test_one_that_nobody_knows_is_let_in_and_forgotten_when_it_goes(loop: str) -> None:
+def test_one_that_no_node_knows_is_let_in_and_forgotten_when_it_goes(loop: str) -> None:
     """Whatever its name: a joiner dials, since its contact cannot know it."""
 
     async def test(world: World) -> None:
@@ -187,7 +187,7 @@ def test_two_that_dial_each_other_at_once_end_up_with_one_link(loop: str) -> Non
 
 @pytest.mark.parametrize("second_asks", [False, True])
 def test_two_of_one_name_are_both_told(loop: str, second_asks: bool) -> None:
-    """Also the one that does not ask the other, and waits for somebody else."""
+    """Also the one that does not ask the other, and waits for a third."""
 
     async def test(world: World) -> None:
         at = free_addresses(3)
@@ -264,7 +264,7 @@ def test_an_address_in_use_is_said_clearly(loop: str) -> None:
     run(test, loop)
 
 
-def test_alone_without_anybody_to_ask_founds_a_group_of_one(loop: str) -> None:
+def test_alone_without_a_contact_founds_a_group_of_one(loop: str) -> None:
     async def test(world: World) -> None:
         address = free_addresses(1)[0]
         assert await search(world, "a", address, []) == alone("a", address)

@@ -30,7 +30,7 @@ def test_samples_of_latency_are_of_what_is_new() -> None:
         node.events.clear()
         node.reads = False
         observed: list[int] = []
-        node.driver.on_delivery = observed.append
+        node.driver.latency.observe = observed.append
         node.says("b", b"theirs")
         [*packets] = node.on_wire("b")
         node.driver.packets("b", packets, node.now)
@@ -48,7 +48,7 @@ def test_samples_of_latency_are_of_what_is_new() -> None:
 
 
 @pytest.mark.parametrize("sync", ["no", "everysec"])
-def test_whatever_the_policy_nobody_is_let_in_before_that_is_synced(sync: str) -> None:
+def test_whatever_the_policy_no_joiner_is_let_in_before_that_is_synced(sync: str) -> None:
     """Or the process could forget whom it has let in."""
     with subject(ChangingSubject(sync=sync, at_once=False)) as node:  # type: ignore[arg-type]
         node.insist()

@@ -13,7 +13,7 @@ from thence import ApplicationError, UsageError
 from thence.runtime.program_log import ProgramLog
 from thence.runtime.sources import compose
 
-SECRET = "a secret that nobody guesses"
+SECRET = "a secret that no client guesses"
 FAR: dict[str, object] = {"insecure": True}
 
 

@@ -184,7 +184,7 @@ def test_what_was_written_and_not_synced_is_closed_last(files: DiskFiles, tmp_pa
         assert f"{tmp_path}/dirty" in descriptors(tmp_path)
 
 
-def test_files_that_nobody_syncs_do_not_take_all_the_room(files: DiskFiles, tmp_path: Path) -> None:
+def test_files_that_are_never_synced_do_not_take_all_the_room(files: DiskFiles, tmp_path: Path) -> None:
     for number in range(8):
         files.write(f"dirty{number}", 0, b"x")
     for name in "abc":
@@ -433,7 +433,7 @@ def test_another_thread_syncs_while_the_owner_goes_on(files: DiskFiles, tmp_path
 # Folders and files that others meddle with
 
 
-def test_a_file_that_somebody_removed_takes_nothing_more(files: DiskFiles, tmp_path: Path) -> None:
+def test_a_file_that_was_removed_takes_nothing_more(files: DiskFiles, tmp_path: Path) -> None:
     """Before the next sync is over, and before many writes are."""
     files.write("f", 0, b"abc")
     (tmp_path / "f").unlink()
@@ -471,6 +471,6 @@ def test_what_is_no_folder_is_refused_by_name(what: str, tmp_path: Path) -> None
     assert caught.value.definite
 
 
-def test_nobody_else_may_read_the_files(files: DiskFiles, tmp_path: Path) -> None:
+def test_no_other_user_may_read_the_files(files: DiskFiles, tmp_path: Path) -> None:
     files.write("f", 0, b"secret")
     assert (tmp_path / "f").stat().st_mode & 0o077 == 0

@@ -12,7 +12,7 @@ from support.mounts import remount, small_disk
 from thence.core.dots import pack
 from thence.core.storage import DiskError
 from thence.oplog.log import OpLog
-from thence.oplog.settings import Settings
+from thence.oplog.settings import LogSettings
 from thence.runtime.files import DiskFiles
 
 
@@ -22,7 +22,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         yield disk
 
 
-def started(files: DiskFiles, settings: Settings) -> OpLog:
+def started(files: DiskFiles, settings: LogSettings) -> OpLog:
     log = OpLog.open(files, settings, 0)
     log.boot(log.incarnation + 1, b"machine", 0)
     log.member("a")

@@ -1,4 +1,4 @@
-"""Data folders: one process at a time, nobody else's files, one id for good."""
+"""Data folders: one process at a time, no files of another program, one id for good."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ from thence.core.dots import pack
 from thence.core.errors import UsageError
 from thence.core.storage import DamageError, DiskError
 from thence.oplog.log import OpLog
-from thence.oplog.settings import Settings
+from thence.oplog.settings import LogSettings
 from thence.runtime.folder import BOOT_APART, DataFolder, decode_identity, encode_identity, machine_id
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -93,7 +93,7 @@ def test_a_folder_that_could_not_be_opened_is_not_held(tmp_path: Path) -> None:
     DataFolder(tmp_path).close()
 
 
-def test_a_closed_folder_is_free_and_closing_it_again_harms_nobody(tmp_path: Path) -> None:
+def test_a_closed_folder_is_free_and_closing_it_again_does_no_harm(tmp_path: Path) -> None:
     first = DataFolder(tmp_path)
     first.close()
     with DataFolder(tmp_path) as second:
@@ -238,7 +238,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str, str]] = {
 def test_damage_is_named_and_no_new_id_is_made(defect: str, tmp_path: Path) -> None:
     hurt, name, says = BROKEN[defect]
     with DataFolder(tmp_path) as folder:
-        folder.open_log(Settings(), 0)
+        folder.open_log(LogSettings(), 0)
     hurt(tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     with pytest.raises(DamageError, match=says) as caught:
@@ -291,7 +291,7 @@ def test_power_was_lost_unless_the_log_is_from_this_boot(tmp_path: Path) -> None
         assert folder.machine_id() == machine_id()
 
 
-def torn(folder: DataFolder, settings: Settings) -> None:
+def torn(folder: DataFolder, settings: LogSettings) -> None:
     """A log with a bad record that whole ones follow, none of which says that it was ever synced."""
     log = folder.open_log(settings, 0)
     log.boot(1, folder.machine_id(), 0)
@@ -306,7 +306,7 @@ def torn(folder: DataFolder, settings: Settings) -> None:
 
 
 def test_what_a_power_cut_tore_is_cut_off(tmp_path: Path) -> None:
-    settings = Settings(sync="no")
+    settings = LogSettings(sync="no")
     with DataFolder(tmp_path, machine=b"before the power cut") as folder:
         torn(folder, settings)
     with DataFolder(tmp_path, machine=b"after the power cut!") as folder:
@@ -318,22 +318,22 @@ def test_what_a_power_cut_tore_is_cut_off(tmp_path: Path) -> None:
 
 def test_where_the_boot_is_not_known_power_may_have_been_cut(tmp_path: Path) -> None:
     with DataFolder(tmp_path, machine=b"") as folder:
-        torn(folder, Settings(sync="no"))
-        assert folder.open_log(Settings(sync="no"), 0).vector == (3,)
+        torn(folder, LogSettings(sync="no"))
+        assert folder.open_log(LogSettings(sync="no"), 0).vector == (3,)
 
 
 def test_the_same_in_a_machine_that_was_never_down_is_damage(tmp_path: Path) -> None:
     with DataFolder(tmp_path, machine=b"the same all along") as folder:
-        torn(folder, Settings(sync="no"))
+        torn(folder, LogSettings(sync="no"))
     with DataFolder(tmp_path, machine=b"the same all along") as folder:
         with pytest.raises(DamageError, match="checksum"):
-            folder.open_log(Settings(sync="no"), 0)
+            folder.open_log(LogSettings(sync="no"), 0)
         assert len(folder.files.names()) == 1
 
 
 def test_a_boot_mark_behind_the_bad_record_proves_that_the_machine_was_not_down(tmp_path: Path) -> None:
     """What was whole when this boot of the machine opened the log was not torn by an earlier one."""
-    settings = Settings(sync="no")
+    settings = LogSettings(sync="no")
     with DataFolder(tmp_path, machine=b"before the power cut") as folder:
         log = folder.open_log(settings, 0)
         log.boot(1, folder.machine_id(), 0)
@@ -350,12 +350,12 @@ def test_a_boot_mark_behind_the_bad_record_proves_that_the_machine_was_not_down(
 
 def test_a_log_lives_in_its_folder(tmp_path: Path) -> None:
     with DataFolder(tmp_path) as folder:
-        log = folder.open_log(Settings(), 0)
+        log = folder.open_log(LogSettings(), 0)
         log.boot(1, folder.machine_id(), 0)
         log.append(pack(log.member("a"), 1), b"hello")
         log.close(0)
     with DataFolder(tmp_path) as folder:
-        log = folder.open_log(Settings(), 0)
+        log = folder.open_log(LogSettings(), 0)
         assert isinstance(log, OpLog)
         assert [stored.data for stored in log.since(0)] == [b"hello"]
         assert not folder.power_lost(log.machine)

@@ -1,4 +1,4 @@
-"""Bytes that nobody vouches for: random ones, and valid ones that were tampered with.
+"""Bytes that no checksum vouches for: random ones, and valid ones that were tampered with.
 
 Whatever reads a peer's bytes may say `PeerError` and nothing else, and must not need more memory than a
 multiple of what it was given. Inputs kept in `crashers/` are replayed.
@@ -28,13 +28,13 @@ from thence.core.machine import Ack, Batch, Packet, Phantom
 from thence.core.message import Message
 from thence.core.overlay import Graft, Shuffle, StatePiece, Sync
 from thence.runtime.address import Address
+from thence.runtime.election import Founded, Open, Seeking, put_answer, take_answer
 from thence.runtime.frames import MOST_EARLY_FRAME, MOST_FRAME, PING, Framer, join, link_frame, take_frame
-from thence.runtime.groups import Founded, Open, Waiting, put_answer, take_answer
-from thence.runtime.handshake import Acceptor, Judge, Opener
-from thence.runtime.introductions import Aim, Identity, Introduction
+from thence.runtime.handshake import Acceptor, HandshakePolicy, Opener
+from thence.runtime.hello import Identity, Introduction, Purpose
 from thence.runtime.link import Connection, End
+from thence.runtime.options import LinkSettings
 from thence.runtime.pacing import LinkLimits
-from thence.runtime.settings import LinkSettings
 
 HARD = settings(
     max_examples=int(os.environ.get("THENCE_FUZZ", "150")),
@@ -75,19 +75,19 @@ BY_VECTORS = [
         Phantom((4, 7, 0, 2, 9), False),
     )
 ]
-HELLO = Introduction(A, "b", Aim.LINK, bytes(8), bytes(32))
+HELLO = Introduction(A, "b", Purpose.LINK, bytes(8), bytes(32))
 ANSWERS = [
     put_answer(Founded((("a", Address("127.0.0.1", 1)), ("b", Address("::1", 2))))),
     put_answer(Open((("a", Address("127.0.0.1", 1)),), 3)),
-    put_answer(Waiting("a", Address("host", 1), (Address("127.0.0.1", 3), Address("::", 4)))),
+    put_answer(Seeking("a", Address("host", 1), (Address("127.0.0.1", 3), Address("::", 4)))),
 ]
 
 
-def judge() -> Judge:
-    return Judge(lambda _: None, lambda *_: None, lambda _: ANSWERS[0])
+def judge() -> HandshakePolicy:
+    return HandshakePolicy(lambda _: None, lambda *_: None, lambda _: ANSWERS[0])
 
 
-def exchange(aim: Aim) -> tuple[list[bytes], list[bytes]]:
+def exchange(aim: Purpose) -> tuple[list[bytes], list[bytes]]:
     """What the opener and the acceptor of a good handshake say."""
     opener = Opener(Introduction(A, "b", aim, bytes(8), bytes(32)), SECRET, lambda _: None)
     acceptor = Acceptor(B, bytes(8), bytes(32), SECRET, judge())
@@ -113,9 +113,9 @@ def framing(data: bytes) -> None:
 
 def handshake(data: bytes) -> None:
     """Both roles, from the start and halfway."""
-    for aim in Aim:
+    for aim in Purpose:
         said_by_opener, said_by_acceptor = exchange(aim)
-        for known in range(3 if aim is Aim.LINK else 2):
+        for known in range(3 if aim is Purpose.LINK else 2):
             opener = Opener(Introduction(A, "b", aim, bytes(8), bytes(32)), SECRET, lambda _: None)
             acceptor = Acceptor(B, bytes(8), bytes(32), SECRET, judge())
             opener.start()
@@ -219,8 +219,8 @@ def test_an_answer_that_was_tampered_with(data: bytes, seed: int) -> None:
 
 
 @HARD
-@given(st.sampled_from(Aim), st.integers(0, 3), SEEDS, st.booleans())
-def test_a_handshake_frame_that_was_tampered_with(aim: Aim, which: int, seed: int, whole: bool) -> None:
+@given(st.sampled_from(Purpose), st.integers(0, 3), SEEDS, st.booleans())
+def test_a_handshake_frame_that_was_tampered_with(aim: Purpose, which: int, seed: int, whole: bool) -> None:
     """`whole`: the length still fits, so that the contents are looked at."""
     opener, acceptor = exchange(aim)
     frame = [*opener, *acceptor][which]
@@ -291,7 +291,7 @@ def test_nothing_raises_past_a_connection(spoiled: int, seed: int, step: int) ->
         acceptor = Acceptor(B, bytes(8), bytes(32), SECRET, judge())
         connection = Connection(owner, acceptor, LinkSettings(), LinkLimits(), lambda: 0)
         connection.connection_made(cast(asyncio.BaseTransport, wire))
-        (hello, *proof), _ = exchange(Aim.LINK)
+        (hello, *proof), _ = exchange(Purpose.LINK)
         traffic = [link_frame(PING), *BY_DOTS] * 5
         parts = [join([hello]), join(proof), join(traffic)]
         if spoiled < len(parts):

@@ -12,17 +12,17 @@ import thence
 from thence.runtime import folder as folders
 from thence.runtime.address import Address
 from thence.runtime.application import OpenNode
-from thence.runtime.groups import Answer, Founded, Open, Waiting, put_answer, take_answer
-from thence.runtime.handshake import Acceptor, Judge, Opener
-from thence.runtime.introductions import (
+from thence.runtime.election import Answer, Founded, Open, Seeking, put_answer, take_answer
+from thence.runtime.handshake import Acceptor, HandshakePolicy, Opener
+from thence.runtime.hello import (
     INSTANCE_BYTES,
     NONCE_BYTES,
-    Aim,
     Identity,
     Introduction,
+    Purpose,
     RefusalError,
 )
-from thence.runtime.shelf import Written, read_written
+from thence.runtime.incarnations import Manifest, read_written
 
 GOLDEN = Path(__file__).parent / "golden" / "v1"
 SECRET = b"sixteen bytes or more"
@@ -32,11 +32,11 @@ def exchange() -> dict[str, str]:
     """The frames of a handshake with everything fixed that is drawn otherwise."""
     a, b = Identity("cluster", "a", bytes(range(16)), 3), Identity("cluster", "b", bytes(range(16, 32)), 4)
     opener = Opener(
-        Introduction(a, "b", Aim.LINK, b"\x01" * INSTANCE_BYTES, b"\x02" * NONCE_BYTES),
+        Introduction(a, "b", Purpose.LINK, b"\x01" * INSTANCE_BYTES, b"\x02" * NONCE_BYTES),
         SECRET,
         admit=lambda _: None,
     )
-    judge = Judge(lambda _: None, lambda *_: None, lambda _: b"")
+    judge = HandshakePolicy(lambda _: None, lambda *_: None, lambda _: b"")
     acceptor = Acceptor(b, b"\x03" * INSTANCE_BYTES, b"\x04" * NONCE_BYTES, SECRET, judge)
     [hello] = opener.start()
     acceptor.start()
@@ -58,7 +58,7 @@ def test_nodes_of_versions_before_are_refused_in_words(version: int) -> None:
     """Version 1 told strangers what a node is known by; closed groups of version 2 had other packets."""
     frames = json.loads((GOLDEN.parent / f"v{version}" / "handshake.json").read_text())
     hello = bytes.fromhex(frames["hello"])
-    judge = Judge(lambda _: None, lambda *_: None, lambda _: b"")
+    judge = HandshakePolicy(lambda _: None, lambda *_: None, lambda _: b"")
     with pytest.raises(RefusalError, match=f"protocol version {version}, where this is version 3") as refused:
         Acceptor(Identity("cluster", "b", b"", 1), b"", b"", SECRET, judge).take(hello)
     assert refused.value.told is not None
@@ -68,8 +68,8 @@ def answers() -> dict[str, str]:
     """What nodes that are asked for a group say, one of each kind."""
     at = Address("127.0.0.1", 7101), Address("::1", 7102)
     told: dict[str, Answer] = {
-        "waiting": Waiting("a", at[0], at),
-        "keeping": Waiting("a", at[0], at[1:], keeps=300),
+        "waiting": Seeking("a", at[0], at),
+        "keeping": Seeking("a", at[0], at[1:], keeps=300),
         "founded": Founded((("a", at[0]), ("b", at[1]))),
         "open": Open((("a", at[0]), ("b", at[1])), 7),
     }
@@ -86,7 +86,7 @@ def test_answers_are_what_they_were() -> None:
 
 def test_what_outlives_incarnations_is_read_in_any_version(tmp_path: Path) -> None:
     shutil.copy(GOLDEN / "incarnations", tmp_path / "incarnations")
-    assert read_written(tmp_path) == Written(
+    assert read_written(tmp_path) == Manifest(
         process="b", cluster="town", highest=3, boots=5, machine="6d616368696e65", policy="everysec",
         closed=False, contacts={"a": "127.0.0.1:7101"}, left="",
     )  # fmt: skip

@@ -16,6 +16,8 @@ import thence
 from thence.check.oracle import RunVerdict, judge
 from thence.core.errors import UsageError
 from thence.runtime.application import OpenNode
+from thence.runtime.incarnations import read_written, write_written
+from thence.trace.schema import COUNTING_KINDS
 
 
 class Newest:
@@ -100,7 +102,7 @@ def test_members_come_without_agreement_and_tags_tell_what_came_before(gossip: G
 
 
 def test_errors_are_doubted_and_states_are_equal_afterwards(tmp_path: Path) -> None:
-    """One entry for everybody, and rumours that reach one neighbour: whatever comes may come too early."""
+    """One entry for all members, and rumours that reach one neighbour: whatever comes may come too early."""
     gossip, states = Gossip(tmp_path, "abcde", 1, 1), {name: Newest() for name in "abcde"}
     doubts: list[thence.Doubted] = []
 
@@ -159,6 +161,48 @@ def test_a_restart_goes_on_with_the_clock_that_the_log_tells(gossip: Gossip) -> 
     assert not verdict.violations["program"]
 
 
+def test_a_restart_claims_nothing_and_another_incarnation_is_told_the_past_again(
+    gossip: Gossip,
+) -> None:
+    """A frontier would claim the past of all that it names, and some of that may not have come."""
+
+    async def test() -> None:
+        async with gossip.open("a") as a:
+            async with gossip.open("c") as c:
+                await c.broadcast(b"1")
+                await delivered(a.events(), 1)
+                await a.broadcast(b"2")
+                await delivered(c.events(), 1)
+            async with gossip.open("c") as c:
+                await c.broadcast(b"3")
+                await delivered(a.events(), 1)
+            written = read_written(gossip.folder / "c")
+            assert written is not None
+            written.closed, written.machine, written.policy = False, "", "everysec"  # the power was cut
+            write_written(gossip.folder / "c", written)
+            for seq in (1, 2):
+                async with gossip.open("c") as c:
+                    assert (await c.broadcast(b"4")).dot == ("c~2", seq)
+                    await delivered(a.events(), 1)
+
+    run(test)
+    verdict, _, _ = gossip.judged()
+    assert verdict.ok
+    told = [
+        row
+        for row in read(gossip.folder / "trace")
+        if row.node in ("c", "c~2") and row.kind in COUNTING_KINDS
+    ]
+    kinds = [(row.node, row.kind, row.origin, row.seq) for row in told]
+    assert [kind[1:] for kind in kinds if kind[0] == "c"] == [
+        ("start", None, None), ("send", "c", 1), ("deliver", "a", 1), ("send", "c", 2), ("crash", None, None),
+    ]  # fmt: skip
+    assert [kind[1:] for kind in kinds if kind[0] == "c~2"] == [
+        ("start", None, None), ("deliver", "c", 1), ("deliver", "a", 1), ("deliver", "c", 2),
+        ("send", "c~2", 1), ("send", "c~2", 2),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
@@ -194,3 +238,52 @@ def test_a_folder_keeps_its_clock(gossip: Gossip) -> None:
         run(opened(keys=5))
     with pytest.raises(UsageError, match="is of order probabilistic 100/4, and stays so: not of order none"):
         run(opened(order="none", spread="tree", entries=None, keys=None))
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_two_groups_that_began_apart_become_one_through_an_address_to_join(
+    gossip: Gossip, others: int
+) -> None:
+    """Neither knows an address of the other. One that has data asks the addresses that it is given as well,
+    whether it is alone or not."""
+
+    async def test() -> None:
+        async with AsyncExitStack() as stack:
+            a, b = [await stack.enter_async_context(gossip.open(name)) for name in "ab"]
+            rest = []
+            async with gossip.open("c", through="c") as c:
+                await c.broadcast(b"apart")
+                if others:
+                    rest.append(await stack.enter_async_context(gossip.open("d", through="c")))
+                    await delivered(rest[0].events(), 1)
+            await a.broadcast(b"here")
+            c = await stack.enter_async_context(gossip.open("c", through="b"))
+            for node in (a, b):
+                assert b"apart" in [
+                    event.payload for event in await delivered(node.events(), 1 + (node is b))
+                ]
+            for node in (c, *rest):
+                assert [event.payload for event in await delivered(node.events(), 1)] == [b"here"]
+
+    run(test)
+    gossip.judged()
+
+
+def test_a_neighbour_is_written_down_long_before_the_other_contacts_are(
+    gossip: Gossip, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All contacts that a folder names may be gone by the next start."""
+    monkeypatch.setattr("thence.runtime.open_trees.KEEP_EVERY_US", 1 << 60)
+
+    def known() -> set[str]:
+        written = read_written(gossip.folder / "a")
+        return set(written.contacts) if written is not None else set()
+
+    async def test() -> None:
+        async with gossip.open("a"):
+            async with gossip.open("b"):
+                await until(lambda: known() == {"b"})
+            async with gossip.open("c"):
+                await until(lambda: "c" in known())
+
+    run(test)

@@ -7,7 +7,7 @@ from support.version1 import found
 from thence.core.errors import UsageError
 from thence.core.storage import DamageError
 from thence.oplog.log import OpLog
-from thence.oplog.settings import Settings
+from thence.oplog.settings import LogSettings
 from thence.runtime.address import Address
 from thence.runtime.version1 import ROSTER, recall
 
@@ -20,7 +20,7 @@ def written() -> OpLog:
     log = a_log(disk)
     found(log, "cluster", "a", HERE)
     log.sync(0)
-    return OpLog.open(disk, Settings(), 0)
+    return OpLog.open(disk, LogSettings(), 0)
 
 
 def test_a_group_is_recalled_from_the_log() -> None:

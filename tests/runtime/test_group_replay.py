@@ -11,14 +11,14 @@ from thence.core.errors import UsageError
 from thence.core.groups import CARRY
 from thence.members.operations import Operation
 from thence.oplog.record import Stored
-from thence.oplog.view import View
+from thence.oplog.view import CommittedView
 from thence.replica.events import Delivered, Gap, Repeated
-from thence.replica.group import GroupNode
-from thence.replica.group_member import Member
-from thence.replica.group_replay import TURN, since
-from thence.replica.group_state import Carried, carry_payload
+from thence.replica.group.member import Member
+from thence.replica.group.payloads import Carried, carry_payload
+from thence.replica.group.process import GroupNode
+from thence.replica.group.replay import TURN, since
 from thence.replica.positions import PART_MAX, place_of
-from thence.sim.step_world import Air
+from thence.sim.air import Air
 
 SENT = 3 * TURN
 
@@ -53,9 +53,9 @@ def payloads(events: Iterator[Repeated | None]) -> list[bytes]:
 
 
 def test_between_two_turns_of_others_a_bounded_part_of_the_log_is_read(play: Play) -> None:
-    read, most, turns, plain = 0, 0, 0, View.since
+    read, most, turns, plain = 0, 0, 0, CommittedView.since
 
-    def counted(view: View, position: int) -> Iterator[Stored]:
+    def counted(view: CommittedView, position: int) -> Iterator[Stored]:
         found = plain(view, position)
 
         def reading() -> Iterator[Stored]:
@@ -67,7 +67,7 @@ def test_between_two_turns_of_others_a_bounded_part_of_the_log_is_read(play: Pla
         return reading()
 
     told: list[Any] = []
-    with patch.object(View, "since", counted):
+    with patch.object(CommittedView, "since", counted):
         for event in replayed(play, 0):
             if event is None:
                 most, read, turns = max(most, read), 0, turns + 1

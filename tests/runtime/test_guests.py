@@ -16,14 +16,14 @@ from thence import Delivered, StorageError
 from thence.runtime import driver
 from thence.runtime.address import parse_address
 from thence.runtime.application import OpenNode
-from thence.runtime.introductions import Identity, Introduction
+from thence.runtime.hello import Identity, Introduction
 from thence.runtime.open_links import OpenLinks
 
 SECRET = "only for guests of this test"
 
 
 def told(hello: Introduction) -> bytes:
-    raise AssertionError("nobody asks for the group")
+    raise AssertionError("no peer asks for the group")
 
 
 @asynccontextmanager
@@ -83,7 +83,7 @@ def test_after_a_failed_sync_the_node_stops_and_tells_also_with_a_guest(
 def test_a_full_disk_does_not_end_the_reader_of_a_node_with_a_guest_and_everything_comes_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "PROBE_EVERY_S", 0.01)
+    monkeypatch.setattr(driver, "PROBE_EVERY_US", 10_000)
     group = Changing(tmp_path, "ab")
     disk = FailingDisk(tmp_path / "a", monkeypatch)
 

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from thence.core.errors import PeerError, UsageError
 from thence.runtime.frames import ANSWER, HELLO, PROOF, READY, WELCOME, link_frame
-from thence.runtime.handshake import NOT_TOLD, Acceptor, Judge, Opener, read_refusal, refusal
-from thence.runtime.introductions import MOST_BOOT, Aim, Identity, Introduction, RefusalError, put_credentials
+from thence.runtime.handshake import NOT_TOLD, Acceptor, HandshakePolicy, Opener, read_refusal, refusal
+from thence.runtime.hello import MOST_BOOT, Identity, Introduction, Purpose, RefusalError, put_credentials
 
 SECRET = b"a secret of some length"
 A = Identity("test", "a", b"log-a", 3)
 B = Identity("test", "b", b"log-b", 5)
 NO_CREDENTIALS = put_credentials(Identity("test", "a", b"", 0))
-HELLO_OF_A = Introduction(A, "b", Aim.LINK, b"instance", bytes(32))
+HELLO_OF_A = Introduction(A, "b", Purpose.LINK, b"instance", bytes(32))
 
 
 @dataclass
@@ -27,8 +27,8 @@ class Node:
     refuses_proven: str | None = None
     asked: list[str] = field(default_factory=list)
 
-    def judge(self) -> Judge:
-        return Judge(self.expects, self.admit, lambda _: b"the group")
+    def judge(self) -> HandshakePolicy:
+        return HandshakePolicy(self.expects, self.admit, lambda _: b"the group")
 
     def expects(self, hello: Introduction) -> str | None:
         self.asked.append(f"claimed {hello.identity.name}")
@@ -54,7 +54,7 @@ def acceptor(
 
 
 def shake(one: Opener, other: Acceptor) -> None:
-    """Frames back and forth until nobody has anything to say. Raises what either side raises."""
+    """Frames back and forth until neither side has anything to send. Raises what either side raises."""
     to_acceptor = one.start()
     while to_acceptor:
         to_opener = [answer for frame in to_acceptor for answer in other.take(frame)]
@@ -78,7 +78,7 @@ def test_an_empty_secret_works_too() -> None:
     assert one.done
 
 
-def test_nobody_is_admitted_before_it_has_proven_itself() -> None:
+def test_no_peer_is_admitted_before_it_has_proven_itself() -> None:
     node = Node()
     one, other = opener(), acceptor(node=node)
     welcome = other.take(one.start()[0])[0]
@@ -178,8 +178,8 @@ def test_a_recorded_exchange_is_worth_nothing_later() -> None:
         later.take(proof)
 
 
-def test_a_welcome_for_somebody_else_proves_nothing() -> None:
-    """Somebody between the two relays the hello under another name."""
+def test_a_welcome_for_another_peer_proves_nothing() -> None:
+    """A relay between the two passes the hello on under another name."""
     honest = opener()
     forged = opener(replace(HELLO_OF_A, identity=replace(A, name="aa")))
     welcome = acceptor().take(forged.start()[0])[0]
@@ -238,7 +238,7 @@ def test_a_link_is_not_got_by_asking_nor_an_answer_by_linking() -> None:
 
 
 def test_one_that_asks_may_leave_open_whom_and_gets_an_answer() -> None:
-    newcomer = Introduction(Identity("test", "n", b"", 0), "", Aim.ASK, b"instance", bytes(32))
+    newcomer = Introduction(Identity("test", "n", b"", 0), "", Purpose.ASK, b"instance", bytes(32))
     one, other = opener(newcomer), acceptor()
     shake(one, other)
     assert one.done
@@ -289,7 +289,7 @@ def test_a_boot_that_no_log_can_have_is_refused(boot: int) -> None:
 
 
 def test_a_link_must_say_whom_it_means() -> None:
-    with pytest.raises(PeerError, match="nobody in particular"):
+    with pytest.raises(PeerError, match="no node in particular"):
         shake(opener(replace(HELLO_OF_A, target="")), acceptor())
 
 

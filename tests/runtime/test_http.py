@@ -11,18 +11,20 @@ from hypothesis import strategies as st
 
 from thence.core.errors import InvariantError, UsageError
 from thence.runtime.address import Address
-from thence.runtime.http import HttpServer, Limits, Refused, Request, Response, parse_head, text
+from thence.runtime.http import ClientLimits, HttpServer, Refused, Request, Response, parse_head, text
 
 Result = TypeVar("Result")
 
-SMALL = Limits(head_bytes=512, body_bytes=100, connections=3, reserved=2, request_s=5, idle_s=5, linger_s=5)
+SMALL = ClientLimits(
+    head_bytes=512, body_bytes=100, connections=3, reserved=2, request_s=5, idle_s=5, linger_s=5
+)
 """Small sizes, long waits: no test of sizes may end by a timeout."""
 
 
 class World:
     """A server with some routes, and raw connections to it."""
 
-    def __init__(self, limits: Limits, **options: Any) -> None:
+    def __init__(self, limits: ClientLimits, **options: Any) -> None:
         self.failures: list[Exception] = []
         self.release = asyncio.Event()
         self.waiting = asyncio.Event()
@@ -73,7 +75,7 @@ class World:
             writer.close()
 
 
-def live(story: Callable[[World], Awaitable[Result]], limits: Limits = SMALL, **options: Any) -> Result:
+def live(story: Callable[[World], Awaitable[Result]], limits: ClientLimits = SMALL, **options: Any) -> Result:
     async def run() -> Result:
         unheard: list[dict[str, object]] = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
@@ -154,7 +156,7 @@ def test_a_client_that_wants_no_more_is_closed(last: bytes) -> None:
     ],
 )
 def test_whatever_is_strange_is_answered_with_4xx_and_closed(request_bytes: bytes, status: int) -> None:
-    """What follows on the connection is not taken for a request: nobody knows where it begins."""
+    """What follows on the connection is not taken for a request: where it begins is unknown."""
     answer = live(lambda world: world.exchange(request_bytes + get("/hello")))
     assert answer.startswith(b"HTTP/1.1 %d " % status)
     assert answer.count(b"Content-Length:") == 1
@@ -207,7 +209,7 @@ def test_a_handler_that_fails_is_an_answer_and_told_to_the_node(path: str, statu
 
 
 def test_a_request_that_never_ends_is_given_up() -> None:
-    hurried = Limits(request_s=0.01)
+    hurried = ClientLimits(request_s=0.01)
     answer = live(lambda world: world.exchange(b"GET /hello HT", end=False), hurried)
     assert answer.startswith(b"HTTP/1.1 408 ")
     answer = live(lambda world: world.exchange(post("/echo", b"12345")[:-1], end=False), hurried)
@@ -215,7 +217,7 @@ def test_a_request_that_never_ends_is_given_up() -> None:
 
 
 def test_a_connection_without_requests_is_closed_without_a_word() -> None:
-    assert live(lambda world: world.exchange(end=False), Limits(idle_s=0.01)) == b""
+    assert live(lambda world: world.exchange(end=False), ClientLimits(idle_s=0.01)) == b""
 
 
 def test_one_connection_too_many_is_sent_away_and_others_stay() -> None:

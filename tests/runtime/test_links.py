@@ -10,8 +10,8 @@ from support.live_links import ANY, World, clock, free_addresses, introduce, run
 
 from thence.core.errors import InvariantError, UsageError
 from thence.runtime.address import Address
+from thence.runtime.options import LinkSettings
 from thence.runtime.pacing import LinkLimits
-from thence.runtime.settings import LinkSettings
 
 PACKETS = [b"\x01\x00" + bytes([n]) for n in range(200)]
 
@@ -153,7 +153,7 @@ def test_a_refusal_is_logged_by_both(loop: str, options: dict[str, object], at_a
         await world.until(lambda: at_a in a.log and at_b in b.log)
         assert a.links.status()["b"].refusals > 0
         assert a.heard == b.heard == []
-        assert a.asked == b.asked == [], "nobody is asked about one that has proven nothing"
+        assert a.asked == b.asked == [], "no peer is asked about one that has proven nothing"
 
     run(test, loop)
 
@@ -220,7 +220,7 @@ def test_writing_without_a_link_does_nothing(loop: str) -> None:
         a = await world.node("a")
         a.links.add_peer("b", free_addresses(1)[0])
         a.links.write("b", PACKETS)
-        a.links.write("nobody", PACKETS)
+        a.links.write("unknown", PACKETS)
         assert a.links.status()["b"].frames_out == 0
 
     run(test, loop)
@@ -290,9 +290,9 @@ def test_closing_twice_and_before_the_start_is_harmless(loop: str) -> None:
 
 def test_closing_in_the_middle_of_a_dial_leaves_nothing_behind(loop: str) -> None:
     async def test(world: World) -> None:
-        with socket.create_server(ANY) as nobody_accepts:
+        with socket.create_server(ANY) as never_accepts:
             a = await world.node("a")
-            a.links.add_peer("b", Address(*nobody_accepts.getsockname()[:2]))
+            a.links.add_peer("b", Address(*never_accepts.getsockname()[:2]))
             await asyncio.sleep(0)
             await asyncio.sleep(0)
             await a.links.close()
@@ -302,8 +302,8 @@ def test_closing_in_the_middle_of_a_dial_leaves_nothing_behind(loop: str) -> Non
 
 
 def test_who_is_let_in_at_the_last_moment_is_closed_as_well(loop: str) -> None:
-    """Event loops accept a socket some turns before anybody hears of it. (A transport that is left behind is
-    a warning, which fails the test.)"""
+    """Event loops accept a socket some turns before the program hears of it. (A transport that is left behind
+    is a warning, which fails the test.)"""
 
     async def test(world: World) -> None:
         for turns in range(12):

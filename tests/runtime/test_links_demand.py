@@ -44,7 +44,7 @@ def test_either_end_gets_a_link_when_it_asks(loop: str, asks: str) -> None:
     async def test(world: World) -> None:
         a, b = await strangers(world)
         one, other = (a, b) if asks == "a" else (b, a)
-        assert not a.heard, "nobody asked"
+        assert not a.heard, "neither asked"
         ask(one, other.name, other.links.address)
         await world.until(lambda: a.heard and b.heard)
         assert (a.heard, b.heard) == (["up b"], ["up a"])
@@ -132,11 +132,12 @@ def test_a_cut_link_is_not_to_be_had(loop: str, asks: str, cuts: str) -> None:
 def test_a_link_that_one_end_has_lost_without_the_others_notice_is_replaced(loop: str) -> None:
     async def test(world: World) -> None:
         a, b = await linked(world)
-        peer = b.links._peers["a"]
-        link, peer.link = peer.link, None  # as if it had never been
+        link = b.links._peers["a"].left(0)  # as if it had never been
         ask(b, "a", a.links.address)
         await world.until(lambda: len(a.heard) == 3)
         assert a.heard == ["up b", "down b", "up b"]
+        b.links.write("a", PACKETS[:1])
+        await world.until(lambda: a.packets)  # what came over the new link counted for nothing once
         assert link is not None
         link.abort()
 

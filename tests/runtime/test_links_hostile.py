@@ -7,10 +7,10 @@ from support.live_links import ANY, BRIEF, Node, Stranger, World, run
 
 from thence.runtime.frames import HELLO, MOST_FRAME, PING, PONG, join, link_frame
 from thence.runtime.handshake import read_refusal
-from thence.runtime.introductions import RefusalError
+from thence.runtime.hello import RefusalError
 from thence.runtime.listening import LINES
+from thence.runtime.options import LinkSettings
 from thence.runtime.pacing import LinkLimits
-from thence.runtime.settings import LinkSettings
 
 PACKETS = [b"\x01\x00" + bytes([n]) for n in range(100)]
 
@@ -144,17 +144,17 @@ def test_another_name_is_not_had_without_the_secret(loop: str) -> None:
 async def claim(liar: Stranger, name: str) -> RefusalError:
     """Says hello as `name`, and sends a proof that is none."""
     from thence.runtime.handshake import Opener
-    from thence.runtime.introductions import Aim, Identity, Introduction
+    from thence.runtime.hello import Identity, Introduction, Purpose
 
     me = Identity("test", name, b"log of a", 1)
-    opener = Opener(Introduction(me, "b", Aim.LINK, bytes(8), bytes(32)), b"", lambda _: None)
+    opener = Opener(Introduction(me, "b", Purpose.LINK, bytes(8), bytes(32)), b"", lambda _: None)
     liar.send(join(opener.start()))
     await liar.frame()
     liar.send(join([link_frame(130, bytes(34))]))
     return read_refusal(await liar.frame())
 
 
-def test_a_replayed_handshake_gets_nobody_in(loop: str) -> None:
+def test_a_replayed_handshake_gets_no_process_in(loop: str) -> None:
     async def test(world: World) -> None:
         b = await world.node("b")
         b.links.add_peer("a", ANY)
@@ -203,13 +203,13 @@ def test_garbage_on_a_link_cuts_the_peer_off(loop: str, garbage: bytes) -> None:
 def test_packets_before_the_proof_are_no_packets(loop: str) -> None:
     async def test(world: World) -> None:
         from thence.runtime.handshake import Opener
-        from thence.runtime.introductions import Aim, Identity, Introduction
+        from thence.runtime.hello import Identity, Introduction, Purpose
 
         b = await world.node("b")
         b.links.add_peer("a", ANY)
         hasty = await world.stranger(b)
         me = Identity("test", "a", b"", 1)
-        opener = Opener(Introduction(me, "b", Aim.LINK, bytes(8), bytes(32)), b"", lambda _: None)
+        opener = Opener(Introduction(me, "b", Purpose.LINK, bytes(8), bytes(32)), b"", lambda _: None)
         hasty.send(join([*opener.start(), *PACKETS]))
         await hasty.until_closed()
         assert b.packets == []

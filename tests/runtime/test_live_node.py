@@ -16,7 +16,7 @@ from support.processes import PATIENCE_S
 
 from thence.core.errors import PeerError, UsageError
 from thence.core.groups import process_of
-from thence.runtime import introductions
+from thence.runtime import hello as introductions
 from thence.runtime.application import OpenNode
 from thence.runtime.folder import OPLOG, DataFolder
 
@@ -84,7 +84,7 @@ def test_a_folder_of_another_is_refused_and_stays_its_owners(
 def test_a_second_node_with_a_name_is_refused_while_the_first_runs(
     tmp_path: Path, said: Said, second: str
 ) -> None:
-    """Whoever dials: the one with the smaller name does."""
+    """Whichever side dials; the one with the smaller name does."""
     group = Group(tmp_path, ["a", "b"])
     impostor = {**group.members, second: str(free_addresses(1)[0])}
 
@@ -193,7 +193,7 @@ def test_another_cluster_is_refused_and_both_sides_say_so(group: Group, said: Sa
     run(test)
 
 
-def test_another_secret_is_refused_and_nobody_is_told_what_is_wrong_with_it(group: Group, said: Said) -> None:
+def test_another_secret_is_refused_and_what_is_wrong_with_it_is_not_told(group: Group, said: Said) -> None:
     async def test() -> None:
         async with (
             group.open("a", secret="known to members", settings=ALONE) as a,
@@ -220,7 +220,7 @@ def test_the_same_secret_lets_in(group: Group) -> None:
 
 NEWER = """
 import asyncio, sys
-from thence.runtime import introductions
+from thence.runtime import hello as introductions
 introductions.PROTOCOL += 1
 from support import keeper
 """
@@ -240,7 +240,7 @@ def test_another_version_is_refused_and_both_sides_say_so(group: Group, said: Sa
         try:
             async with group.open("a", settings=ALONE):
                 now, later = introductions.PROTOCOL, introductions.PROTOCOL + 1
-                # Whoever listens says it in its own words, and is told so by nobody else.
+                # The listener says it in its own words, and hears it from no other node.
                 why = f"protocol version {now}, where this is version {later}"
                 await until(lambda: said("refused by the other side", why) and why in theirs.read_text())
         finally:

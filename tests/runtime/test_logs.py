@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from thence.core.errors import UsageError
-from thence.runtime.logs import Event, Log, StructuredLog, as_json, as_text
+from thence.runtime.logs import LogEvent, NodeLog, StructuredLog, as_json, as_text
 
 
 class Gate(io.StringIO):
-    """A stream that takes nothing until it is opened, like a pipe that nobody reads."""
+    """A stream that takes nothing until it is opened, like a pipe without a reader."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ def test_a_stuck_stream_costs_events_and_not_the_node_and_the_log_says_how_many(
 
 def test_a_stream_that_is_gone_does_not_trouble_the_node() -> None:
     log = StructuredLog("info", "text", Gone())
-    log.info("anybody there")
+    log.info("a line")
     log.close()
     log.info("after the end")
     assert log.lost == 1
@@ -158,7 +158,7 @@ def test_nothing_is_lost_at_a_normal_exit_without_close() -> None:
 )
 def test_no_event_breaks_its_line(event: str, fields: dict[str, object]) -> None:
     """A peer chooses its name and its reasons; it must not get to write lines of our log."""
-    told = Event(0, "info", event, fields)
+    told = LogEvent(0, "info", event, fields)
     for line in (as_text(told), as_json(told)):
         assert line.isascii()
         assert line.isprintable()
@@ -169,5 +169,5 @@ def test_misuse_is_refused_and_it_is_a_log() -> None:
     for level, form in (("loud", "text"), ("info", "xml")):
         with pytest.raises(UsageError, match="there is no log"):
             StructuredLog(level, form, io.StringIO())
-    log: Log = StructuredLog("info", "text", io.StringIO())
+    log: NodeLog = StructuredLog("info", "text", io.StringIO())
     log.info("fits")

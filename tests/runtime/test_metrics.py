@@ -1,4 +1,4 @@
-"""Unit: what a node counts, and that what is shown can be parsed by whoever knows the format."""
+"""Unit: what a node counts, and that what is shown can be parsed by any reader of the format."""
 
 import re
 from pathlib import Path

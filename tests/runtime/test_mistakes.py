@@ -23,8 +23,9 @@ from thence import (
     ViewChanged,
 )
 from thence.runtime import driver
-from thence.runtime.application import Events, OpenNode
+from thence.runtime.application import OpenNode
 from thence.runtime.home import FORKED
+from thence.runtime.reader import Events
 
 
 async def payloads(events: Events, last: bytes) -> list[bytes]:
@@ -179,7 +180,7 @@ def test_a_broadcast_that_waits_for_its_turn_is_told_when_the_node_is_closed(
 def test_a_broadcast_that_waits_for_its_sync_is_answered_though_the_node_began_anew_from_its_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "PROBE_EVERY_S", 0.01)
+    monkeypatch.setattr(driver, "PROBE_EVERY_US", 10_000)
     group, disk = Changing(tmp_path, "a"), FailingDisk(tmp_path / "a", monkeypatch)
 
     async def story() -> None:
@@ -253,8 +254,8 @@ def test_a_forked_process_neither_writes_nor_speaks_nor_holds_the_folder(either:
     def child(a: OpenNode, events: Events, tell: int, end: int) -> None:
         driver = a._host.running
         asked = driver.publish([b"from a fork"])
-        driver._turn_over()
-        driver._wake()
+        driver._batch._turn_over()
+        driver._alarm._rings()
         said = [
             now(a.broadcast(b"from a fork")), now(events.__anext__()), now(a.__aexit__(None, None, None)),
             type(asked.exception()).__name__, str(driver.trouble),
@@ -462,7 +463,7 @@ def test_a_program_that_cannot_apply_anothers_operation_stops_its_node_and_gets_
 
 @pytest.mark.parametrize("where", ["state", "install"])
 def test_a_program_that_cannot_give_or_take_a_state_stops_its_node(tmp_path: Path, where: str) -> None:
-    """It is the one that lets somebody in, or the one that is let in; the other goes on."""
+    """It is the contact, or the joiner; the other goes on."""
     group, error = Changing(tmp_path, "ab"), ValueError("a mistake")
 
     async def joining(book: Journal) -> None:
@@ -570,7 +571,7 @@ def test_a_program_that_cannot_say_what_is_sent_again_stops_its_node_and_is_aske
         async with group.open("b", join="a", send_again=wanted) as b:
             await agree(a, b)
             b._host.fault("cut", "a", 0)
-            await b.broadcast(b"nobody hears this")
+            await b.broadcast(b"no member hears this")
             a.evict("b")
             await until(lambda: a.members == ("a",))
             b._host.fault("mend", None, 0)
@@ -582,7 +583,7 @@ def test_a_program_that_cannot_say_what_is_sent_again_stops_its_node_and_is_aske
                 await whole(a)
             check(told, error, "send_again")
             async with group.open("b") as b:
-                assert await payloads(a.events(), b"nobody hears this") == [b"nobody hears this"]
+                assert await payloads(a.events(), b"no member hears this") == [b"no member hears this"]
                 assert b.me != "b"
 
     run(story)
@@ -591,7 +592,7 @@ def test_a_program_that_cannot_say_what_is_sent_again_stops_its_node_and_is_aske
 # A program that does not read
 
 
-def test_events_that_nobody_reads_take_bounded_memory_and_the_last_of_each_kind_is_told(
+def test_unread_events_take_bounded_memory_and_the_last_of_each_kind_is_told(
     either: EitherPair,
 ) -> None:
     few = {"application.events_max": 10}
@@ -615,7 +616,7 @@ def test_events_that_nobody_reads_take_bounded_memory_and_the_last_of_each_kind_
     run(story)
 
 
-def test_views_that_nobody_reads_become_the_last_one(tmp_path: Path) -> None:
+def test_unread_views_become_the_last_one(tmp_path: Path) -> None:
     group = Changing(tmp_path, "ab")
 
     async def story() -> None:

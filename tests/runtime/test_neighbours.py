@@ -14,10 +14,10 @@ from support.open_nodes import run, until
 from thence.core.errors import StorageError, UsageError
 from thence.runtime.application import OpenNode
 from thence.runtime.changing import Changing as ChangingKind
+from thence.runtime.election import Open, Seeking, take_answer
 from thence.runtime.group_neighbours import Neighbours
-from thence.runtime.groups import Open, Waiting, take_answer
-from thence.runtime.introductions import MOST_BOOT, Aim, Identity, Introduction
-from thence.runtime.shelf import read_written
+from thence.runtime.hello import MOST_BOOT, Identity, Introduction, Purpose
+from thence.runtime.incarnations import read_written
 from thence.runtime.user_secret import user_secret
 
 
@@ -32,7 +32,7 @@ def who(name: str, log: bytes = b"log", boot: int = 1) -> Identity:
     return Identity("town", name, log, boot)
 
 
-def test_copies_twins_and_anybody_while_nothing_can_be_written_are_not_let_in(tmp_path: Path) -> None:
+def test_copies_twins_and_joiners_while_nothing_can_be_written_are_not_let_in(tmp_path: Path) -> None:
     group = Changing(tmp_path, "ab")
 
     async def story() -> None:
@@ -92,7 +92,7 @@ def test_a_member_tells_who_is_there_and_the_highest_number_of_the_one_that_asks
 
 
 def asks(node: Any, name: str) -> object:
-    hello = Introduction(who(name), node._host.settings.name, Aim.ASK, b"instance", bytes(32))
+    hello = Introduction(who(name), node._host.settings.name, Purpose.ASK, b"instance", bytes(32))
     return take_answer(near_by(node)._answer(hello))
 
 
@@ -105,7 +105,7 @@ def test_one_that_leaves_is_no_way_into_the_group_any_more(tmp_path: Path) -> No
             a._host.fault("cut", "b", 0)
             leaving = asyncio.ensure_future(b.leave())
             await until(lambda: b.status().state == "leaving")
-            assert isinstance(asks(b, "c"), Waiting)
+            assert isinstance(asks(b, "c"), Seeking)
             a._host.fault("mend", None, 0)
             assert await leaving
 
@@ -130,7 +130,7 @@ def test_a_name_that_is_being_looked_up_does_not_outlive_the_node(
     run(story)
 
 
-def test_that_somebody_was_let_in_is_on_disk_before_the_others_see_it(tmp_path: Path) -> None:
+def test_that_a_joiner_was_let_in_is_on_disk_before_the_others_see_it(tmp_path: Path) -> None:
     group = Changing(tmp_path, "ab")
 
     async def story() -> None:

@@ -196,7 +196,7 @@ def test_one_that_was_evicted_alive_returns_and_its_operations_with_it(
             await agree(a, b, c)
             for peer in ("a", "b"):
                 c._host.fault("cut", peer, 0)
-            await c.broadcast(b"nobody hears this")
+            await c.broadcast(b"no member hears this")
             assert a.evict("c") == "c"
             while "c" in a.members or "c" in b.members:
                 await asyncio.sleep(0.002)
@@ -204,13 +204,13 @@ def test_one_that_was_evicted_alive_returns_and_its_operations_with_it(
             c._host.fault("mend", None, 0)
             orphan = await happens(events, lambda event: isinstance(event, Orphaned))
             assert isinstance(orphan, Orphaned)
-            assert (orphan.payload, orphan.origin, orphan.again) == (b"nobody hears this", "c", True)
-            while "nobody hears this" not in books["b"].lines:
+            assert (orphan.payload, orphan.origin, orphan.again) == (b"no member hears this", "c", True)
+            while "no member hears this" not in books["b"].lines:
                 await asyncio.sleep(0.002)
             await agree(a, b, c)
             assert c.me == "c~2"
             assert a.members == ("a", "b", "c~2")
-            assert books["a"].lines == books["b"].lines == books["c"].lines == ["nobody hears this"]
+            assert books["a"].lines == books["b"].lines == books["c"].lines == ["no member hears this"]
 
     run(story)
     assert judged(group.trace).flagged == ()
@@ -224,7 +224,7 @@ def test_a_program_may_decline_to_send_again_what_the_group_never_had(group: Cha
 
         def wanted(orphan: Orphaned) -> bool:
             asked.append(orphan)
-            return orphan.payload != b"a lock that nobody holds"
+            return orphan.payload != b"a lock that no process holds"
 
         async with (
             group.open("a") as a,
@@ -234,7 +234,7 @@ def test_a_program_may_decline_to_send_again_what_the_group_never_had(group: Cha
             await agree(a, b, c)
             for peer in ("a", "b"):
                 c._host.fault("cut", peer, 0)
-            payloads = (b"first", b"a lock that nobody holds", b"what was done with it")
+            payloads = (b"first", b"a lock that no process holds", b"what was done with it")
             tags = [await c.broadcast(payload) for payload in payloads]
             assert a.evict("c") == "c"
             while "c" in a.members or "c" in b.members:
@@ -263,7 +263,7 @@ def test_a_program_may_decline_to_send_again_what_the_group_never_had(group: Cha
     run(story)
 
 
-def test_the_last_one_does_not_leave_while_somebody_may_come_back_unless_it_is_forced(
+def test_the_last_one_does_not_leave_while_a_member_may_come_back_unless_it_is_forced(
     group: Changing,
 ) -> None:
     async def story() -> None:
@@ -291,7 +291,7 @@ def test_the_last_one_leaves_by_force(group: Changing) -> None:
                 await agree(a, b)
             a.evict("b")
             await until(lambda: a.members == ("a",))
-            assert not await a.leave(force=True), "nobody has what it sent"
+            assert not await a.leave(force=True), "no other member has what it sent"
             with pytest.raises(UsageError, match="it cannot send"):
                 await a.broadcast(b"more")
 
@@ -345,7 +345,7 @@ def test_what_makes_no_sense_is_refused_with_a_reason(group: Changing) -> None:
         async with group.open("a") as a:
             with pytest.raises(UsageError, match="a is this node itself: let it leave instead"):
                 a.evict("a")
-            with pytest.raises(UsageError, match=r"z is not a member, .*: nobody else is a member"):
+            with pytest.raises(UsageError, match=r"z is not a member, .*: no other node is a member"):
                 a.evict("z")
             with pytest.raises(UsageError, match="no tag of this node"):
                 a.name_of(object())  # type: ignore[arg-type]

@@ -1,29 +1,23 @@
 """Links of changing groups: strangers with the secret are guests, one of two that dial each other wins."""
 
 import asyncio
-from random import Random
 
 import pytest
-from support.live_links import ANY, BRIEF, QUICK, SECRET, Node, World, clock, run
+from support.live_links import Node, World, run
 
 from thence.runtime import open_links
 from thence.runtime.address import Address
-from thence.runtime.introductions import Identity, Introduction, RefusalError
+from thence.runtime.hello import Introduction, RefusalError
+from thence.runtime.link import Connection
 from thence.runtime.open_links import OpenLinks
 
 
 def told(hello: Introduction) -> bytes:
-    raise AssertionError("nobody asks for the group")
+    raise AssertionError("no peer asks for the group")
 
 
-async def open_node(world: World, name: str) -> tuple[Node, OpenLinks]:
-    node = Node(world, name)
-    me = Identity("test", name, b"log of " + name.encode(), 1)
-    links = OpenLinks(me, SECRET, ANY, QUICK, node, Random(1), clock, node.log, told, limits=BRIEF)
-    node.links = links
-    world._nodes.append(node)
-    await links.start()
-    return node, links
+async def open_node(world: World, name: str, boot: int = 1) -> tuple[Node, OpenLinks]:
+    return await world.open_node(name, told, boot)
 
 
 def test_a_joiner_dials_at_once_whatever_its_name_and_is_a_guest() -> None:
@@ -33,12 +27,57 @@ def test_a_joiner_dials_at_once_whatever_its_name_and_is_a_guest() -> None:
         await world.until(lambda: a.heard and b.heard)
         assert at_a.linked("b")
         assert at_b.linked("a")
-        assert at_a.status()["b"].address == Address("", 0), "nobody has said where it is"
+        assert at_a.status()["b"].address == Address("", 0), "no peer has said where it is"
         at_b.dismiss("a")
         at_b.cut_off("a", "it is over")
         await world.until(lambda: "down b" in a.heard)
         assert "b" not in at_a.status(), "a guest is forgotten with its link"
-        assert "a" not in at_b.status(), "and so is one that nobody needs any more"
+        assert "a" not in at_b.status(), "and so is one that no member needs any more"
+
+    run(story)
+
+
+def lost(links: OpenLinks, name: str) -> Connection:
+    """A link goes down at this end, and the other one does not notice."""
+    link = links._peers[name].left(0)
+    assert link is not None
+    return link
+
+
+def test_a_guest_that_comes_again_before_its_old_link_was_missed_is_one_still() -> None:
+    """It was forgotten with its old link, and the first packet over the new one stopped the node."""
+
+    async def story(world: World) -> None:
+        (a, at_a), (b, at_b) = await open_node(world, "a"), await open_node(world, "b")
+        at_b.know("a", at_a.address, at_once=True)
+        await world.until(lambda: a.heard and b.heard)
+        old = lost(at_b, "a")
+        again, at_again = await open_node(world, "b", boot=2)
+        at_again.know("a", at_a.address, at_once=True)
+        await world.until(lambda: len(a.heard) == 3 and again.heard)
+        assert (a.heard, a.whys) == (["up b", "down b", "up b"], ["replaced by a new connection"])
+        at_again.write("a", [b"\x01\x01here"])
+        await world.until(lambda: a.packets)
+        old.abort()
+
+    run(story)
+
+
+def test_a_link_that_was_replaced_is_not_dialled_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each end replaced the other's new link by one of its own, for ever."""
+    monkeypatch.setattr(open_links, "PATIENCE_US", 0)
+
+    async def story(world: World) -> None:
+        (a, at_a), (b, at_b) = await open_node(world, "a"), await open_node(world, "b")
+        at_a.know("b", at_b.address)
+        await world.until(lambda: a.heard and b.heard)
+        old = lost(at_b, "a")
+        at_b.know("a", at_a.address)
+        await world.until(lambda: len(a.heard) == 3 and len(b.heard) == 2)
+        assert (a.heard[1:], b.heard) == (["down b", "up b"], ["up a", "up a"])
+        for peer in (at_a._peers["b"], at_b._peers["a"]):
+            assert (peer.timer, peer.pending) == (None, None), "there is a link, and another one is to come"
+        old.abort()
 
     run(story)
 
@@ -97,7 +136,7 @@ def test_who_is_not_needed_any_more_keeps_its_link_until_it_closes_it() -> None:
 def test_what_is_written_without_a_link_is_dropped_and_comes_over_no_later_one() -> None:
     async def story(world: World) -> None:
         (a, at_a), (b, at_b) = await open_node(world, "a"), await open_node(world, "b")
-        at_a.write("b", [b"\x01\x01to nobody"])
+        at_a.write("b", [b"\x01\x01to no peer"])
         at_a.know("b", at_b.address)
         at_a.write("b", [b"\x01\x01too early"])
         await world.until(lambda: a.heard and b.heard)

@@ -15,11 +15,11 @@ import thence
 from thence.check.oracle import judge
 from thence.core.errors import UsageError
 from thence.core.overlay import Places
-from thence.oplog.settings import Settings
+from thence.oplog.settings import LogSettings
 from thence.replica.events import Delivered
 from thence.runtime.application import OpenNode
+from thence.runtime.incarnations import read_written, repair_shelf, write_written
 from thence.runtime.open_trees import OpenTrees
-from thence.runtime.shelf import read_written, repair_shelf, write_written
 
 
 class Tree:
@@ -38,7 +38,8 @@ class Tree:
         )  # fmt: skip
 
     def judged(self) -> list[tuple[str, str]]:
-        """Nothing is wrong with the trace, but for what nobody read: which rows of which node are in it."""
+        """Nothing is wrong with the trace, but for messages that no program read: which rows of which node
+        are in it."""
         rows = read(self.folder / "trace")
         [verdict] = judge(rows)
         assert not any(count for name, count in verdict.violations.items() if name != "lost"), verdict
@@ -82,7 +83,7 @@ async def some(node: OpenNode, count: int):  # type: ignore[no-untyped-def]
         yield event
 
 
-def test_a_process_that_is_gone_is_missed_by_nobody_and_goes_on_under_its_name_with_its_disk(
+def test_a_process_that_is_gone_is_not_missed_and_goes_on_under_its_name_with_its_disk(
     tree: Tree,
 ) -> None:
     async def test() -> None:
@@ -102,6 +103,25 @@ def test_a_process_that_is_gone_is_missed_by_nobody_and_goes_on_under_its_name_w
 
     run(test)
     assert ("c", "restart") in tree.judged()
+
+
+def test_a_wish_that_was_held_back_does_not_close_the_link_that_came_up_meanwhile(tmp_path: Path) -> None:
+    tree = Tree(tmp_path, "ab")
+
+    async def test() -> None:
+        async with tree.open("a") as a, tree.open("b") as b:
+            await until(lambda: neighbours(a) == neighbours(b) == 1)
+            assert a._node is not None
+            kind = a._node.kind
+            assert isinstance(kind, OpenTrees)
+            assert kind.links is not None
+            kind.keep({"b": None})  # as of a step that waited for its sync
+            assert kind.links.linked("b"), "it was told to both ends, and is in use"
+            await send(b, b"still heard")
+            assert [event.payload for event in await delivered(a.events(), 1)] == [b"still heard"]
+
+    run(test)
+    tree.judged()
 
 
 def test_one_that_leaves_says_so_and_is_another_incarnation_when_it_comes_again(tree: Tree) -> None:
@@ -196,7 +216,7 @@ def test_a_repaired_folder_comes_back_under_another_name(tree: Tree) -> None:
         async with tree.open("a"):
             async with tree.open("c") as c:
                 await send(c, b"1")
-            repair_shelf(tree.folder / "c", Settings(), 0, forgetful=True)
+            repair_shelf(tree.folder / "c", LogSettings(), 0, forgetful=True)
             async with tree.open("c") as c:
                 assert await send(c, b"2") == ("c~2", 1)
 
@@ -281,7 +301,7 @@ def test_a_tree_that_forgets_needs_a_program_that_merges(tmp_path: Path) -> None
     run(test)
 
 
-def test_a_program_in_the_middle_that_never_reads_delays_nobody(tmp_path: Path) -> None:
+def test_a_program_in_the_middle_that_never_reads_delays_no_other(tmp_path: Path) -> None:
     """b is between a and c, and its program takes nothing, not even into memory."""
     tree = Tree(tmp_path, "abc")
     one = {"tree.neighbours": 1, "application.inbox_max": 8, "allow_faults": True}
@@ -303,3 +323,46 @@ def test_a_program_in_the_middle_that_never_reads_delays_nobody(tmp_path: Path) 
             assert (status.delivered, status.inbox) == (0, 8), "what is not read waits in the log"
 
     run(test)
+
+
+def test_what_a_program_sends_in_one_turn_is_one_message_and_a_reader_goes_on_in_the_midst_of_it(
+    tree: Tree,
+) -> None:
+    async def test() -> None:
+        async with tree.open("a") as a, tree.open("b") as b:
+            await until(lambda: neighbours(a) == neighbours(b) == 1)
+            names = [a.broadcast_nowait(b"%d" % number) for number in range(5)]
+            await a.committed(names[-1])
+            assert names == [("a", seq) for seq in range(1, 6)]
+            log = b._machine.log
+            assert log is not None
+            events = await delivered(b.events(), 5)
+            assert [(event.origin, event.seq) for event in events] == names
+            assert len(list(log.since(log.head))) == 1, "one message"
+        async with tree.open("a"), tree.open("b") as b:
+            again = await delivered(b.events(after=events[2].position), 2)
+            assert [event.payload for event in again] == [b"3", b"4"]
+            assert [event.position for event in again] == [event.position for event in events[3:]]
+
+    run(test)
+    assert tree.judged().count(("a", "send")) == 5
+
+
+def test_an_operation_larger_than_a_frame_is_delivered_whole_live_and_with_the_past(tree: Tree) -> None:
+    small = {"links.frame_bytes_max": 1 << 16}
+    large = bytes(range(256)) * 12_000
+
+    async def test() -> None:
+        async with tree.open("a", settings={**small}) as a, tree.open("b", settings={**small}) as b:
+            await until(lambda: neighbours(a) == neighbours(b) == 1)
+            for payload in (b"before", large, b"after"):
+                await send(a, payload)
+            assert [event.payload for event in await delivered(b.events(), 3)] == [b"before", large, b"after"]
+            async with tree.open("c", through="b", settings={**small}) as c:
+                got = await delivered(c.events(), 3)
+                assert [event.payload for event in got] == [b"before", large, b"after"]
+                for node in (a, b, c):
+                    assert all(member.reconnects == 0 for member in node.status().members)
+
+    run(test)
+    tree.judged()

@@ -9,8 +9,8 @@ from support.changing import Changing, Journal, agree
 from support.open_nodes import run, until
 
 from thence import UsageError
-from thence.replica.group_sending import SendQueue
-from thence.replica.group_settings import GroupSettings
+from thence.replica.group.settings import GroupSettings
+from thence.replica.send_queue import SendQueue
 from thence.runtime.application import OpenNode
 
 

@@ -1,15 +1,18 @@
 """When a link pings, gives up and tries again: without waiting for any of it."""
 
 from random import Random
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from thence.core.errors import UsageError
 from thence.runtime.address import Address
+from thence.runtime.hello import Identity, Introduction, Purpose
 from thence.runtime.link import End
+from thence.runtime.options import LinkSettings
 from thence.runtime.pacing import DelayLine, LinkLimits, Pulse, backoff_us, pulse
 from thence.runtime.peer import Peer
-from thence.runtime.settings import LinkSettings
 
 SETTINGS = LinkSettings(backoff_first_us=100, backoff_most_us=1000)
 
@@ -46,7 +49,7 @@ def test_a_ping_after_a_third_and_the_end_after_all_of_the_silence(
 
 
 def test_a_node_that_was_stopped_itself_gives_its_peers_another_chance() -> None:
-    """Their packets wait unread: nobody was silent but this node."""
+    """Their packets wait unread: this node alone was silent."""
     assert pulse(now=9000, heard_us=1000, due_us=1300, silence_us=900) == (Pulse.PING, 9300)
     assert pulse(now=9310, heard_us=1000, due_us=9300, silence_us=900) == (Pulse.SILENT, 9310)
 
@@ -84,11 +87,13 @@ def test_a_slow_link_can_be_emptied() -> None:
 
 def test_a_link_that_fails_right_after_it_came_up_is_dialled_ever_more_seldom() -> None:
     peer = Peer("b", Address("127.0.0.1", 1), dials=True, now=0)
+    link: Any = SimpleNamespace(bytes_in=0)
+    hello = Introduction(Identity("test", "b", b"log", 1), "a", Purpose.LINK, b"instance", b"nonce")
     for count in (1, 2, 3):
-        peer.since_us = 1000 * count
+        peer.came_up(link, hello, 1000 * count)
         peer.went_down(End.LOST, "lost", now=1000 * count + 99, steady_us=100)
         assert peer.failures == count
-    peer.since_us = 9000
+    peer.came_up(link, hello, 9000)
     peer.went_down(End.LOST, "lost", now=9100, steady_us=100)
     assert peer.failures == 1
 

@@ -12,7 +12,8 @@ from thence import Delivered, Gap, UsageError, ViewChanged
 from thence.replica.events import Event
 from thence.replica.positions import PART_MAX
 from thence.runtime import program
-from thence.runtime.application import Events, OpenNode
+from thence.runtime.application import OpenNode
+from thence.runtime.reader import Events
 
 
 @pytest.fixture
@@ -65,7 +66,7 @@ def test_what_was_sent_while_a_node_was_evicted_comes_when_it_is_back(group: Cha
             events, elsewhere = c.events(), b.events()
             await a.broadcast(b"before")
             assert said(await up_to(events, b"before")) == ["before"]
-            reading = asyncio.ensure_future(up_to(elsewhere, b"after"))  # what nobody takes is not stable
+            reading = asyncio.ensure_future(up_to(elsewhere, b"after"))  # what no reader takes is not stable
             await evicted_and_back(a, b, c)
             await a.broadcast(b"after")
             seen = await up_to(events, b"after")
@@ -224,7 +225,7 @@ def test_what_a_power_cut_takes_comes_again(
 def test_what_no_log_holds_any_more_is_named_before_anything_later(
     group: Changing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """a lets go of what everybody has, and c forgets it."""
+    """a drops what all members have, and c forgets it."""
     cut = Cut(group, monkeypatch)
     short = {"log.segment_bytes": 4096, "group.history_bytes": 1}
 

@@ -17,12 +17,12 @@ from support.open_nodes import Group, run
 
 from thence.core.errors import UsageError
 from thence.core.groups import process_of
-from thence.oplog.settings import Settings
+from thence.oplog.settings import LogSettings
 from thence.runtime import folder as folders
 from thence.runtime.application import OpenNode
 from thence.runtime.folder import OPLOG
+from thence.runtime.incarnations import repair_shelf
 from thence.runtime.repair import repair
-from thence.runtime.shelf import repair_shelf
 
 SMALL = {"log.segment_bytes": 4096, "drain_us": 500_000}
 """Several files, so that damage is anywhere in the log."""
@@ -120,7 +120,7 @@ def test_a_log_without_damage_is_left_alone(tmp_path: Path) -> None:
         async with group.open("a") as a:
             await a.broadcast(b"x")
         before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
-        done = repair_shelf(tmp_path / "a", Settings(), 0, forgetful=False)
+        done = repair_shelf(tmp_path / "a", LogSettings(), 0, forgetful=False)
         assert done.damages == []
         assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
         async with group.open("a") as a:
@@ -135,11 +135,11 @@ def test_a_folder_that_is_in_use_is_not_repaired(tmp_path: Path) -> None:
     async def test() -> None:
         async with group.open("a"):
             with pytest.raises(UsageError, match="in use"):
-                repair_shelf(tmp_path / "a", Settings(), 0, forgetful=False)
+                repair_shelf(tmp_path / "a", LogSettings(), 0, forgetful=False)
 
     run(test)
     with pytest.raises(UsageError, match="no data folder"):
-        repair(tmp_path / "nowhere", Settings(), 0, forgetful=False)
+        repair(tmp_path / "nowhere", LogSettings(), 0, forgetful=False)
 
 
 def test_an_old_copy_is_made_fit_by_saying_that_it_is_one(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_an_old_copy_is_made_fit_by_saying_that_it_is_one(tmp_path: Path) -> Non
             await agree(a, b)
         shutil.rmtree(tmp_path / "a")
         shutil.copytree(tmp_path / "backup", tmp_path / "a")
-        repair_shelf(tmp_path / "a", Settings(), 0, forgetful=True)
+        repair_shelf(tmp_path / "a", LogSettings(), 0, forgetful=True)
         await nodes.everything_comes_back("a")
 
     run(test)
@@ -224,7 +224,7 @@ def test_a_group_that_lost_its_power_goes_on_with_what_is_left(
     run(test)
 
 
-def test_under_always_a_power_cut_forgets_nothing_and_nobody_waits(
+def test_under_always_a_power_cut_forgets_nothing_and_no_member_waits(
     tmp_path: Path, reboot: Callable[[], None]
 ) -> None:
     group = Group(tmp_path, ["a", "b"])

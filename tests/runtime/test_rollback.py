@@ -9,7 +9,9 @@ from support.changing import Changing, Journal, agree, judged
 from support.open_nodes import Group, run, until
 
 from thence import UsageError
+from thence.oplog.settings import LogSettings
 from thence.runtime.application import OpenNode
+from thence.runtime.incarnations import repair_shelf
 
 MESSAGES = 30
 
@@ -61,6 +63,39 @@ def test_a_folder_that_was_put_back_loses_nothing(
     said = caplog.text
     assert "this data folder was put back to an earlier state" in said
     assert "others_have=2..31" in said
+    verdict = judged(group.trace)
+    assert verdict.ok, verdict
+
+
+def test_an_incarnation_that_has_ended_does_not_begin_again_in_its_trace(
+    group: Changing, tmp_path: Path
+) -> None:
+    """Its folder is put back twice; at the second time it is known to lack its end."""
+    group.trace, backup = tmp_path / "trace", tmp_path / "backup"
+
+    async def puts_back(a: OpenNode, forgetful: bool) -> None:
+        shutil.rmtree(group.data["c"])
+        shutil.copytree(backup, group.data["c"])
+        if forgetful:
+            repair_shelf(group.data["c"], LogSettings(), 0, forgetful)
+        async with group.open("c", application=Journal()) as c:
+            await until(lambda: (now := c.status().group) is not None and now.incarnation[:2] == "c~")
+            await send(c, "since", 3)
+            await agree(a, c)
+
+    async def story() -> None:
+        async with group.open("a", application=Journal()) as a:
+            async with group.open("c", join="a", application=Journal()) as c:
+                await c.broadcast(b"before")
+                await agree(a, c)
+            shutil.copytree(group.data["c"], backup)
+            async with group.open("c", application=Journal()) as c:
+                await send(c, "lost", 3)
+                await agree(a, c)
+            await puts_back(a, forgetful=False)
+            await puts_back(a, forgetful=True)
+
+    run(story)
     verdict = judged(group.trace)
     assert verdict.ok, verdict
 

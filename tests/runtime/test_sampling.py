@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from thence.runtime.logs import StructuredLog
-from thence.runtime.sampling import METRICS, Sampling
+from thence.runtime.sampling import METRICS, TRACED, Sampling
 from thence.runtime.status import LogStatus, MemberStatus, Status
 
 STATUS = Status(
@@ -33,6 +33,10 @@ def sampling(folder: Path, log: StructuredLog | None = None) -> Sampling:
     return Sampling(folder, "a", 1_000_000, lambda: 42, lambda: STATUS, log or Said())
 
 
+SAMPLE = len(METRICS) + len(TRACED)
+"""Rows of one."""
+
+
 def rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
@@ -45,13 +49,14 @@ def test_a_sample_tells_levels_and_counters(tmp_path: Path) -> None:
     one.fault("mend", ["b"])
     told = rows(tmp_path / "a~metrics-1.jsonl")
     values = {row["origin"]: row["seq"] for row in told if row["kind"] == "metric"}
-    assert values.keys() == METRICS.keys()
+    assert values.keys() == {*METRICS, *TRACED}
     assert values.pop("memory_bytes") > 0
     assert values == {
         "disk_bytes": 99, "unstable_messages": 5, "held_messages": 2, "lag_messages": 7,
-        "sent_bytes_total": 111, "received_bytes_total": 11, "log_syncs_total": 6,
+        "sent_bytes_total": 111, "received_bytes_total": 11, "log_syncs_total": 6, "delivered_bytes_total": 0,
+        "state_bytes_total": 0,
     }  # fmt: skip
-    assert [(row["kind"], row["origin"]) for row in told[len(METRICS) :]] == [
+    assert [(row["kind"], row["origin"]) for row in told[SAMPLE:]] == [
         ("cut", "b"), ("cut", "c"), ("heal", "b"),
     ]  # fmt: skip
     assert {row["at_us"] for row in told} == {42}
@@ -80,10 +85,10 @@ def test_samples_come_again_and_again_and_once_more_at_the_end(tmp_path: Path) -
     async def a_while() -> None:
         one = Sampling(tmp_path, "a", 1, lambda: 42, lambda: STATUS, Said())
         one.start()
-        while len(rows(tmp_path / "a~metrics-1.jsonl")) < 3 * len(METRICS):
+        while len(rows(tmp_path / "a~metrics-1.jsonl")) < 3 * SAMPLE:
             await asyncio.sleep(0)
         before = len(rows(tmp_path / "a~metrics-1.jsonl"))
         one.close()
-        assert len(rows(tmp_path / "a~metrics-1.jsonl")) == before + len(METRICS)
+        assert len(rows(tmp_path / "a~metrics-1.jsonl")) == before + SAMPLE
 
     asyncio.run(a_while())

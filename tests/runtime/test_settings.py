@@ -10,11 +10,13 @@ import pytest
 
 from thence.core.errors import UsageError
 from thence.order.engines import ENGINES, PROBABILISTIC
-from thence.replica.live import EDGE, VIEWLESS
+from thence.replica.live import EDGE, SEPARATOR, VIEWLESS
 from thence.runtime import sources
 from thence.runtime.address import Address
 from thence.runtime.group_machine import machine_settings
-from thence.runtime.settings import PROFILES, LinkSettings, NodeSettings, Order, SpreadName
+from thence.runtime.options import LinkSettings
+from thence.runtime.profiles import PROFILES
+from thence.runtime.settings import NodeSettings, Order, SpreadName
 from thence.runtime.sources import KINDS, PARTS, of_words, variable_of
 from thence.spread.spreads import SPREADS
 
@@ -169,7 +171,7 @@ BAD = [
     ({"links.silence_us": "soon"}, {}, "", "--set links.silence_us: must be a whole number"),
     ({"links.backoff_first_us": "9000000"}, {}, "", "links.backoff_first_us must not be more"),
     ({"mesh.window": "0"}, {}, "", "mesh.window must be positive"),
-    ({"secret": SECRET}, {}, "", "seen by everybody"),
+    ({"secret": SECRET}, {}, "", "seen by all users"),
     ({"secret_file": "/nonexistent"}, {}, "", "cannot read the secret in /nonexistent"),
     ({"cluster": " x"}, {}, "", "cluster"),
     ({}, {"THENCE_NMAE": "a"}, "", "environment, THENCE_NMAE: there is no such setting"),
@@ -237,7 +239,7 @@ def test_without_a_secret_a_node_has_that_of_its_user_and_with_none_it_says_so()
     assert compose(HERE, {}).warnings == []
     for settings in (compose({**HERE, "secret": "none"}, {}), compose(HERE, {"THENCE_SECRET": "none"})):
         assert settings.secret == b""
-        assert "everybody on this machine" in settings.warnings[0]
+        assert "any process on this machine" in settings.warnings[0]
     far = {**HERE, "listen": "192.0.2.1:7101", "insecure": True}
     with pytest.raises(UsageError, match="at least 16 bytes"):
         compose(far, {"THENCE_SECRET": "none"})
@@ -257,7 +259,7 @@ def test_a_profile_changes_what_exists_and_nothing_that_stays_the_same(profile: 
 
 def test_orders_and_spreads_are_those_that_exist() -> None:
     """This room may not ask the rooms that have them."""
-    assert get_args(Order) == (*ENGINES, PROBABILISTIC)
+    assert get_args(Order) == (*ENGINES, PROBABILISTIC, SEPARATOR)
     assert set(get_args(SpreadName)) <= {*SPREADS, *VIEWLESS, EDGE}
     assert all(name in PARTS for name in ("links", "mesh", "stability", "application", "log"))
 

@@ -5,15 +5,18 @@ import threading
 from pathlib import Path
 
 import pytest
+from support.changing import SWIFT
 from support.failing_disk import FailingDisk
 from support.open_nodes import run
 from support.stores import Stores, contents, same, stable, until
 
-from thence.core.errors import StorageError, UsageError
+import thence
+from thence.core.errors import OthersStateError, StorageError, UsageError
 from thence.runtime import driver
 from thence.runtime.address import Address
 from thence.runtime.open_store import StoreError
 from thence.runtime.resp import RespServer
+from thence.store import effects
 
 
 def test_writes_at_two_nodes_meet_and_become_stable(tmp_path: Path) -> None:
@@ -44,7 +47,7 @@ def test_a_command_sees_what_its_node_has_taken_and_not_synced(tmp_path: Path) -
             await same(a, b)
             await stable(a, b)
             goes_on = threading.Event()
-            a.node.node._premises.syncer.submit(goes_on.wait)
+            a.node.node._resources.syncer.submit(goes_on.wait)
             try:
                 taken = a.node.node.running.steps.taken
                 await b.sadd("s", "x")
@@ -121,6 +124,26 @@ def test_a_joiner_begins_with_the_state_of_the_group(tmp_path: Path) -> None:
     run(test)
 
 
+def test_an_operation_may_be_larger_than_a_frame(tmp_path: Path) -> None:
+    """Others get it, and so do those that join, restart, or return to it in a state."""
+
+    async def test() -> None:
+        group, large = Stores(tmp_path, "ab", changing=True), b"0123456789" * 2_000_000
+        async with group.open("a") as a, group.open("b", join="a") as b:
+            await a.set("k", large)
+            await a.execute("APPEND", "k", "!")
+            with pytest.raises(StoreError, match=f"more than {effects.OPERATION_MAX} bytes"):
+                await a.set("k", bytes(effects.OPERATION_MAX))
+            await same(a, b)
+            assert await b.get("k") == large + b"!"
+        async with group.open("a") as a, group.open("b") as b:
+            assert await a.get("k") == await b.get("k") == large + b"!"
+            await b.incr("n")
+            await same(a, b)
+
+    run(test)
+
+
 def test_a_session_is_carried_to_another_node(tmp_path: Path) -> None:
     async def test() -> None:
         group = Stores(tmp_path, "ab")
@@ -159,6 +182,36 @@ def test_a_store_without_tags_is_refused(tmp_path: Path) -> None:
     run(test)
 
 
+def test_all_nodes_of_a_group_have_a_store_or_none(tmp_path: Path) -> None:
+    """One without would let others in with nothing, and one with would show nothing of what is there."""
+
+    async def test() -> None:
+        settings: dict[str, object] = {**SWIFT, "group.join_timeout_us": 500_000}
+        group = Stores(tmp_path, "ab", changing=True)
+        async with group.open("a") as a:
+            await a.set("k", "v")
+            plain = thence.open(
+                "b", data=tmp_path / "b", listen=group.at["b"], join=[group.at["a"]], settings=settings
+            )
+            with pytest.raises(OthersStateError, match="state of a store: all nodes"):
+                async with plain:
+                    pass
+            assert await a.get("k") == b"v"
+        with pytest.raises(OthersStateError, match="state of a store: all nodes"):
+            async with thence.open("a", data=tmp_path / "a", listen=group.at["a"], settings=settings):
+                pass
+        async with group.open("a") as a:
+            assert await a.get("k") == b"v"
+        other = Stores(tmp_path / "other", "cd", changing=True)
+        async with thence.open("c", data=tmp_path / "c", listen=other.at["c"], settings=settings) as c:
+            await c.broadcast(b"hello")
+            with pytest.raises(OthersStateError, match="node without a store: all nodes"):
+                async with other.open("d", join="c", settings=settings):
+                    pass
+
+    run(test)
+
+
 def test_a_transaction_is_one_operation(tmp_path: Path) -> None:
     async def test() -> None:
         group = Stores(tmp_path, "a")
@@ -188,7 +241,7 @@ def test_a_write_that_a_full_disk_refuses_was_never_made(
 ) -> None:
     """It took effect before its operation could not be written: the store begins anew from its log, and
     answers nothing until then."""
-    monkeypatch.setattr(driver, "PROBE_EVERY_S", 0.01)
+    monkeypatch.setattr(driver, "PROBE_EVERY_US", 10_000)
     disk = FailingDisk(tmp_path / "a", monkeypatch)
 
     async def test() -> None:
@@ -226,7 +279,7 @@ async def speak(port: int, *chunks: bytes, patient: bool = True) -> bytes:
     return found
 
 
-def test_clients_that_break_the_protocol_harm_nobody(tmp_path: Path) -> None:
+def test_clients_that_break_the_protocol_do_no_harm(tmp_path: Path) -> None:
     async def test() -> None:
         group = Stores(tmp_path, "a")
         async with group.open("a") as a:

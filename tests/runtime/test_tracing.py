@@ -14,11 +14,11 @@ from thence.core.message import Message
 from thence.core.overlay import Accept, Graft, Naming, Places, Sync
 from thence.core.storage import DiskError
 from thence.oplog.log import OpLog
-from thence.oplog.settings import Settings
-from thence.replica.live import LiveSettings, open_tree
+from thence.oplog.settings import LogSettings
+from thence.replica.live_tree import LiveSettings, open_tree
 from thence.replica.open_tree import OpenTree
 from thence.runtime import tracing
-from thence.runtime.diaries import Diaries, last_boot, told
+from thence.runtime.trace_files import TraceWriters, last_boot, told
 from thence.runtime.tracing import BLOCK_BYTES, LiveTrace, file_name, lines_backwards
 from thence.sim.disk import Disk
 from thence.sim.overlay_program import RegisterProgram
@@ -34,9 +34,9 @@ class Killed:
 
     def start(self, forgetful: bool = False) -> None:
         self.boots += 1
-        log = OpLog.open(self.disk, Settings(sync="no"), 0)
+        log = OpLog.open(self.disk, LogSettings(sync="no"), 0)
         log.boot(1, b"machine", 0)
-        self.diaries = Diaries(self.folder, self.boots)
+        self.diaries = TraceWriters(self.folder, self.boots)
         self.one: OpenTree = open_tree(
             "b", "at b", {"a": "at a"}, log, LiveSettings(), RegisterProgram(holds=False), self.diaries,
             lambda: self.number, 0, forgetful,

@@ -21,7 +21,7 @@ def links(node: OpenNode) -> int:
 
 
 @pytest.mark.parametrize("order", ["graph", "vector", "none"])
-def test_everyone_delivers_what_anyone_sends(tmp_path: Path, order: str) -> None:
+def test_all_deliver_what_any_sends(tmp_path: Path, order: str) -> None:
     group = Group(tmp_path, ["a", "b", "c"])
 
     async def test() -> None:
@@ -40,7 +40,7 @@ def test_everyone_delivers_what_anyone_sends(tmp_path: Path, order: str) -> None
     assert not any(verdict.violations.values()), verdict
 
 
-def test_what_everyone_has_seen_becomes_stable_without_a_link_to_everyone(tmp_path: Path) -> None:
+def test_what_all_have_seen_becomes_stable_without_a_link_to_all(tmp_path: Path) -> None:
     group = Group(tmp_path, ["a", "b", "c", "d", "e", "f"])
 
     async def test() -> None:
@@ -49,7 +49,7 @@ def test_what_everyone_has_seen_becomes_stable_without_a_link_to_everyone(tmp_pa
             await nodes[3].broadcast(b"x")
             readers = [asyncio.create_task(stable(node.events(), "d", 1)) for node in nodes]
             await asyncio.gather(*readers)
-            assert all(links(node) < 5 for node in nodes), "everybody is linked to everybody"
+            assert all(links(node) < 5 for node in nodes), "all are linked to all"
 
     run(test)
 

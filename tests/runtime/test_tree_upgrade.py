@@ -12,7 +12,7 @@ from thence.core.codec import Codec
 from thence.core.errors import UsageError
 from thence.core.message import Message
 from thence.oplog.log import OpLog
-from thence.oplog.settings import Settings
+from thence.oplog.settings import LogSettings
 from thence.order.engines import ENGINES
 from thence.runtime.address import parse_address
 from thence.runtime.folder import OPLOG, DataFolder, is_fixed
@@ -39,7 +39,7 @@ class OldFolder:
 @contextmanager
 def old_folder(group: Group, name: str, order: str) -> Iterator[OldFolder]:
     with DataFolder(group.folder / name) as folder:
-        log = folder.open_log(Settings(sync="always"), 0)
+        log = folder.open_log(LogSettings(sync="always"), 0)
         log.boot(1, folder.machine_id(), 0)
         note_policy(log, "always")
         members = [(member, parse_address(where)) for member, where in group.members.items()]

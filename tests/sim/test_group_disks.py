@@ -7,10 +7,11 @@ from support.groups import judged, trouble_with_disks, with_bad_disks
 from support.schedules_groups import Play
 
 from thence.oplog.policy import Policy
-from thence.replica.group_settings import GroupSettings
+from thence.replica.group.settings import GroupSettings
+from thence.sim.air import Air
 from thence.sim.groups_disks import draw_disks
-from thence.sim.groups_storm import Storm, draw, draw_all
-from thence.sim.step_world import Air
+from thence.sim.groups_storm import GroupStorm
+from thence.sim.groups_weather import draw, draw_all
 
 
 def play(sync: Policy = "always") -> Play:
@@ -31,19 +32,19 @@ KEPT = {
 
 
 @pytest.mark.parametrize("seed", [*range(30), *KEPT])
-def test_a_storm_with_bad_disks_harms_nobody_and_all_comes_to_rest(seed: int) -> None:
+def test_a_storm_with_bad_disks_does_no_harm_and_all_comes_to_rest(seed: int) -> None:
     assert trouble_with_disks(seed) == ""
 
 
 def test_what_a_process_had_no_room_to_write_down_it_never_had() -> None:
-    """In this storm the state for a returner did not fit on its disk. Whoever could have given it another one
-    died soon after: nothing was lost that anybody had."""
-    storm = Storm(1_002_008, draw_all(1_002_008))
+    """In this storm the state for a returner did not fit on its disk. The contact that could have given it
+    another one died soon after: nothing was lost that any process had."""
+    storm = GroupStorm(1_002_008, draw_all(1_002_008))
     assert judged(storm(), storm.world) == ""
 
 
 def test_whom_a_process_let_in_before_it_lost_power_still_brings_what_it_has() -> None:
-    storm = Storm(1_108_693, draw_all(1_108_693))
+    storm = GroupStorm(1_108_693, draw_all(1_108_693))
     assert judged(storm(), storm.world) == ""
 
 
@@ -124,7 +125,7 @@ def test_a_member_whose_sync_failed_comes_back_as_it_was() -> None:
     assert world.ends_well() == ""
 
 
-def test_a_member_that_forgot_its_end_comes_back_as_somebody_else() -> None:
+def test_a_member_that_forgot_its_end_comes_back_as_another() -> None:
     """And what it had sent, and others have, is not lost."""
     world = play("no")
     world.send("b")
@@ -139,17 +140,17 @@ def test_a_member_that_forgot_its_end_comes_back_as_somebody_else() -> None:
     assert world.ends_well() == ""
 
 
-def test_when_everybody_forgot_its_end_one_founds_the_group_again() -> None:
+def test_when_all_forgot_their_ends_one_founds_the_group_again() -> None:
     world = play("no")
     for name in "abc":
         world.crash(name, power=True)
     for name in "abc":
         world.boot(name)
     world.passes(3)
-    assert [world.me(name) for name in "abc"] == ["", "", ""], "nobody is there to join"
+    assert [world.me(name) for name in "abc"] == ["", "", ""], "no member is there to join"
     world.call("b", lambda node: node.leave(world.now))
     world.refound("b")
     world.passes(20)
-    assert world.me("b") == "b~3", "a number was reserved for the attempt that nobody answered"
+    assert world.me("b") == "b~3", "a number was reserved for the attempt that no contact answered"
     assert all("~" in world.me(name) for name in "ac"), "the others come back to it"
     assert world.ends_well() == ""

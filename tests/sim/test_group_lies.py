@@ -3,7 +3,8 @@
 import pytest
 from support.groups import glass, trouble_with_a_guest, trouble_with_a_traitor
 
-from thence.sim.groups_storm import Storm, draw_all
+from thence.sim.groups_storm import GroupStorm
+from thence.sim.groups_weather import draw_all
 
 TRAITORS = {
     100: "an origin's messages were delivered with a gap, and its window lost a tag",
@@ -20,13 +21,13 @@ GUESTS = {
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_guest_that_lies_harms_nobody(seed: int) -> None:
+def test_a_guest_that_lies_does_no_harm(seed: int) -> None:
     assert trouble_with_a_guest(seed) == ""
 
 
 @pytest.mark.parametrize("seed", GUESTS)
-def test_a_long_storm_with_a_guest_that_once_did_harm_harms_nobody(seed: int) -> None:
-    assert Storm(seed, draw_all(seed))() == ""
+def test_a_long_storm_with_a_guest_that_once_did_harm_does_none(seed: int) -> None:
+    assert GroupStorm(seed, draw_all(seed))() == ""
 
 
 @pytest.mark.parametrize("seed", [*range(3, 12), *TRAITORS])
@@ -37,7 +38,7 @@ def test_a_member_that_lies_breaks_no_other(seed: int) -> None:
 def test_storms_draw_guests_that_lie_and_their_lies_are_refused() -> None:
     seed = next(seed for seed in range(100) if draw_all(seed).lies_us)
     weather = draw_all(seed)
-    storm = Storm(seed, weather)
+    storm = GroupStorm(seed, weather)
     assert storm() == ""
     assert storm.world.packets["lies"] > 10
     assert glass(seed).lies_us == 0, "what a seed meant before guests came stays as it was"

@@ -4,7 +4,7 @@ import pytest
 from support.groups import trouble_with_partings, with_partings
 
 from thence.sim.groups_partings import STAY
-from thence.sim.groups_storm import LEAVE_US, draw, draw_all
+from thence.sim.groups_weather import LEAVE_US, draw, draw_all
 
 ONCE_FAILED = {1641: "all whom the leaver had evicted were others by now; it waited for one that was dead"}
 

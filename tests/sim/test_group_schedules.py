@@ -8,11 +8,13 @@ from support.schedules_groups import SCHEDULES
 from support.schedules_installing import INSTALLING
 from support.schedules_leaving import LEAVING
 from support.schedules_reading import READING
+from support.schedules_returning import RETURNING
 from support.schedules_rollback import ROLLBACK
 from support.schedules_runs import RUNS
+from support.schedules_trunk import TRUNK_SCHEDULES
 
 ALL = SCHEDULES | FORGETFUL | CLOSING | ROLLBACK | READING | INSTALLING | LEAVING | RUNS
-ALL |= COLLECTED_SCHEDULES
+ALL |= COLLECTED_SCHEDULES | RETURNING | TRUNK_SCHEDULES
 
 
 @pytest.mark.parametrize("schedule", ALL)

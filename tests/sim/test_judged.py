@@ -10,7 +10,7 @@ from thence.check.oracle import judge
 from thence.core.errors import UsageError
 from thence.sim.run import Run
 from thence.sim.scenarios import configure
-from thence.sim.settings import Settings
+from thence.sim.settings import SimSettings
 
 RUNS: dict[str, dict[str, Any]] = {
     "few errors": {"entries": 30, "keys": 3},
@@ -24,7 +24,7 @@ RUNS: dict[str, dict[str, Any]] = {
 }
 
 
-def settings_of(given: dict[str, Any], seed: int) -> Settings:
+def settings_of(given: dict[str, Any], seed: int) -> SimSettings:
     usual = {"nodes": 10, "messages": 30, "interval_ms": 60.0, "latency_ms": 30.0, "weibull_scale": 2.0}
     return configure("steady", **{**usual, "order": "probabilistic", "seed": seed, **given})
 

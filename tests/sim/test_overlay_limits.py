@@ -11,8 +11,9 @@ from thence.core.overlay import More, StatePiece, Sync
 from thence.sim.overlay import OverlayRun
 from thence.sim.overlay_limits import CORES, Limits
 from thence.sim.overlay_plan import Arrive, Depart, OverlayPlan
-from thence.sim.overlay_scenarios import OVERLAY_SCENARIOS, OverlayScenario, configure
+from thence.sim.overlay_scenarios import OVERLAY_SCENARIOS, configure
 from thence.sim.overlay_settings import OverlaySettings
+from thence.sim.registry import Scenario
 
 SECOND = 1_000_000
 
@@ -76,8 +77,8 @@ def test_a_flood_pays_for_its_duplicates() -> None:
 
 
 def test_newcomers_wait_for_the_past_and_residents_do_not_wait_for_newcomers() -> None:
-    """A newcomer reads hundreds of messages, some milliseconds each, before it delivers a new one. Those who
-    were there have messages as soon as if nobody had come; and a state spares most of that reading."""
+    """A newcomer reads hundreds of messages, some milliseconds each, before it delivers a new one. Nodes that
+    were there have messages as soon as if none had come; and a state spares most of that reading."""
     given = {"nodes": 12, "messages": 60, "payload_bytes": 64, "handling_us": 1000.0, "ttl_ms": 4000.0}
     calm = simulated(configure("stable", spread="sync-tree", **given))[0]
     churned = simulated(configure("churn", spread="sync-tree", **given))[0]
@@ -89,7 +90,7 @@ def test_newcomers_wait_for_the_past_and_residents_do_not_wait_for_newcomers() -
     assert forgetful.latency_ms - forgetful.resident_ms < waited / 3
 
 
-def test_whoever_is_busy_reads_a_farewell_before_the_end_of_the_link(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_busy_peer_reads_a_farewell_before_the_end_of_the_link(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a node that left politely would be looked for as one that was lost."""
 
     def plan(settings: OverlaySettings, random: object) -> OverlayPlan:
@@ -97,7 +98,7 @@ def test_whoever_is_busy_reads_a_farewell_before_the_end_of_the_link(monkeypatch
         leaves = Depart(settings.until_us - SECOND, 2, polite=True)
         return OverlayPlan(8, (*arrivals, leaves), settings.sending_us, settings.until_us)
 
-    monkeypatch.setitem(OVERLAY_SCENARIOS, "leaves", OverlayScenario("leaves", "", {}, plan))
+    monkeypatch.setitem(OVERLAY_SCENARIOS, "leaves", Scenario("leaves", "", {}, plan))
     run = OverlayRun(configure("leaves", nodes=8, messages=12, spread="flood", handling_us=8000.0))
     assert run().complete
     others = [here.members for here in run.world.nodes.values() if 2 not in here.members._contacts]

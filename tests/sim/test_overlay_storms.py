@@ -53,7 +53,7 @@ def test_tags_on_a_tree_are_exact(seed: int) -> None:
 
 
 def test_nodes_come_back_from_disks_that_forget() -> None:
-    """The storms above would say little of logs if none was on a disk, or nobody came back."""
+    """The storms above would say little of logs if none was on a disk, or no node came back."""
     runs = [OverlayRun(configure("tree-storm", seed=seed)) for seed in range(60)]
     back = [
         run

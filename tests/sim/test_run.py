@@ -1,9 +1,11 @@
 """Unit: a run as a whole. Repeatable to the byte, honest about what is missing, careful with files."""
 
+from collections import Counter
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from thence.core.errors import UsageError
@@ -11,11 +13,11 @@ from thence.sim import recording
 from thence.sim import run as run_module
 from thence.sim.run import TRACE_FILE, Run, simulate
 from thence.sim.scenarios import SCENARIOS, configure
-from thence.sim.settings import Settings
+from thence.sim.settings import SimSettings
 from thence.trace import parquet
 
 
-def trace_bytes(settings: Settings) -> bytes:
+def trace_bytes(settings: SimSettings) -> bytes:
     sink = BytesIO()
     Run(settings, sink)()
     return sink.getvalue()
@@ -43,6 +45,18 @@ def test_latency_does_not_change_when_nodes_send() -> None:
     assert sends("fixed") == sends("weibull")
 
 
+def test_nodes_tell_what_they_sent_and_what_programs_got(tmp_path: Path) -> None:
+    settings = SimSettings(nodes=4, messages=5, payload_bytes=100)
+    outcome = simulate(settings, tmp_path)
+    told = [row for row in pq.read_table(tmp_path).to_pylist() if row["kind"] == "metric"]
+    total = Counter[str]()
+    for row in told:
+        total[row["origin"]] += row["seq"]
+    assert len(told) == 2 * 4
+    assert total["sent_bytes_total"] == sum(outcome.bytes.values())
+    assert total["delivered_bytes_total"] == 100 * outcome.deliveries
+
+
 def test_a_run_that_never_ends_is_incomplete(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_module, "PATIENCE_US", 0)
     outcome = Run(configure("partition", nodes=4, messages=10, loss=0.9))()
@@ -66,13 +80,13 @@ def test_rows_written_out_midway_are_the_same(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize(("nodes", "messages"), [(1, 5), (3, 0), (2, 1)])
 def test_small_groups(nodes: int, messages: int) -> None:
-    outcome = Run(Settings(nodes=nodes, messages=messages))()
+    outcome = Run(SimSettings(nodes=nodes, messages=messages))()
     assert outcome.complete, outcome.why
     assert outcome.deliveries == nodes * (nodes - 1) * messages
 
 
 def test_a_trace_replaces_the_simulators_last_one_and_nothing_else(tmp_path: Path) -> None:
-    settings = Settings(nodes=2, messages=2)
+    settings = SimSettings(nodes=2, messages=2)
     simulate(settings, tmp_path)
     simulate(replace(settings, seed=9), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [TRACE_FILE]
@@ -83,7 +97,7 @@ def test_a_trace_replaces_the_simulators_last_one_and_nothing_else(tmp_path: Pat
 
 
 def test_a_failed_run_leaves_the_old_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = Settings(nodes=2, messages=2)
+    settings = SimSettings(nodes=2, messages=2)
     simulate(settings, tmp_path)
     before = (tmp_path / TRACE_FILE).read_bytes()
 
@@ -100,7 +114,7 @@ def test_a_failed_run_leaves_the_old_trace(tmp_path: Path, monkeypatch: pytest.M
 def test_a_trace_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="cannot write a trace"):
-        simulate(Settings(nodes=2, messages=1), tmp_path / "file")
+        simulate(SimSettings(nodes=2, messages=1), tmp_path / "file")
 
 
 @pytest.mark.parametrize(

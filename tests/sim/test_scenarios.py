@@ -5,12 +5,12 @@ from support.traces import simulated
 
 from thence.check.oracle import judge
 from thence.order.engines import ENGINES
-from thence.sim.scenarios import ROUTERS, SCENARIOS, configure
+from thence.sim.scenarios import JOINS, ROUTERS, SCENARIOS, configure
 from thence.spread.spreads import SPREADS
 
 EXACT = [name for name in ENGINES if name != "none"]
-FOR_ALL = [name for name in SCENARIOS if name != ROUTERS]
-"""Routers are those of order separator: tests/sim/test_zones.py."""
+FOR_ALL = [name for name in SCENARIOS if name not in (JOINS, ROUTERS)]
+"""These are those of order separator: tests/sim/test_zones.py."""
 
 
 @pytest.mark.parametrize("spread", SPREADS)

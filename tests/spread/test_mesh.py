@@ -74,7 +74,7 @@ def test_a_message_is_kept_until_the_last_peer_has_it() -> None:
     assert mesh.drained
 
 
-def test_a_wake_up_that_nobody_asked_for_is_passed_over() -> None:
+def test_a_wake_up_that_was_not_asked_for_is_passed_over() -> None:
     mesh = Mesh(0, 2)
     assert mesh.wake(0) == []
     mesh.receive(1, message(1, 1), 0)

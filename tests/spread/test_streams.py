@@ -10,7 +10,8 @@ from support.grove import Grove
 from thence.core.errors import UsageError
 from thence.core.history import History
 from thence.spread.eco_sync_tree import EcoSyncTree
-from thence.spread.streams import Streams, StreamSettings
+from thence.spread.stream_link import StreamSettings
+from thence.spread.streams import Streams
 from thence.spread.sync_tree import SyncTree, TreeSettings
 
 

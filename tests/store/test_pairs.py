@@ -1,10 +1,14 @@
 """What concurrent commands become: one row for each pair that docs/STORE.md tells of."""
 
+from contextlib import suppress
+from itertools import permutations
+from random import Random
 from typing import Any
 
 import pytest
 
 from thence.runtime.open_store import LocalStores, StoreError
+from thence.store.contents import contents
 
 NOW_MS = 1_700_000_000_000
 
@@ -144,6 +148,37 @@ def test_a_write_to_an_expired_key_begins_anew() -> None:
     clock.us += 200_000
     assert group["a"].run("INCR", "n") == 1
     assert group["a"].run("TTL", "n") == -1
+
+
+COMMANDS = (
+    "SET k {n}", "INCR n", "APPEND k {n}", "DEL k", "SADD s {n}", "SREM s {m}", "HSET h f {n}",
+    "HINCRBY h g {n}", "HDEL h f", "ZADD z {n} m", "ZINCRBY z 1 m", "ZREM z m", "SETNX c {n}", "FLUSHDB",
+    "RENAME h r", "EXPIRE k 100", "PERSIST k",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_merged_states_are_those_that_operations_one_by_one_make(seed: int) -> None:
+    """Each store merges with others at any time; in a twin of the group the same operations are delivered."""
+    random, names, moment = Random(seed), "abc", 1_000_000_000_000
+    group, twin = (LocalStores(*names, clock_us=lambda: moment) for _ in range(2))
+    for _ in range(40):
+        name, line = random.choice(names), random.choice(COMMANDS)
+        words = line.format(n=random.randint(0, 9), m=random.randint(0, 9)).split()
+        with suppress(StoreError):  # a key of another kind, or none
+            group[name].run(*words)
+        if random.random() < 0.3:
+            one, other = random.sample(names, 2)
+            group[one].merge(group[other])
+    for tag, payload in group.made:
+        twin["a"].take(tag, payload)
+    for one, other in permutations(names, 2):
+        group[one].merge(group[other])
+    meant = list(contents(twin["a"].state))
+    assert [list(contents(group[name].state)) for name in names] == [meant] * 3
+    group.deliver()
+    assert [list(contents(group[name].state)) for name in names] == [meant] * 3
+    assert not any(group[name].state.unstable for name in names)
 
 
 def test_errors_are_raised() -> None:

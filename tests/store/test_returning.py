@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import msgpack
 
-from thence.crdt.deadline import NEVER
+from thence.core.machine import NEVER
 from thence.runtime.open_store import LocalStores
 from thence.store import ops
 from thence.store.replicated import again
@@ -20,7 +20,7 @@ def returned(before: str, *parts: list[Any]) -> LocalStores:
     for line in filter(None, before.split("; ")):
         group["a"].run(*line.split())
     kept, _ = again(orphan(*parts))
-    group["a"].engine.perform(kept)
+    group["a"].engine.send_again(("a~1", 5), kept)
     group["a"].run("PING")
     group.deliver()
     return group
@@ -43,6 +43,21 @@ def test_a_set_is_a_claim_and_removes_come_to_nothing() -> None:
     assert b.run("HGETALL", "h") == {b"f": b"kept", b"g": b"v"}
     assert b.run("ZRANGE", "z", 0, -1) == [b"m", b"n"]
     assert b.run("ZSCORE", "z", "m") == 1.0
+
+
+def test_the_deadline_of_a_set_holds_where_the_group_has_nothing() -> None:
+    later = 1 << 42
+    group = returned(
+        "SET k kept; SET t kept PXAT 5000000000000",
+        [ops.SET, 0, b"k", 0, 0, b"lost", later],
+        [ops.SET, 0, b"t", 0, 0, b"lost", later],
+        [ops.SET, 0, b"new", 0, 0, b"v", later],
+        [ops.SET, 0, b"past", 0, 0, b"v", 1],
+    )
+    b = group["b"]
+    assert b.run("MGET", "k", "t", "new", "past") == [b"kept", b"kept", b"v", None]
+    assert [b.run("PEXPIRETIME", key) for key in ("k", "t", "new")] == [-1, 5_000_000_000_000, later]
+    assert not group["a"].state.space.databases[0].keys.get(b"past")
 
 
 def test_increments_and_adds_count() -> None:

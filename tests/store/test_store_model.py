@@ -16,6 +16,11 @@ def test_updates_of_one_string_agree_with_the_specification(seed: int) -> None:
     run(seed, 3, 60, remove_wins=False, expiry=False, focus=True)
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_increments_agree_with_the_specification(seed: int) -> None:
+    run(seed, 3, 60, remove_wins=False, expiry=False, counts=True)
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 1 << 32), st.integers(2, 5), st.integers(1, 25), st.booleans())
 def test_any_history_agrees_with_the_specification(

@@ -7,7 +7,7 @@ from support.store_world import World
 from thence.core.errors import StorageError
 from thence.crdt.cell import Cell
 from thence.runtime.open_store import LocalStores
-from thence.store import snapshot
+from thence.store import copy_on_write
 from thence.store.contents import contents
 from thence.store.slots import Slot
 from thence.store.snapshot import MAGIC, _chunk, _chunks, dump, load, pieces
@@ -37,7 +37,7 @@ def test_a_state_in_the_making_is_that_of_the_moment_in_which_it_was_begun(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Operations are made and delivered, and become stable, between its pieces."""
-    monkeypatch.setattr(snapshot, "CHUNK_BYTES", 128)
+    monkeypatch.setattr(copy_on_write, "PIECE_BYTES", 1)
     world = World(seed, 3, remove_wins=bool(seed & 1))
     for _ in range(60):
         world.step()
@@ -55,7 +55,7 @@ def test_a_state_in_the_making_is_that_of_the_moment_in_which_it_was_begun(
             while world.deliver(each):
                 pass
         world.stabilise(name)
-    assert not state.space.cuts
+    assert not state.space.copies
     assert told(b"".join(parts)) == told(whole)
     other = StoreState("z", bool(seed & 1))
     load(other, iter([b"".join(parts)[at : at + 50] for at in range(0, len(b"".join(parts)), 50)]))
@@ -66,9 +66,9 @@ def test_a_state_that_is_given_up_costs_nothing_more() -> None:
     state = filled()
     made = pieces(state)
     next(made)
-    assert len(state.space.cuts) == 1
+    assert len(state.space.copies) == 1
     made.close()
-    assert not state.space.cuts
+    assert not state.space.copies
 
 
 def test_a_state_comes_back_as_it_was() -> None:

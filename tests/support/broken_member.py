@@ -3,19 +3,19 @@ it sent while the others went on without it is lost."""
 
 import sys
 
-from thence.cli.chaos import tally
-from thence.replica.group_lives import Begun, Lives
-from thence.replica.group_member import Member
-from thence.replica.group_state import GroupState
+from thence.lab.chaos import expected as tally
+from thence.replica.group.incarnations import Incarnations, NewIncarnation
+from thence.replica.group.member import Member
+from thence.replica.group.state import MemberState
 
-real = Lives._begin
+real = Incarnations._begin
 
 
-def forgetful(self: Lives, begun: Begun, state: GroupState, now: int) -> Member:
+def forgetful(self: Incarnations, begun: NewIncarnation, state: MemberState, now: int) -> Member:
     state.orphans = []
     return real(self, begun, state, now)
 
 
 if __name__ == "__main__":
-    Lives._begin = forgetful  # type: ignore[method-assign]
+    Incarnations._begin = forgetful  # type: ignore[method-assign]
     sys.exit(tally.run(sys.argv[1:]))

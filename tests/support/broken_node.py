@@ -5,13 +5,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from thence.cli.chaos.doomed import Doom
 from thence.cli.main import main
 from thence.core.errors import InvariantError
 from thence.core.message import Message
-from thence.replica.group import GroupNode
-from thence.replica.group_member import Member
-from thence.replica.group_parts import Closed
+from thence.lab.chaos.crash_points import Doom
+from thence.replica.group.member import Member
+from thence.replica.group.process import GroupNode
+from thence.replica.group.surroundings import Closed
 from thence.runtime.drain import Drain
 
 BUGS: dict[str, Callable[[], None]] = {}
@@ -27,9 +27,10 @@ def the_trace_is_not_completed() -> None:
     real = Member.replay
 
     def replay(self: Member, message: Message, now: int) -> None:
-        kept, self._diary = self._diary, Closed()
+        rows = self._rows
+        kept, rows._diary = rows._diary, Closed()
         real(self, message, now)
-        self._diary = kept
+        rows._diary = kept
 
     Member.replay = replay  # type: ignore[method-assign]
 

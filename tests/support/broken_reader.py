@@ -4,18 +4,18 @@ program is told nothing of what it has missed."""
 import sys
 from collections.abc import Iterator
 
-from thence.cli.chaos import tally
-from thence.replica import group_births
-from thence.replica.group_member import Member
-from thence.replica.group_reading import goes_on
-from thence.replica.group_state import GroupState
+from thence.lab.chaos import expected as tally
+from thence.replica.group import returning
+from thence.replica.group.member import Member
+from thence.replica.group.reading import goes_on
+from thence.replica.group.state import MemberState
 
 
-def silent(state: GroupState, old: Member) -> Iterator[int]:
+def silent(state: MemberState, old: Member) -> Iterator[int]:
     yield from goes_on(state, old)
     state.unread = []
 
 
 if __name__ == "__main__":
-    setattr(group_births, "goes_on", silent)  # noqa: B010 - not exported, on purpose
+    setattr(returning, "goes_on", silent)  # noqa: B010 - not exported, on purpose
     sys.exit(tally.run(sys.argv[1:]))

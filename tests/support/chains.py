@@ -40,6 +40,12 @@ class Chains:
             self.newest[me, peer] = counter
             self.flights.append((peer, me, message))
 
+    def counter(self, process: int) -> int:
+        """Of its last hop."""
+        half = self.taggers.get(process) or self.orderers[process]
+        count: int = half.history.counter
+        return count
+
     def bring(self, to: str, payload: bytes, via: str | None = None) -> None:
         """The first such hop arrives."""
         for flight in self.flights:

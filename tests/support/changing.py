@@ -16,7 +16,8 @@ from thence.check.oracle import RunVerdict, judge
 from thence.replica.events import Delivered
 from thence.replica.events import Event as Happened
 from thence.runtime import folder as folders
-from thence.runtime.application import Events, OpenNode
+from thence.runtime.application import OpenNode
+from thence.runtime.reader import Events
 from thence.trace.schema import Event
 
 SWIFT: dict[str, object] = {

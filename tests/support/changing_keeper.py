@@ -21,7 +21,7 @@ async def main(name: str, listen: str, join: str, data: Path, file: Path) -> Non
     descriptor = os.open(file, os.O_WRONLY | os.O_APPEND)
     async with thence.open(name, listen=listen, join=[join], data=data, settings=SWIFT) as node:
         if not seen:
-            os.write(descriptor, f"{node.position} nobody 0 begins\n".encode())
+            os.write(descriptor, f"{node.position} - 0 begins\n".encode())
         async for event in node.events(after=seen[-1][0] if seen else node.position):
             if isinstance(event, Delivered):
                 line = f"{event.position} {event.origin} {event.seq} {event.payload.decode()}\n"

@@ -151,7 +151,7 @@ def check_garbage(make: type[Batched]) -> None:
 
 
 def check_fewer_packets(make: type[Batched]) -> None:
-    """A busy group sends far fewer packets, and everybody still gets everything once."""
+    """A busy group sends far fewer packets, and every member still gets everything once."""
     packets = []
     for kind in (SpreadKind("mesh", Mesh), over_mesh(make)):
         carried = 0

@@ -17,9 +17,9 @@ from thence.core.dots import pack, seq_of
 from thence.core.errors import StorageError
 from thence.core.message import Message
 from thence.oplog.log import OpLog
-from thence.oplog.policy import Sync
+from thence.oplog.policy import DiskSync
 from thence.oplog.record import Record, Stored
-from thence.oplog.settings import Settings
+from thence.oplog.settings import LogSettings
 from thence.order.unordered import NONE
 from thence.replica.tree import TreeReplica
 from thence.sim.disk import Disk
@@ -40,7 +40,7 @@ class Machine:
         self.start(0)
 
     def start(self, now: int) -> None:
-        self.log = OpLog.open(self.disk, Settings(sync="always"), now, power_lost=True)
+        self.log = OpLog.open(self.disk, LogSettings(sync="always"), now, power_lost=True)
         self.log.boot(1, b"m", now)
         for me in range(SIZE):
             self.log.member(f"n{me}")
@@ -49,7 +49,7 @@ class Machine:
 
     def commit(self, now: int) -> None:
         for effect in self.node.commit(now):
-            if isinstance(effect, Sync):
+            if isinstance(effect, DiskSync):
                 self.disk.sync(effect.file)
                 self.log.synced(effect, now)
 
@@ -85,7 +85,7 @@ def check_what_was_committed_is_there_and_no_dot_is_used_twice(make: type[TreeRe
 
 
 def check_what_was_not_committed_never_was(make: type[TreeReplica]) -> None:
-    """Nobody can have seen it: its effects leave after the commit."""
+    """No program can have seen it: its effects leave after the commit."""
     machine = Machine(make)
     machine.node.submit(b"never sent", 0)
     machine.crash(1)
@@ -266,11 +266,11 @@ def _old_and_new(node: Node, fail_after: int | None = None) -> None:
             segments = node.log.segments
             node.disk.fail("write", fail_after)
     node.disk.heal()
-    node.everyone_has_it(0)
+    node.all_have_it(0)
 
 
 def check_segments_of_marks_alone_are_collected_with_care(make: type[TreeReplica]) -> None:
-    """Nobody sends for long: segments come and go by their age, with hardly anything in them."""
+    """No node sends for long: segments come and go by their age, with hardly anything in them."""
     for broken in (False, True):
         node = Node(make, segment_bytes=300)
         _old_and_new(node)
@@ -318,7 +318,7 @@ def check_nothing_is_collected_that_the_application_has_not_taken(make: type[Tre
     for _ in range(20):
         node.receive(tagger.tag(bytes(20)), 0)
     node.take(4, 0)
-    node.everyone_has_it(0)
+    node.all_have_it(0)
     node.node.collect(0)
     node.crash(0, power=True)
     node.take(100, 0)

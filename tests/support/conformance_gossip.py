@@ -9,9 +9,13 @@ from support.conformance_trees_live import SECOND, made_run
 from support.traces import read
 from thence.check.oracle import judge
 from thence.core.dots import pack
+from thence.core.errors import PeerError
 from thence.core.history import History
 from thence.core.message import Message
+from thence.core.overlay import Sync
 from thence.core.states import States
+from thence.replica.tree_order import HELD_BYTES, HELD_MOST
+from thence.sim.overlay_history import MemoryHistory
 from thence.sim.overlay_scenarios import configure
 from thence.spread.overlays import OverlayKind
 
@@ -53,7 +57,25 @@ def _kind(gossip: Any) -> dict[str, Any]:
     return {"kind": OverlayKind("gossip to be tried", make, causal=False)}
 
 
-GOSSIP_CHECKS = {"calm": lambda it: calm(_kind(it)), "storms": lambda it: stormy(_kind(it))}
+def forgotten(gossip: Any) -> None:
+    """What the replica has let go is asked for again, and given to it again; what it holds is not."""
+    one = gossip(0, 3, MemoryHistory(3), Random(1))
+    one.up(1, 0)
+    messages = [Message(pack(2, seq), (), b"x") for seq in range(1, 5)]
+    one.receive(1, Sync(0, tuple(messages), True), 0)
+    one.forget(pack(2, 2))
+    assert one.clock == (0, 0, 1), "forgotten: it is not asked for"
+    one.forget(pack(2, 4))
+    assert [one.has(message.dot) for message in messages] == [True, False, True, False], "forgotten: held"
+    again = one.receive(1, Sync(0, tuple(messages), True), 0)
+    assert [one for one in again if isinstance(one, Message)] == messages[1::2], "forgotten: not given again"
+    assert one.clock == (0, 0, 4), "forgotten: it is asked for again"
+    assert one.drained
+
+
+GOSSIP_CHECKS = {
+    "calm": lambda it: calm(_kind(it)), "storms": lambda it: stormy(_kind(it)), "forgotten": forgotten,
+}  # fmt: skip
 
 
 def restarted(clocked: Any) -> None:
@@ -66,7 +88,7 @@ def restarted(clocked: Any) -> None:
         return order
 
     b = made(1, [0, 0, 0], [])
-    sent = [b.tag(b"x") for _ in range(3)]
+    sent = [b.tag([b"x"]) for _ in range(3)]
     for message in sent:
         b.sent(message, 0)
     a = made(0, [0, 0, 0], [])
@@ -74,9 +96,9 @@ def restarted(clocked: Any) -> None:
         assert a.receive(message, 0) == [message], "held"
         a.took(message)
     again = made(0, [0, 3, 0], sent)
-    following, other = a.tag(b""), again.tag(b"")
+    following, other = a.tag([b""]), again.tag([b""])
     assert (following.dot, following.context) == (other.dot, other.context), "stamp"
-    last = b.tag(b"x")
+    last = b.tag([b"x"])
     b.sent(last, 0)
     assert again.receive(last, 0) == [last], "held"
     c = made(2, [0, 0, 0], [])
@@ -84,7 +106,41 @@ def restarted(clocked: Any) -> None:
     assert c.receive(sent[0], 0) == sent[:2], "held"
 
 
-ORDER_CHECKS = {"calm": lambda it: calm({"clocked": it}), "restart": restarted}
+def far_ahead(clocked: Any) -> None:
+    """A stamp that no message's past explains is a lie: it would be held for ever. One that is a long way
+    ahead is none: a node that was away hears of it first."""
+    order = clocked(3, 1, 10, ["a", "b"])
+    order.resume(0, [0, 0], [0, 0], [])
+    order.check(Message(pack(1, 1), (100_000, 100_000, 100_000), b"x"))
+    for at in range(3):
+        stamp = [1, 1, 1]
+        stamp[at] = 1 << 30
+        try:
+            order.check(Message(pack(1, 1), tuple(stamp), b"x"))
+        except PeerError:
+            continue
+        raise AssertionError("ahead: a stamp that no node has is held for ever")
+
+
+def crowded(clocked: Any) -> None:
+    """What waits is bounded, in messages and in bytes; the oldest gives way."""
+    for size, most in ((1, HELD_MOST), (1 << 20, HELD_BYTES >> 20)):
+        order = clocked(3, 1, 10, ["a", "b"])
+        order.resume(0, [0, 0], [0, 0], [])
+        for seq in range(1, most + 2):
+            assert not order.crowded, "crowded: there was room"
+            order.receive(Message(pack(1, seq), (9 + seq,) * 3, b"x" * size), 0)
+        assert order.crowded, "crowded: without end"
+        assert order.let_go() == pack(1, 1), "crowded: not the oldest"
+        assert order.waiting == most, "crowded: it waits all the same"
+        assert not order.crowded, "crowded: still"
+        order.receive(Message(pack(1, 1), (10,) * 3, b"x"), 0)
+        assert order.waiting == most + 1, "crowded: it came once"
+
+
+ORDER_CHECKS = {
+    "calm": lambda it: calm({"clocked": it}), "restart": restarted, "ahead": far_ahead, "crowd": crowded,
+}  # fmt: skip
 
 
 def same_message(module: Any) -> None:
@@ -103,3 +159,42 @@ def same_message(module: Any) -> None:
 
 
 RUMOUR_CHECKS = {"same": same_message}
+
+
+def dropped(module: Any) -> None:
+    """A state that has something of what was doubted is not begun from."""
+
+    def state(*vector: int) -> Any:
+        return module.EarlierState(sum(vector), vector, b"")
+
+    def kept(*doubts: int, all_of_them: bool = True) -> Any:
+        states = module.EarlierStates()
+        states.keep(state(1, 0))
+        states.keep(state(3, 2))
+        states.doubted([Message(dot, (), b"") for dot in doubts], all_of_them)
+        return states.newest
+
+    assert kept(pack(0, 4), pack(2, 1)) == state(3, 2), "dropped: nothing in it was doubted"
+    assert kept(pack(0, 4), pack(1, 2)) == state(1, 0), "kept: it has what was doubted"
+    assert kept(pack(0, 2), pack(0, 1)) is None, "kept: it has what was doubted"
+    assert kept(pack(0, 4), all_of_them=False) is None, "kept: there may be more"
+
+
+def seldom(module: Any) -> None:
+    """States are made after an alarm only, large ones seldom."""
+    states = module.EarlierStates()
+
+    def passed(messages: int) -> bool:
+        for _ in range(messages):
+            states.count()
+        return bool(states.due)
+
+    assert not passed(5000), "made: there was no alarm"
+    states.doubted([], True)
+    assert states.due, "none is made"
+    states.keep(module.EarlierState(1, (1,), b"x" * module.SHARE * 3000))
+    assert not passed(2999), "made: a large one, too soon"
+    assert passed(1), "none is made"
+
+
+RIGHT_CHECKS = {"dropped": dropped, "seldom": seldom}

@@ -1,4 +1,4 @@
-"""What whoever decides about phantoms must do: tell in time, ask with growing patience, fall silent.
+"""What a schedule of phantoms must do: tell in time, ask with growing patience, fall silent.
 
 Each check is a function of the class. Time is virtual: the herald's own wake-ups make it pass.
 """
@@ -8,18 +8,19 @@ from itertools import pairwise
 from random import Random
 
 from support.schedules import portrait
-from thence.order.herald import NEVER, Herald, HeraldSettings
+from thence.core.machine import NEVER
+from thence.order.phantom_timer import PhantomSchedule, PhantomSettings
 
-HeraldCheck = Callable[[type[Herald]], None]
+HeraldCheck = Callable[[type[PhantomSchedule]], None]
 
 TELL, ASK, ASK_MAX = 250_000, 1_000_000, 8_000_000
-SETTINGS = HeraldSettings(tell_every_us=TELL, ask_after_us=ASK, ask_max_us=ASK_MAX)
+SETTINGS = PhantomSettings(tell_every_us=TELL, ask_after_us=ASK, ask_max_us=ASK_MAX)
 
 
 class Desk:
     """A herald whose wake-ups come when it asked for them; what it did, and when."""
 
-    def __init__(self, make: type[Herald]) -> None:
+    def __init__(self, make: type[PhantomSchedule]) -> None:
         self.herald = make(SETTINGS)
         self.idle = False
         self.alarm = NEVER
@@ -49,8 +50,8 @@ class Desk:
         self.herald.saw(own, now)
 
 
-def check_tells_in_time(make: type[Herald]) -> None:
-    """Whoever takes something has spoken, by message or phantom, within two intervals."""
+def check_tells_in_time(make: type[PhantomSchedule]) -> None:
+    """A member that takes something has sent a message or a phantom within two intervals."""
     for seed in range(20):
         rng = Random(seed)
         desk, now = Desk(make), 0
@@ -73,15 +74,15 @@ def check_tells_in_time(make: type[Herald]) -> None:
             assert not before or any(before[-1] <= at <= word for at in takes), "thrift: it told nothing new"
 
 
-def check_active(make: type[Herald]) -> None:
-    """Whoever sends more often than it would tell needs no phantoms."""
+def check_active(make: type[PhantomSchedule]) -> None:
+    """A member that sends more often than it would tell needs no phantoms."""
     desk = Desk(make)
     for number in range(200):
         desk.saw(own=number % 2 == 0, now=1 + number * TELL // 4)
     assert desk.told == [], f"thrift: {len(desk.told)} phantoms of one who speaks all the time"
 
 
-def check_asks(make: type[Herald]) -> None:
+def check_asks(make: type[PhantomSchedule]) -> None:
     """Nothing becomes stable: it asks, and asks less and less often, but never gives up."""
     desk = Desk(make)
     desk.saw(own=True, now=0)
@@ -95,7 +96,7 @@ def check_asks(make: type[Herald]) -> None:
         assert gap <= wait + slack, f"late: it asks again only after {gap} µs, not {wait}"
 
 
-def check_progress(make: type[Herald]) -> None:
+def check_progress(make: type[PhantomSchedule]) -> None:
     """What becomes stable puts the question off, and makes it patient as at first."""
     desk = Desk(make)
     desk.saw(own=True, now=0)
@@ -112,7 +113,7 @@ def check_progress(make: type[Herald]) -> None:
     assert desk.asked[-1] > now, "late: it is still as patient as it had become"
 
 
-def check_rests(make: type[Herald]) -> None:
+def check_rests(make: type[PhantomSchedule]) -> None:
     """All is stable and told: it asks for no more wake-ups, and for nothing else."""
     desk = Desk(make)
     desk.saw(own=False, now=0)
@@ -124,7 +125,7 @@ def check_rests(make: type[Herald]) -> None:
     assert desk.wakes <= 3, "rest: it takes its time"
 
 
-def check_does_not_rest_untold(make: type[Herald]) -> None:
+def check_does_not_rest_untold(make: type[PhantomSchedule]) -> None:
     """It spoke a moment ago and took something since: it rests only when that is told as well."""
     desk = Desk(make)
     desk.saw(own=True, now=0)
@@ -136,8 +137,8 @@ def check_does_not_rest_untold(make: type[Herald]) -> None:
     assert desk.herald.resting
 
 
-def check_restless(make: type[Herald]) -> None:
-    """A wake-up that nobody asked for changes nothing."""
+def check_restless(make: type[PhantomSchedule]) -> None:
+    """A wake-up that was not asked for changes nothing."""
     desk = Desk(make)
     assert desk.herald.wake(5, True) == (False, False, NEVER), "restless: it acts in its sleep"
     desk.saw(own=False, now=10)
@@ -147,7 +148,7 @@ def check_restless(make: type[Herald]) -> None:
     assert portrait(desk.herald) == before, "restless: it left a trace"
 
 
-def check_resume(make: type[Herald]) -> None:
+def check_resume(make: type[PhantomSchedule]) -> None:
     """After a crash the outstanding wake-up is gone: there is a new one, whatever was going on."""
     for crash in (0, 100_000, 3_000_000):
         desk = Desk(make)
@@ -158,12 +159,12 @@ def check_resume(make: type[Herald]) -> None:
         assert back < desk.alarm <= back + TELL, "late: no wake-up after the crash"
         asked = len(desk.asked)
         desk.run(back + ASK - 1)
-        assert len(desk.asked) == asked, "thrift: it asks before anyone could have told"
+        assert len(desk.asked) == asked, "thrift: it asks before any member could have told"
         desk.run(back + 2 * ASK)
         assert len(desk.asked) == asked + 1, "late: it does not ask after the crash"
 
 
-def check_first_word(make: type[Herald]) -> None:
+def check_first_word(make: type[PhantomSchedule]) -> None:
     """The first thing taken is told at the first wake-up, however early in the node's life."""
     desk = Desk(make)
     desk.saw(own=False, now=0)

@@ -14,12 +14,12 @@ from typing import Any
 
 from support.conformance_oplog_disk import DISK_CHECKS, started
 from support.disks import SMALL, caught, fill
-from support.oplog_model import SETTINGS, storm
+from support.oplog_model import SETTINGS, WITH_DRAFTS, storm
 from thence.core.dots import ORIGIN_MASK, pack, seq_of
 from thence.core.errors import UsageError
 from thence.core.storage import DamageError, DiskError
 from thence.oplog.policy import Policy
-from thence.oplog.settings import Settings
+from thence.oplog.settings import LogSettings
 from thence.sim.disk import Disk
 
 ALL_SETTINGS = (
@@ -41,10 +41,15 @@ def check_storm_with_holes(log_class: Any) -> None:
         storm(log_class, seed, ALL_SETTINGS[seed % 5], holes=True)
 
 
+def check_storm_of_drafts(log_class: Any) -> None:
+    for seed in range(700, 800):
+        storm(log_class, seed, ALL_SETTINGS[seed % 5], holes=bool(seed % 2), names=WITH_DRAFTS)
+
+
 def check_catch_up(log_class: Any) -> None:
     """Whatever a peer lacks comes, in log order, and near the end without reading the rest."""
     disk = Disk(Random(1))
-    settings = Settings(sync="no", segment_bytes=20_000, spacing=16)
+    settings = LogSettings(sync="no", segment_bytes=20_000, spacing=16)
     log = started(log_class, disk, "a", "b", "c", "d", settings=settings)
     dots = fill(log, {0: 900, 1: 300, 2: 900}, each=50)
     dots += fill(log, {3: 1}) + fill(log, {0: 100, 2: 100}, each=50)
@@ -99,13 +104,13 @@ def check_snapshots(log_class: Any) -> None:
     assert len(list(again.since(loaded.covers))) == 23, "needed: to go on from the older snapshot"
     disk.flip(files[0], 40, 1)
     error = caught(DamageError, log_class.open(disk, SMALL, 0).load)
-    assert error is not None, "snapshot: no state is whole and nobody noticed"
+    assert error is not None, "snapshot: no state is whole, and that is not reported"
     assert error.file == files[1], "damage: names another file"
 
 
 def check_half_a_snapshot(log_class: Any) -> None:
     """Whatever fails on the way, the one from before counts, and nothing stays behind."""
-    for operation in ("write", "sync", "rename", "sync_folder"):
+    for operation in ("write", "sync", "sync_folder"):
         disk = Disk(Random(1))
         log = started(log_class, disk, "a")
         fill(log, {0: 3})
@@ -115,12 +120,84 @@ def check_half_a_snapshot(log_class: Any) -> None:
         error = caught(DiskError, partial(log.snapshot, log.tail, log.vector, b"two", 0))
         assert error is not None, f"snapshot: its failed {operation} went unnoticed"
         assert error.definite, f"definite: a snapshot whose {operation} failed counts for nothing"
-        assert not [name for name in disk.names() if "temporary" in name], f"kept: litter after {operation}"
+        kept = [name for name in disk.names() if name.endswith(".snapshot")]
+        assert len(kept) == 1, f"kept: litter after {operation}"
         fill(log, {0: 3})
         again = log_class.open(disk, SMALL, 0)
         assert again.load().data == b"one", f"snapshot: after {operation}"
         assert again.vector == (9,), "vector"
         assert len([name for name in disk.names() if name.endswith(".snapshot")]) == 1, "kept: a stray one"
+
+
+def check_a_draft_that_was_given_up(log_class: Any) -> None:
+    """What was synced of it says nothing of the one that is written now."""
+    disk = Disk(Random(1))
+    log = started(log_class, disk, "a")
+    fill(log, {0: 3})
+    syncs = []
+    for data in (b"one", b"two"):
+        log.draft(log.tail, log.vector, [data])
+        log.commit(0)
+        syncs.append(log.write_draft(1000))
+    assert log.synced(syncs[0], 0) == [], "counts: by a sync of another"
+    assert log.load() is None, "counts: by a sync of another"
+    syncs[1].carry_out(disk)
+    following = log.synced(syncs[1], 0)
+    assert not log.drafted, "counts: before its record is durable"
+    for sync in following:
+        sync.carry_out(disk)
+        log.synced(sync, 0)
+    assert log.drafted, "counts: it is durable, and its record too"
+    log.settle_draft()
+    log.draft(log.tail, log.vector, [b"three"])
+    log.commit(0)
+    log.write_draft(1000)
+    again = log_class.open(disk, SMALL, 0)
+    assert again.load().data == b"two", "snapshot: another"
+    assert len([name for name in disk.names() if name.endswith(".snapshot")]) == 1, "kept: a stray one"
+
+
+def check_a_draft_with_a_large_part(log_class: Any) -> None:
+    """One write does not take all of the part."""
+    disk = Disk(Random(1))
+    log = started(log_class, disk, "a")
+    fill(log, {0: 3})
+    parts = [b"one", Random(2).randbytes(1_000_000), b"two"]
+    log.draft(log.tail, log.vector, parts)
+    log.commit(0)
+    written, sync = 0, None
+    while sync is None:
+        sync = log.write_draft(100_000, slice_bytes=1 << 30)
+        [name] = [one for one in disk.names() if one.endswith(".snapshot")]
+        assert disk.size(name) - written <= 200_000, "draft: too much in one write"
+        written = disk.size(name)
+    sync.carry_out(disk)
+    for following in log.synced(sync, 0):
+        following.carry_out(disk)
+        log.synced(following, 0)
+    assert log.drafted, "counts: it is durable"
+    found = log.load()
+    assert found is not None, "snapshot: it cannot be read"
+    assert found.data == b"".join(parts), "snapshot: another"
+
+
+def check_a_draft_that_cannot_be_synced(log_class: Any) -> None:
+    """It is given up, and the log goes on."""
+    disk = Disk(Random(1))
+    log = started(log_class, disk, "a")
+    fill(log, {0: 3})
+    log.draft(log.tail, log.vector, [b"one"])
+    log.commit(0)
+    sync = log.write_draft(1000)
+    error = caught(DiskError, partial(log.sync_failed, sync, DiskError("no", file=sync.file), 0))
+    assert error is not None, "snapshot: nobody is told that its sync failed"
+    assert error.definite, "definite: nothing refers to it"
+    assert not [name for name in disk.names() if name.endswith(".snapshot")], "kept: a stray one"
+    assert not log.drafting, "snapshot: it goes on"
+    fill(log, {0: 3})
+    assert log.broken is None, "snapshot: the log is not to blame"
+    assert log.snapshot(log.tail, log.vector, b"two", 0) > 0
+    assert log_class.open(disk, SMALL, 0).load().data == b"two", "snapshot: another"
 
 
 def check_installed(log_class: Any) -> None:
@@ -145,7 +222,7 @@ def check_installed(log_class: Any) -> None:
     name = max(name for name in disk.names() if name.endswith(".snapshot"))
     disk.flip(name, 30, 0)
     error = caught(DamageError, log_class.open(disk, SMALL, 0).load)
-    assert error is not None, "snapshot: the installed state is gone and nobody noticed"
+    assert error is not None, "snapshot: the installed state is gone, and that is not reported"
     assert error.file == name, "damage: names another file"
 
 
@@ -168,7 +245,7 @@ def check_collection(log_class: Any) -> None:
     log.sync(0)
     last = [stored.position for stored in log.since(0)][-1]
     collected = log.collect(0)
-    assert collected.segments >= segments - 1, "kept: what nobody needs"
+    assert collected.segments >= segments - 1, "kept: what is not needed"
     assert collected.bytes > 0, "kept: bytes"
     assert log.taken >= last, "forgot: taken"
     assert not log.reaches((0, 0)), "reach: it was collected"
@@ -190,7 +267,7 @@ def check_collection_and_crash(log_class: Any) -> None:
         log.mark_stable(log.vector)
         log.mark_taken(log.tail)
         log.commit(0)
-        assert log.collect(0).segments, "kept: what nobody needs"
+        assert log.collect(0).segments, "kept: what is not needed"
         disk.crash()
         again = log_class.open(disk, settings, 0)
         assert again.taken >= again.head, "forgot: that it was taken"
@@ -219,7 +296,7 @@ def check_collection_by_size_and_age(log_class: Any) -> None:
 def check_group_commit(log_class: Any) -> None:
     """One write for a batch, one sync for whatever came in while the last one was under way."""
     disk = Disk(Random(1))
-    log = started(log_class, disk, "a", settings=Settings(sync="always"))
+    log = started(log_class, disk, "a", settings=LogSettings(sync="always"))
     disk.writes = disk.syncs = 0
     for seq in range(1, 101):
         log.append(pack(0, seq), b"x")
@@ -239,7 +316,7 @@ def check_group_commit(log_class: Any) -> None:
 
 def check_everysec(log_class: Any) -> None:
     disk = Disk(Random(1))
-    log = started(log_class, disk, "a", settings=Settings(sync="everysec", sync_interval_us=1_000))
+    log = started(log_class, disk, "a", settings=LogSettings(sync="everysec", sync_interval_us=1_000))
     log.append(pack(0, 1), b"x")
     (wake,) = log.commit(10)
     assert wake.at == 1_010, f"sync: a wake-up at {wake.at}"
@@ -255,7 +332,7 @@ def check_everysec(log_class: Any) -> None:
 
 
 def check_insisted(log_class: Any) -> None:
-    """Whatever the policy, somebody may insist that what it commits is synced before it leaves."""
+    """Whatever the policy, a caller may insist that what it commits is synced before it leaves."""
 
     def syncs(effects: list[Any]) -> list[Any]:
         return [effect for effect in effects if hasattr(effect, "file")]
@@ -263,7 +340,7 @@ def check_insisted(log_class: Any) -> None:
     policies: tuple[Policy, ...] = ("no", "everysec")
     for policy in policies:
         disk = Disk(Random(1))
-        log = started(log_class, disk, "a", settings=Settings(sync=policy))
+        log = started(log_class, disk, "a", settings=LogSettings(sync=policy))
 
         def append(seq: int, log: Any = log, insists: bool = True) -> list[Any]:
             log.append(pack(0, seq), b"x")
@@ -271,10 +348,10 @@ def check_insisted(log_class: Any) -> None:
                 log.insist()
             return syncs(log.commit(0))
 
-        assert append(1, insists=False) == [], "sync: nobody insists"
+        assert append(1, insists=False) == [], "sync: no caller insists"
         assert log.may_leave(log.tail), "durable: a commit is enough"
         synced = append(2)
-        assert len(synced) == 1, "sync: somebody insists"
+        assert len(synced) == 1, "sync: a caller insists"
         first = synced[0]
         assert not log.may_leave(log.tail), "durable: it leaves too early"
         assert append(3) == [], "sync: two under way at once"
@@ -285,7 +362,7 @@ def check_insisted(log_class: Any) -> None:
         assert not log.may_leave(log.tail), "durable: what follows is not synced"
         disk.sync(again[0].file)
         assert syncs(log.synced(again[0], 0)) == [], "sync: again"
-        assert append(4, insists=False) == [], "sync: nobody insists any more"
+        assert append(4, insists=False) == [], "sync: no caller insists any more"
         assert log.may_leave(log.tail), "durable: a commit is enough again"
 
 
@@ -296,6 +373,10 @@ OPLOG_CHECKS: dict[str, Callable[[Any], None]] = {
     "catch-up": check_catch_up,
     "snapshots": check_snapshots,
     "half a snapshot": check_half_a_snapshot,
+    "a draft that was given up": check_a_draft_that_was_given_up,
+    "a draft with a large part": check_a_draft_with_a_large_part,
+    "a draft that cannot be synced": check_a_draft_that_cannot_be_synced,
+    "storm of drafts": check_storm_of_drafts,
     "installed": check_installed,
     "collection": check_collection,
     "collection and crash": check_collection_and_crash,

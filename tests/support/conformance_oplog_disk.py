@@ -9,11 +9,11 @@ from typing import Any
 from support.disks import SMALL, caught, fill, payload
 from thence.core.dots import pack
 from thence.core.storage import DamageError, DiskError
-from thence.oplog.settings import Settings
+from thence.oplog.settings import LogSettings
 from thence.sim.disk import Disk
 
 
-def started(log_class: Any, disk: Disk, *names: str, settings: Settings = SMALL) -> Any:
+def started(log_class: Any, disk: Disk, *names: str, settings: LogSettings = SMALL) -> Any:
     log = log_class.open(disk, settings, 0)
     log.boot(1, b"machine", 0)
     for name in names:
@@ -106,7 +106,7 @@ def check_damage_further_up(log_class: Any) -> None:
     that it had been synced."""
     for synced in (True, False):
         disk = Disk(Random(1))
-        log = started(log_class, disk, "a", settings=Settings(sync="no"))
+        log = started(log_class, disk, "a", settings=LogSettings(sync="no"))
         log.append(pack(0, 1), payload(pack(0, 1)))
         log.commit(0)
         if synced:
@@ -119,7 +119,7 @@ def check_damage_further_up(log_class: Any) -> None:
         for power_lost in (True, False):
             error = caught(
                 DamageError,
-                partial(log_class.open, disk.copy(Random(2)), Settings(), 0, power_lost=power_lost),
+                partial(log_class.open, disk.copy(Random(2)), LogSettings(), 0, power_lost=power_lost),
             )
             if error is not None:
                 assert synced or not power_lost, "damage: what was never synced may be torn"
@@ -127,7 +127,7 @@ def check_damage_further_up(log_class: Any) -> None:
                 continue
             assert power_lost, "damage: taken for a torn tail"
             assert not synced, "damage: what was synced was cut off"
-            again = log_class.open(disk.copy(Random(2)), Settings(), 0, power_lost=True)
+            again = log_class.open(disk.copy(Random(2)), LogSettings(), 0, power_lost=True)
             assert again.vector == (0,), f"vector: {again.vector}"
 
 
@@ -136,7 +136,7 @@ def check_a_missing_segment(log_class: Any) -> None:
     names = [name for name in disk.names() if name.endswith(".log")]
     disk.remove(names[1])
     error = caught(DamageError, partial(log_class.open, disk, SMALL, 0))
-    assert error is not None, "damage: a segment is missing and nobody noticed"
+    assert error is not None, "damage: a segment is missing, and that is not reported"
     assert "position" in error.affected, "damage: does not say what is missing"
 
 
@@ -159,10 +159,10 @@ def check_index_files(log_class: Any) -> None:
 
 def check_holes(log_class: Any) -> None:
     """After a power cut the unsynced end may have holes; it is cut off at the first, what was synced
-    stays, and nobody calls it damage."""
+    stays, and this is not reported as damage."""
     for seed in range(40):
         disk = Disk(Random(seed))
-        settings = Settings(sync="no")
+        settings = LogSettings(sync="no")
         log = started(log_class, disk, "a", settings=settings)
         fill(log, {0: 20}, each=7)
         for seq in range(21, 101):
@@ -253,7 +253,7 @@ def check_full_disk(log_class: Any) -> None:
     """A full disk refuses, definitely; nothing acknowledged is lost; with room again it goes on."""
     for room in range(0, 120, 7):
         disk = Disk(Random(room))
-        log = started(log_class, disk, "a", settings=Settings(sync="always"))
+        log = started(log_class, disk, "a", settings=LogSettings(sync="always"))
         fill(log, {0: 5})
         position = log.tail
         disk.capacity = disk.size(disk.names()[0]) + room
@@ -274,7 +274,7 @@ def check_full_disk(log_class: Any) -> None:
 
 
 def check_failed_sync(log_class: Any) -> None:
-    """After a failed sync nobody knows what the disk has: nothing more is written, reading goes on."""
+    """After a failed sync it is unknown what the disk has: nothing more is written, reading goes on."""
     disk = Disk(Random(1))
     log = started(log_class, disk, "a")
     log.append(pack(0, 1), b"x")

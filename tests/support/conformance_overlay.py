@@ -18,10 +18,11 @@ from thence.sim.faults import Cut, Pause, apart
 from thence.sim.overlay import OverlayRun
 from thence.sim.overlay_history import MemoryHistory
 from thence.sim.overlay_plan import Arrive, Depart, Happening, OverlayPlan
-from thence.sim.overlay_scenarios import OVERLAY_SCENARIOS, OverlayScenario, configure
+from thence.sim.overlay_scenarios import OVERLAY_SCENARIOS, configure
 from thence.sim.overlay_settings import OverlaySettings
+from thence.sim.registry import Scenario
 from thence.spread.overlays import OverlayKind, overlay
-from thence.spread.streams import StreamSettings
+from thence.spread.stream_link import StreamSettings
 from thence.spread.sync_tree import TreeSettings
 
 SECOND = 1_000_000
@@ -47,7 +48,7 @@ def run_planned(
         arrivals = tuple(Arrive(node * 50_000, node) for node in range(settings.nodes))
         return OverlayPlan(size, (*arrivals, *listed), settings.sending_us, settings.until_us)
 
-    OVERLAY_SCENARIOS["hand-made"] = OverlayScenario("hand-made", "", {}, plan)
+    OVERLAY_SCENARIOS["hand-made"] = Scenario("hand-made", "", {}, plan)
     try:
         sink = BytesIO()
         run = OverlayRun(settings, sink, **parts)
@@ -131,7 +132,7 @@ def unreached(views: Any) -> None:
 
 
 def alone(views: Any) -> None:
-    """Whoever is alone goes on trying."""
+    """A node that is alone goes on trying."""
     machine = views(0, Random(1), (7,), ViewSettings())
     machine.start(0)
     machine.down(7, 10)
@@ -145,7 +146,7 @@ def alone(views: Any) -> None:
 
 
 def _asks(machine: Any, now: int, names: Iterable[int], before: Iterable[Any] = ()) -> list[tuple[int, bool]]:
-    """Whom it asks to be a neighbour when it hears of these names, and how urgently: everybody refuses until
+    """Whom it asks to be a neighbour when it hears of these names, and how urgently: all refuse until
     it is urgent."""
     machine.receive(1, ShuffleReply(tuple(names)), now)
     asked: list[tuple[int, bool]] = []
@@ -163,8 +164,8 @@ def _asks(machine: Any, now: int, names: Iterable[int], before: Iterable[Any] = 
 
 
 def content(views: Any) -> None:
-    """One free place is left to those who need a neighbour when many had no room; two are not, and whoever
-    loses a neighbour begins to look again."""
+    """One free place is left to those who need a neighbour when many had no room; two are not, and a node
+    that loses a neighbour begins to look again."""
     machine = views(0, Random(1), (), ViewSettings(active=3))
     for peer in (1, 2):
         machine.up(peer, 0)

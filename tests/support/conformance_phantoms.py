@@ -13,14 +13,14 @@ from thence.core.machine import Ack, Batch, Effect, Phantom, Transmit, Wake
 from thence.core.message import Message
 from thence.order.engine import Engine, Tagger
 from thence.order.engines import ENGINES
-from thence.order.herald import HeraldSettings
+from thence.order.phantom_timer import PhantomSettings
 from thence.replica.replica import Replica
 from thence.spread.batched import Batched
 from thence.spread.mesh import Mesh
 from thence.trace.recorder import RESTART, STABLE
 
-TELL = HeraldSettings().tell_every_us
-ASK = HeraldSettings().ask_after_us
+TELL = PhantomSettings().tell_every_us
+ASK = PhantomSettings().ask_after_us
 
 
 class Member:
@@ -72,7 +72,7 @@ class Member:
         return [peers for _, peers, phantom in self.phantoms if phantom.asks == asks]
 
 
-def check_tells_everyone(make: type[Replica]) -> None:
+def check_tells_all(make: type[Replica]) -> None:
     """A listener tells all others what its client has taken, once, and in time."""
     for engine in ORDERING:
         member = Member(make, engine, 4)
@@ -112,10 +112,10 @@ def check_asks_the_silent(make: type[Replica]) -> None:
 
 
 def check_answers(make: type[Replica]) -> None:
-    """Who asks is answered at once, and nobody else; who tells is not."""
+    """A member that asks is answered at once, and no other; a member that tells is not."""
     for engine in ORDERING:
         member = Member(make, engine, 3)
-        assert member.hear(1) == [], "thrift: an answer nobody asked for"
+        assert member.hear(1) == [], "thrift: an answer without a question"
         effects = member.hear(2, asks=True)
         assert [effect.peers for effect in effects if isinstance(effect, Transmit)] == [(2,)], "answers: not"
         assert member.told(asks=False) == [(2,)], "answers: with a question"
@@ -213,7 +213,7 @@ def check_garbage(make: type[Replica]) -> None:
 
 
 def check_refused_messages(make: type[Replica]) -> None:
-    """A message that nobody can have sent is refused before anybody takes note of it, alone or in a
+    """A message that no member can have sent is refused before any part takes note of it, alone or in a
     batch: the one that should have come in its place is taken."""
     for engine in ORDERING:
         dots, stamps = engine.stamps_are_dots, 2 if engine.name == "vector-e2e" else 1
@@ -247,7 +247,7 @@ def check_without(make: type[Replica]) -> None:
 
 
 PHANTOM_CHECKS: dict[str, ReplicaCheck] = {
-    "tells everyone": check_tells_everyone,
+    "tells all": check_tells_all,
     "tells what was taken": check_tells_what_was_taken,
     "asks the silent": check_asks_the_silent,
     "answers": check_answers,

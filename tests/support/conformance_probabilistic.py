@@ -109,7 +109,7 @@ class Traffic:
         return set(self.missing)
 
     def check_rest(self) -> None:
-        """Everything arrived: everybody has it."""
+        """Everything arrived: every member has it."""
         assert not self.flights
         for me, held in enumerate(self.held):
             assert len(held) == len(self.pasts), f"lost: {me} has {len(held)} of {len(self.pasts)}"

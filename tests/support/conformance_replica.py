@@ -15,7 +15,7 @@ from thence.core.message import Message
 from thence.core.tag import Tag
 from thence.order.engine import Engine
 from thence.order.engines import ENGINES
-from thence.replica.replica import Delivered, Replica
+from thence.replica.replica import ClientDelivery, Replica
 from thence.spread.mesh import Mesh
 from thence.trace.recorder import DELIVER, DUPLICATE, HOLD, SEND, STABLE, START
 
@@ -87,7 +87,7 @@ class Replicas:
         self.truth.takes(me, message.payload)
         self.calls[me].append((DELIVER, message.dot))
 
-    def _keep(self, me: int, delivered: Delivered) -> None:
+    def _keep(self, me: int, delivered: ClientDelivery) -> None:
         assert (delivered.tag is not None) == self.stability, "tag: there is one exactly with stability"
         if delivered.tag is not None:
             assert delivered.tag.dot == delivered.message.dot, "tag: of another message"

@@ -54,7 +54,7 @@ class Group:
         self.air.plan(at, me, lambda: self.broadcast(me))
 
     def wake_at(self, at: int, me: int) -> None:
-        """A wake-up that nobody asked for."""
+        """A wake-up that was not asked for."""
         self.restless = True
         self.air.plan(at, me, lambda: self._carry_out(me, self.spreads[me].wake(self.air.now)))
 
@@ -84,7 +84,7 @@ class Group:
             assert not self.alarms[me], f"rest: {me} is drained with a wake-up to come"
 
     def run(self) -> None:
-        """To the end; then everybody has everything once, and nobody keeps or plans anything."""
+        """To the end; then every member has everything once, and none keeps or plans anything."""
         self.air.run()
         for me, spread in enumerate(self.spreads):
             due = {
@@ -110,7 +110,7 @@ def check_calm(kind: SpreadKind) -> None:
 
 
 def check_alone(kind: SpreadKind) -> None:
-    """A group of one has nobody to tell."""
+    """A group of one has no peer to tell."""
     group = Group(kind, 1, Weather())
     group.broadcast(0)
     group.run()
@@ -139,7 +139,7 @@ def check_weather(kind: SpreadKind) -> None:
 
 
 def check_restless(kind: SpreadKind) -> None:
-    """Wake-ups that nobody asked for do no harm: above all, they do not breed more of them."""
+    """Wake-ups that were not asked for do no harm: above all, they do not breed more of them."""
     asked = []
     for extra in (0, 300):
         group = Group(kind, 3, Weather(), seed=5)
@@ -198,7 +198,7 @@ def check_one_loss(kind: SpreadKind) -> None:
 
 
 def check_lost_acks(kind: SpreadKind) -> None:
-    """Whoever hears something twice must say again what it has, or it will hear it for ever."""
+    """A receiver that hears something twice must acknowledge it again, or it will hear it for ever."""
 
     def drop(sender: int, receiver: int, packet: Packet, before: int) -> bool:
         return isinstance(packet, Ack) and before < 3

@@ -8,7 +8,7 @@ what takes their place, can be put under them. The first word of a failure says 
 `write` (more or fewer than one), `early` (something left before it was durable), `refused` (a call was, or
 was not, or with the wrong words), `silent` (a call is never answered), `lost`, `twice`, `counter` (skipped,
 or used twice), `trace`, `links` (do not begin anew), `stuck` (it does not go on), `stop` (it does, or does
-not), `garbage`, `wake`, `close`, `unheard` (an exception that nobody caught, or that a peer had to raise).
+not), `garbage`, `wake`, `close`, `unheard` (an exception that was not caught, or that a peer had to raise).
 """
 
 from collections.abc import Sequence
@@ -313,7 +313,7 @@ def _garbage(node: Subject, garbage: Sequence[bytes]) -> None:
     except PeerError:
         pass
     else:
-        raise AssertionError("garbage: nobody is told")
+        raise AssertionError("garbage: the caller is not told")
     node.turn()
 
 

@@ -290,6 +290,20 @@ def a_failed_sync_breaks_the_node_for_good(node: Subject) -> None:
     assert not node.left_over, f"close: {node.left_over}"
 
 
+@into(FAILING_CHECKS, ALWAYS | {"segment_bytes": 500})
+def a_sync_that_fails_for_a_sealed_segment_does_not_keep_later_ones_waiting(node: Subject) -> None:
+    first = asked(node, b"one")
+    assert node.syncs == 1, f"order: {node.syncs} syncs at a time"
+    second = asked(node, b"." * 600)  # seals the segment, which syncs it
+    third = asked(node, b"three")
+    node.fail_sync()
+    node.finish_sync()
+    assert node.stops is None, f"stop: {node.stops}"
+    sync_all(node)
+    for call in (first, second, third):
+        answer(call)
+
+
 @into(FAILING_CHECKS, {"segment_bytes": 500}, AT_ONCE | {"segment_bytes": 500})
 def a_sync_that_fails_inside_a_commit_breaks_it_as_well(node: Subject) -> None:
     """Sealing a segment syncs it. To try again for ever would be no help."""

@@ -10,10 +10,11 @@ from support.grove import Grove, Make
 from thence.core.dots import pack
 from thence.core.errors import PeerError
 from thence.core.history import History
-from thence.core.machine import SpreadEffect
+from thence.core.machine import SpreadEffect, Transmit
 from thence.core.message import Message
 from thence.core.overlay import Announce, Graft, More, Prune, Resync, Sync, Tree
-from thence.spread.streams import StreamSettings
+from thence.sim.overlay_history import MemoryHistory
+from thence.spread.stream_link import StreamSettings
 
 SECOND = 1_000_000
 
@@ -193,7 +194,7 @@ def pieces(streams: Any) -> None:
 
 def choked(streams: Any) -> None:
     """A neighbour that takes no more is sent nothing until there is room, and then what came meanwhile, in
-    order; what everybody has by then may be gone from the log."""
+    order; what all have by then may be gone from the log."""
     grove = Grove(puppets(streams), 3)
     grove.connect([(0, 1), (1, 2)])
     grove.run(SECOND)
@@ -238,7 +239,7 @@ def one_at_a_time(streams: Any) -> None:
     before = grove.duplicates
     grove.connect([(4, 0), (4, 1), (4, 2), (4, 3)])
     grove.run(SECOND)
-    assert {peer for node, peer in grove.live() if node == 4} == {0, 1, 2, 3}, "late: somebody still waits"
+    assert {peer for node, peer in grove.live() if node == 4} == {0, 1, 2, 3}, "late: a node still waits"
     grove.all_have_everything()
     assert grove.duplicates == before, f"thrift: {grove.duplicates - before} messages came twice"
 
@@ -313,7 +314,72 @@ def garbage(streams: Any) -> None:
     raise AssertionError("garbage: from one who is no neighbour")
 
 
+def halves(streams: Any) -> None:
+    """A run of which a part was here is no correct node's: nothing of it counts. One that is ahead is a
+    gap."""
+
+    def run(last: int, count: int) -> Message:
+        return Message(pack(2, last), (), b"", (), count)
+
+    def heard() -> Any:
+        one = puppets(streams)(0, 3, MemoryHistory(3))
+        one.up(1, 0)
+        one.receive(1, Sync(1, (), True), 0)
+        return one
+
+    one = heard()
+    assert one.receive(1, run(3, 3), 0), "lost: a run"
+    assert one.clock[2] == 3, f"lost: the clock counts {one.clock[2]} of 3"
+    try:
+        one.receive(1, run(5, 4), 0)
+    except PeerError:
+        assert one.clock[2] == 3, "twice: a part of a run"
+    else:
+        raise AssertionError("twice: a part of a run")
+    one = heard()
+    found = one.receive(1, Sync(1, (run(3, 3), run(5, 4)), True), 0)
+    assert one.clock[2] == 3, "twice: a part of a run, in one piece"
+    assert len([effect for effect in found if isinstance(effect, Message)]) == 1, "twice: a part of a run"
+    one = heard()
+    found = one.receive(1, run(5, 3), 0)
+    assert one.clock[2] == 0, "order: a run that is ahead"
+    assert any(isinstance(effect.packet, Graft) for effect in found), "lost: nothing is asked for"
+
+
+def large_past(streams: Any) -> None:
+    """A large message counts as what it is as large as: of several, one is under way at a time; and behind
+    them there is room for as many small ones as ever."""
+    history = MemoryHistory(2)
+    settings = StreamSettings(piece_bytes=100, window=4)
+    one = puppets(streams, settings=settings)(0, 2, history)
+    for seq, size in enumerate([80] * 3 + [1000] * 5 + [80] * 8, 1):
+        message = Message(pack(0, seq), (), bytes(size))
+        history.append(message, 0)
+        one.broadcast(message, 0)
+    one.up(1, 0)
+    under_way, most, came = list[int](), 0, 0
+
+    def sent(effects: Any) -> None:
+        for effect in effects:
+            if isinstance(effect, Transmit) and isinstance(effect.packet, Sync):
+                under_way.append(sum(len(message.payload) for message in effect.packet.messages))
+
+    sent(one.receive(1, Graft(1, (0, 0)), 0))
+    last = 0
+    while under_way:
+        most = max(most, sum(under_way))
+        came += 1
+        if came > 8:
+            last = max(last, len(under_way))
+        del under_way[0]
+        sent(one.receive(1, More(), 0))
+    assert came == 16, f"lost: {came} pieces of 16"
+    assert most <= 4 * 100 + 1000, f"window: {most} bytes are under way"
+    assert last == 4, f"slow: {last} pieces at a time"
+
+
 STREAM_CHECKS = {
+    "halves": halves, "large past": large_past,
     "circles": circles, "weather": weather, "found again": found_again, "gap": gap, "crossing": crossing,
     "pieces": pieces, "one at a time": one_at_a_time, "mute neighbour": mute_neighbour,
     "sent back": sent_back, "resync": resync, "garbage": garbage, "choked": choked,
@@ -371,7 +437,7 @@ def shortest(make: Make) -> None:
 
 def prompt(make: Make) -> None:
     """However little quicker a way is: three beats tell. The same when a way that was known becomes quicker
-    because somebody above has found another."""
+    because a node above has found another."""
     grove = Grove(make, 3)
     for pair, latency in (((0, 1), 10_000), ((1, 2), 60_000), ((0, 2), 77_000)):
         grove.latency[pair] = grove.latency[pair[::-1]] = latency
@@ -433,7 +499,7 @@ def at_once(make: Make) -> None:
 
 
 def root_gone(make: Make) -> None:
-    """Without a beat for a while, somebody else beats."""
+    """Without a beat for a while, another node beats."""
     grove = _grown(make, 6, LADDER)
     grove.down(0, 1)
     grove.down(0, 2)

@@ -11,11 +11,12 @@ from random import Random
 from typing import Any
 
 from support.traces import read
+from support.trees_by_hand import Two
 from thence.check.oracle import judge
 from thence.core.dots import pack
 from thence.core.errors import PeerError
 from thence.core.history import History
-from thence.core.machine import Close, Packet, Transmit
+from thence.core.machine import Close, Connect, Packet, Transmit
 from thence.core.message import Message
 from thence.core.overlay import (
     Accept,
@@ -33,11 +34,11 @@ from thence.core.overlay import (
 from thence.core.states import States
 from thence.members.hyparview import HyParView
 from thence.oplog.log import OpLog
-from thence.oplog.policy import Sync as SyncFile
-from thence.oplog.settings import Settings as LogSettings
+from thence.oplog.policy import DiskSync as SyncFile
+from thence.oplog.settings import LogSettings as LogSettings
 from thence.replica.eco import LogStates
-from thence.replica.group_parts import Applied, Closed, Operation
-from thence.replica.live import LiveSettings, open_tree
+from thence.replica.group.surroundings import Applied, Closed, Operation
+from thence.replica.live_tree import LiveSettings, open_tree
 from thence.replica.overlay import Overlay
 from thence.replica.tree_names import Processes
 from thence.sim.disk import Disk
@@ -47,7 +48,7 @@ from thence.sim.overlay_program import RegisterProgram
 from thence.sim.overlay_scenarios import configure
 from thence.spread.eco_sync_tree import EcoSyncTree
 from thence.spread.overlays import OverlayKind
-from thence.spread.streams import StreamSettings
+from thence.spread.stream_link import StreamSettings
 from thence.spread.sync_tree import SyncTree, TreeSettings
 
 SECOND = 1_000_000
@@ -66,10 +67,10 @@ def judged(run: DurableOverlayRun, sink: BytesIO) -> list[Any]:
 
 
 def made_run(settings: Any, sink: BytesIO | None, policy: Any, parts: dict[str, Any]) -> DurableOverlayRun:
-    kind = parts.pop("kind", None)
+    kind, runs = parts.pop("kind", None), parts.pop("runs", False)
     live = replace(LiveSettings(), **parts)
-    parts.update({"kind": kind} if kind else {})
-    return DurableOverlayRun(settings, sink, kind=kind, policy=policy, parts=live)
+    parts.update({"kind": kind, "runs": runs} if kind else {"runs": runs})
+    return DurableOverlayRun(settings, sink, kind=kind, policy=policy, parts=live, runs=runs)
 
 
 def storms(seeds: Iterable[int], spread: str, **parts: Any) -> None:
@@ -111,17 +112,29 @@ def closing(overlay: Any) -> None:
 
 
 def strangers(overlay: Any) -> None:
-    """A stream's packet of somebody who is no neighbour any more is passed over."""
+    """A stream's packet of a former neighbour is passed over."""
     one = made(overlay)
     one.up(2, 0)
     assert one.receive(2, Tree(0, 1), 0) == [], "closed: it was not from a neighbour"
+
+
+def wished(overlay: Any) -> None:
+    """What is closed and wanted again in one step is two things."""
+    one = made(overlay)
+    one.wishes[:] = [Close(1), Connect(1), Connect(2), Connect(3), Close(3)]
+    asked = [one.wished() for _ in range(3)]
+    assert asked == [({1: False, 2: True, 3: False}, True), ({1: True}, False), ({}, False)], (
+        f"wished: {asked}"
+    )
 
 
 def overlay_storms(overlay: Any) -> None:
     storms(range(3), "sync-tree", overlays=overlay)
 
 
-OVERLAY_CHECKS = {"closing": closing, "strangers": strangers, "storms": overlay_storms}
+OVERLAY_CHECKS = {
+    "closing": closing, "strangers": strangers, "wished": wished, "storms": overlay_storms,
+}  # fmt: skip
 
 
 # Replicas over trees
@@ -195,13 +208,13 @@ def renamed(module: Any) -> None:
     log = one.log
     one.listens(1)
     for payload in (b"first", b"second"):
-        one.replica.submit(payload, 0)
+        one.replica.submit([payload], 0)
     one.replica.commit(0)
     one.replica._names.append("n0~2")
     one.replica.admit()
     one.replica.become(log.member("n0~2"), Closed(), 0, ends=False)
     one.receive(1, Message(pack(0, 3), (), b"forgotten"))
-    one.replica.submit(b"mine", 0)
+    one.replica.submit([b"mine"], 0)
     one.replica.commit(0)
     history, names = module.StepHistory(log), list(log.names)
     tree = SyncTree(3, len(names), history)
@@ -224,11 +237,12 @@ TREE_NODE_CHECKS = {
 class Process:
     """A machine with a log, as b of a tree where a is its contact."""
 
-    def __init__(self, machine: Any, log: OpLog | None = None, contact: bool = True) -> None:
+    def __init__(self, machine: Any, log: OpLog | None = None, contact: bool = True, **live: Any) -> None:
         self.log = log or _log(())
         self.numbers = 0
         self.one = open_tree(
-            "b", "at b", {"a": "at a"} if contact else {}, self.log, LiveSettings(machine=machine),
+            "b", "at b", {"a": "at a"} if contact else {}, self.log,
+            LiveSettings(machine=machine, **live),
             RegisterProgram(holds=False), lambda _: Closed(), self._number, 0,
         )  # fmt: skip
         self.log.sync(0)
@@ -242,8 +256,8 @@ class Process:
 
     def step(self) -> list[Any]:
         self.one.commit(0)
-        output = self.one.output()
-        self.posts = [packet for _, packet in output.posts]
+        posts, _, _ = self.one.output()
+        self.posts = [packet for _, packet in posts]
         return self.posts
 
     def linked(self) -> None:
@@ -271,19 +285,19 @@ def enters(machine: Any) -> None:
 
 
 def waits(machine: Any) -> None:
-    """Broadcasts wait for a first neighbour to say what it has, for a moment; where nobody is known, not."""
+    """Broadcasts wait for a first neighbour to say what it has, for a moment; where no node is known, not."""
     one = Process(machine)
     debts = [one.one.in_debt]
     one.linked()
     one.one.receive("a", Graft(1, (0, 0)), 0)
     debts.append(one.one.in_debt)
-    assert debts[0], "early: nobody was heard"
+    assert debts[0], "early: no neighbour was heard"
     assert not debts[1], "late: a neighbour was heard"
     one = Process(machine)
     one.one.wake(one.one.wake_at)
     one.one.wake(3 * SECOND)
-    assert not one.one.in_debt, "late: nobody comes"
-    assert not Process(machine, contact=False).one.in_debt, "late: there is nobody"
+    assert not one.one.in_debt, "late: no neighbour comes"
+    assert not Process(machine, contact=False).one.in_debt, "late: there is no neighbour"
 
 
 def put_back(machine: Any) -> None:
@@ -358,8 +372,75 @@ def hearsay(machine: Any) -> None:
     assert where == {"a": "at a", "b": "at b", "c": "at c"}, f"hearsay: {where}"
 
 
+def turn(machine: Any) -> None:
+    """What is sent in one turn is one message."""
+    two = Two(machine=machine)
+    two.settle()
+    two.say(two.a, b"1", b"2", b"3")
+    two.settle()
+    records = len(list(two.b.log.since(two.b.log.head)))
+    assert records == 1, f"split: {records} messages"
+    assert len(two.b.program.had) == 3, "lost: an operation"
+
+
+LARGE = bytes(range(256)) * 20
+
+
+def large_operations(machine: Any) -> None:
+    """One that is larger than a packet comes whole, and what was sent behind it after it. A window of its
+    fragments is under way, and little waits in memory."""
+    two = Two(machine=machine, packet_bytes=200, window_bytes=400)
+    two.settle()
+    for payload in (LARGE, b"behind"):  # in one step
+        two.a.machine.broadcast([payload], two.now)
+    two.a.step(two.now)
+    under_way = len(two.a.out)
+    assert under_way <= 6, f"window: {under_way} packets"
+    more = [b"%d" % number for number in range(20)]
+    for payload in more:
+        two.say(two.a, payload)
+    [index] = two.a.machine._channels
+    waiting = len(two.a.machine._channels.get(index)._waiting)  # type: ignore[union-attr]
+    assert waiting <= 2, f"memory: {waiting} messages wait"
+    two.settle()
+    had = [payload for _, payload, _ in two.b.program.had]
+    assert had == [LARGE, b"behind", *more], f"lost: or in another order, {len(had)} of {len(more) + 2}"
+
+
+def cut_off(machine: Any) -> None:
+    """What came of a large operation is forgotten with its link; it comes again."""
+    two = Two(machine=machine, packet_bytes=200, window_bytes=400)
+    two.settle()
+    two.say(two.a, LARGE)
+    for _ in range(9):
+        two.pass_on(two.a, 1)
+        two.pass_on(two.b)
+    two.unlink()
+    two.link()
+    two.settle()
+    assert [payload for _, payload, _ in two.b.program.had] == [LARGE], "lost: or not as it was"
+
+
+def machine_runs(machine: Any) -> None:
+    storms(range(200, 203), "sync-tree", runs=True, machine=machine)
+
+
 def machine_storms(machine: Any) -> None:
     storms(range(3), "sync-tree", machine=machine)
+
+
+def held_back(machine: Any) -> None:
+    """A step waits for its sync. That it wanted a link closed leaves when there is another one already; that
+    it wanted one closed and made anew is two things."""
+    one = Process(machine)
+    one.linked()
+    assert one.one.linked("a"), "held: it has no link"
+    one.one.overlay.wishes[:] = [Close(1), Connect(1)]
+    wanted = [one.one.output()[1] for _ in range(3)]
+    assert wanted == [{"a": None}, {"a": "at a"}, None], f"held: {wanted}"
+    assert not one.one.linked("a"), "held: it is still of use"
+    one.one.link_up("a", 1)
+    assert one.one.linked("a"), "held: the new one goes with the old one"
 
 
 def machine_forgets(machine: Any) -> None:
@@ -368,8 +449,8 @@ def machine_forgets(machine: Any) -> None:
 
 OPEN_TREE_CHECKS = {
     "enters": enters, "waits": waits, "put back": put_back, "same name": same_name, "lying": lying,
-    "hearsay": hearsay,
-    "storms": machine_storms, "forgets": machine_forgets,
+    "hearsay": hearsay, "turn": turn, "large": large_operations, "cut off": cut_off, "runs": machine_runs,
+    "held back": held_back, "storms": machine_storms, "forgets": machine_forgets,
 }  # fmt: skip
 
 
@@ -442,7 +523,7 @@ def state_in_a_step(replica: Any) -> None:
     one = Sole(_tree_module(), replica)
     one.listens(1)
     one.receive(1, Message(pack(1, 1), (), b"x"))
-    one.replica.submit(b"mine", 0)
+    one.replica.submit([b"mine"], 0)
     one.receive(1, StatePiece(1, (0, 0, 5), 0, 1, state_of(n2=5)))
     assert one.program.clock == {"n0": 1, "n1": 1, "n2": 5}, f"state: {one.program.clock}"
     kept = one.replica.newest_state()
@@ -464,12 +545,12 @@ def owing(replica: Any) -> None:
             more = log.synced(asked.pop(0), 0)
             asked += [effect for effect in more if isinstance(effect, SyncFile)]
 
-    one.submit(b"x", 0)
+    one.submit([b"x"], 0)
     sync(one.commit(0))
     log.note(9, b"something of the step")
     one.collect(SECOND)
     for payload in (b"z", b"zz"):
-        one.submit(payload, 2 * SECOND)
+        one.submit([payload], 2 * SECOND)
         sync(one.commit(2 * SECOND))
     assert log.durable == log.tail, "owed: something is not on the disk"
 

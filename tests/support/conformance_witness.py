@@ -146,7 +146,7 @@ def check_overtaking(engine: Engine) -> None:
 
 
 def check_before_its_causes(engine: Engine) -> None:
-    """A phantom names a message of somebody else that has not come yet."""
+    """A phantom names a message of a third member that has not come yet."""
     model = Model(engine, 3, Random(0))
     first, other = model.send(0), model.send(2)
     for message in (first, other):
@@ -341,4 +341,4 @@ def check_two_vectors(engine: Engine) -> None:
 
 
 MATRIX_CHECKS = WITNESS_CHECKS | {"two vectors": check_two_vectors}
-"""For the witness of vectors, whoever stamps them."""
+"""For the witness of vectors, whichever engine stamps them."""

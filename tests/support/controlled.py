@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Literal
 
 from thence.core.errors import StorageError, UsageError
-from thence.replica.group import CLOSED
+from thence.replica.group.process import CLOSED
 from thence.runtime.address import Address
 from thence.runtime.control import ControlServer
-from thence.runtime.http import Limits
+from thence.runtime.http import ClientLimits
 from thence.runtime.instruments import Instruments
 from thence.runtime.load import Load, Loader
 from thence.runtime.status import Faults, LogStatus, MemberStatus, Status
@@ -59,7 +59,7 @@ class FakeNode:
     explode: bool = False
     secret: bytes = b"of this cluster"
     listens: Address = LOOPBACK
-    limits: Limits = field(default_factory=Limits)
+    limits: ClientLimits = field(default_factory=ClientLimits)
 
     def __post_init__(self) -> None:
         self.instruments = Instruments(self.status)
@@ -181,7 +181,7 @@ def main(folder: str, name: str, *members: str) -> None:
     async def live() -> None:
         node = FakeNode(name, members or ("a", "b", "c"))
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, node.stop)
-        print("ready", flush=True)  # whoever waits for this still has to wait for control.json
+        print("ready", flush=True)  # a reader of this line still has to wait for control.json
         await run(node, Path(folder), Lines())
 
     asyncio.run(live())

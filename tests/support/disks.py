@@ -6,10 +6,10 @@ from typing import TypeVar
 
 from thence.core.dots import pack
 from thence.oplog.log import OpLog
-from thence.oplog.settings import Settings
+from thence.oplog.settings import LogSettings
 from thence.sim.disk import Disk
 
-SMALL = Settings(sync="always", segment_bytes=400, spacing=3)
+SMALL = LogSettings(sync="always", segment_bytes=400, spacing=3)
 """Segments of a handful of records: everything that happens at their borders happens soon."""
 
 
@@ -17,7 +17,7 @@ def a_disk(seed: int = 1) -> Disk:
     return Disk(Random(seed))
 
 
-def a_log(disk: Disk, *names: str, settings: Settings = SMALL, now: int = 0) -> OpLog:
+def a_log(disk: Disk, *names: str, settings: LogSettings = SMALL, now: int = 0) -> OpLog:
     """An open, booted log that knows these members."""
     log = OpLog.open(disk, settings, now)
     log.boot(1, b"machine", now)

@@ -16,11 +16,12 @@ from thence.core.groups import Place
 from thence.core.machine import SpreadEffect
 from thence.core.message import Message
 from thence.oplog.log import OpLog
-from thence.oplog.policy import Sync
+from thence.oplog.policy import DiskSync
 from thence.oplog.record import Stored, Taken
-from thence.oplog.settings import Settings
+from thence.oplog.settings import LogSettings
 from thence.order.unordered import NONE
-from thence.replica.tree import StepHistory, TreeReplica
+from thence.replica.tree import TreeReplica
+from thence.replica.tree_history import StepHistory
 from thence.sim.disk import Disk
 from thence.sim.overlay_program import RegisterProgram
 from thence.trace.recorder import DELIVER, SEND
@@ -64,6 +65,7 @@ class RowsDiary:
     """A diary whose rows are recorded by dots."""
 
     writes = True
+    ended = False
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
@@ -76,7 +78,10 @@ class RowsDiary:
         del kind, about
         return False
 
-    def row(self, kind: int, about: Place | None, deps: tuple[Place, ...] | None, now: int) -> None:
+    def row(
+        self, kind: int, about: Place | None, deps: tuple[Place, ...] | None, now: int, size: int = 0
+    ) -> None:
+        del size
         dot = 0 if about is None else pack(int(about[0][1:]), about[1])
         if deps is None:
             self._rows.record(kind, dot, now)
@@ -111,7 +116,7 @@ class Tried:
         return tuple(self._replica._seen)
 
     def submit(self, payload: bytes, now: int) -> Message:
-        return self._replica.submit(payload, now)[0]
+        return self._replica.submit([payload], now)[0]
 
     def receive(self, message: Message, now: int) -> None:
         self._replica.route(self._overlay.receive(message), now)
@@ -132,7 +137,7 @@ class Node:
         self, make: type[TreeReplica], *, inbox_max: int = 4096, segment_bytes: int = 1 << 20
     ) -> None:
         self._make = make
-        self._settings = Settings(sync="always", segment_bytes=segment_bytes, spacing=3)
+        self._settings = LogSettings(sync="always", segment_bytes=segment_bytes, spacing=3)
         self._inbox_max = inbox_max
         self.disk = Disk(Random(1))
         self.rows = Rows()
@@ -172,7 +177,7 @@ class Node:
 
         self.step(act, now)
 
-    def everyone_has_it(self, now: int) -> None:
+    def all_have_it(self, now: int) -> None:
         """All that is in the log may go, as far as others are concerned."""
         self.log.mark_stable(self.log.vector)
         self.commit(now)
@@ -200,7 +205,7 @@ class Node:
     def sync(self, effects: object, now: int) -> None:
         assert isinstance(effects, list)
         for effect in effects:
-            if isinstance(effect, Sync):
+            if isinstance(effect, DiskSync):
                 self.disk.sync(effect.file)
                 self.log.synced(effect, now)
 
@@ -320,7 +325,7 @@ class Twins:
                 node.take(count, now)
         else:
             for node in nodes:
-                node.everyone_has_it(now)
+                node.all_have_it(now)
 
     def compare(self) -> None:
         plain, tried = self.plain, self.tried

@@ -6,9 +6,10 @@ from typing import Any
 
 from thence.check import judge
 from thence.core.edge import EdgeDown, EdgePacket, EdgeUp
+from thence.sim.air import Air
 from thence.sim.edge import EdgeWorld
-from thence.sim.edge_storm import EdgeStorm, draw_edge
-from thence.sim.step_world import Air
+from thence.sim.edge_storm import EdgeStorm
+from thence.sim.edge_weather import draw_edge
 from thence.spread.edge_book import EdgeSettings
 
 MS = 1_000
@@ -84,8 +85,9 @@ class Grove:
             self.run(1)
         raise AssertionError("late: it never happens")
 
-    def send(self, name: str, group: str) -> None:
-        self.world.send(name, group)
+    def send(self, name: str, *groups: str) -> None:
+        """A message to each of these, in one turn."""
+        self.world.send(name, *groups)
 
     def crash(self, *names: str) -> None:
         """What these had sent, and did not arrive, is lost."""

@@ -16,7 +16,7 @@ class FailingDisk:
         self.full = False
         self.fails = False
         self.goes = Event()
-        """Syncs that nobody waits for in the event loop wait while it is clear."""
+        """Syncs that no call in the event loop waits for wait while it is clear."""
         self.goes.set()
         write, sync = DiskFiles.write, DiskFiles.sync
 

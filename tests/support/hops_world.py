@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from thence.core.dots import origin_of, seq_of
 from thence.order import deliveries as our_deliveries
 from thence.order import history as our_history
-from thence.order.history import RULES, Cut, Noted, Rules
+from thence.order.history import RULES, Noted, Rules, SeparatorCut
 
 Address = frozenset[int]
 
@@ -57,9 +57,9 @@ class Mended:
         module: Any = our_history,
         deliveries: Any = our_deliveries,
     ) -> None:
-        """`module` and `deliveries`: where `History` and `Deliveries` are taken from."""
-        cuts = [Cut(S - {me}, F, B) for S, F, B in separators if me in S]
-        self.history: our_history.History = module.History(me, rules, cuts)
+        """`module` and `deliveries`: where `CausalHistory` and `Deliveries` are taken from."""
+        cuts = [SeparatorCut(S - {me}, F, B) for S, F, B in separators if me in S]
+        self.history: our_history.CausalHistory = module.CausalHistory(me, rules, cuts)
         self.deliveries: our_deliveries.Deliveries[Hop] = deliveries.Deliveries(me, rules.fifo)
         self.words = rules.words
 

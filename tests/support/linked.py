@@ -4,9 +4,9 @@ from collections import Counter
 
 from support.schedules_groups import Play
 from thence.core.groups import Flow, GroupPacket
-from thence.replica.group_member import Member
-from thence.replica.group_settings import GroupSettings
-from thence.sim.step_world import Air
+from thence.replica.group.member import Member
+from thence.replica.group.settings import GroupSettings
+from thence.sim.air import Air
 
 
 class Linked(Play):

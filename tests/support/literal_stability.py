@@ -22,7 +22,7 @@ class Mend(Enum):
     PHANTOM_CAUSES_MAY_BE_GONE = (
         "9c: algorithm 11 looks up what a phantom names, which may be stable and gone"
     )
-    PHANTOMS_TRAVEL = "9d: algorithm 11 checks a phantom where it was made, and sends it to nobody"
+    PHANTOMS_TRAVEL = "9d: algorithm 11 checks a phantom where it was made, and sends it nowhere"
     LOOKS_AT_ITSELF = "S1: algorithm 9 never looks at the bits of the message that it delivers"
     OWN_ROW_GROWS_TOO = "S2: algorithm 7 forgets that a delivery changes two rows of its matrix"
 

@@ -13,7 +13,7 @@ from thence.core.dots import pack
 from thence.core.message import Message
 from thence.order.engine import Engine
 from thence.order.graph import GRAPH
-from thence.order.tags import Attic
+from thence.order.tags import TagSpill
 from thence.order.vector import VECTOR
 
 
@@ -86,14 +86,14 @@ class WalkWitness:
     def reached(self, dot: int) -> int:
         return len(self.walk.v) - len(self.missing(dot))
 
-    def stow_in(self, attic: Attic, deep: int) -> None:
+    def stow_in(self, attic: TagSpill, deep: int) -> None:
         raise NotImplementedError("the algorithm keeps everything")
 
     def resume(self, counters: tuple[int, ...]) -> None:
         raise NotImplementedError("restarts are not a part of the algorithm")
 
     def tag_of(self, dot: int) -> None:
-        raise NotImplementedError("nobody asks the algorithm")
+        raise NotImplementedError("no test asks the algorithm")
 
     def recall_stable(self, counters: tuple[int, ...]) -> None:
         raise NotImplementedError("restarts are not a part of the algorithm")
@@ -143,14 +143,14 @@ class MatrixWitness:
         j, n = to_pair(dot)
         return sum(row[j] >= n for row in self.matrix.m)
 
-    def stow_in(self, attic: Attic, deep: int) -> None:
+    def stow_in(self, attic: TagSpill, deep: int) -> None:
         raise NotImplementedError("the algorithm keeps everything")
 
     def resume(self, counters: tuple[int, ...]) -> None:
         raise NotImplementedError("restarts are not a part of the algorithm")
 
     def tag_of(self, dot: int) -> None:
-        raise NotImplementedError("nobody asks the algorithm")
+        raise NotImplementedError("no test asks the algorithm")
 
     def recall_stable(self, counters: tuple[int, ...]) -> None:
         raise NotImplementedError("restarts are not a part of the algorithm")

@@ -14,15 +14,17 @@ from typing import Any, TypeVar
 
 import uvloop
 
-from thence.cli.layout import HOST, free_ports
 from thence.core.errors import PeerError
+from thence.local.ports import HOST, free_ports
 from thence.runtime.address import Address
 from thence.runtime.frames import HEAD, join
 from thence.runtime.handshake import Opener
-from thence.runtime.introductions import Aim, Identity, Introduction
+from thence.runtime.hello import Identity, Introduction, Purpose
 from thence.runtime.links import Links
+from thence.runtime.open_links import OpenLinks
+from thence.runtime.options import LinkSettings
 from thence.runtime.pacing import LinkLimits
-from thence.runtime.settings import LinkSettings
+from thence.runtime.peer import Peer, PeerStage
 from thence.runtime.tree_links import TreeLinks
 
 T = TypeVar("T")
@@ -38,6 +40,20 @@ LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
     "asyncio": asyncio.new_event_loop,
     "uvloop": uvloop.new_event_loop,
 }
+
+
+PARTS = {
+    PeerStage.IDLE: (False, False, False),
+    PeerStage.WAITING: (True, False, False),
+    PeerStage.DIALLING: (False, True, False),
+    PeerStage.UP: (False, False, True),
+    PeerStage.CUT: (False, False, False),
+}
+"""In each stage: is there a timer, a connection that shakes hands, a link?"""
+
+
+def parts_of(peer: Peer) -> tuple[bool, bool, bool]:
+    return peer.timer is not None, peer.pending is not None, peer.link is not None
 
 
 def clock() -> int:
@@ -114,7 +130,7 @@ class Node:
 
     def link_packets(self, peer: str, packets: list[bytes], now: int) -> None:
         if self.hate is not None and self.hate in packets:
-            raise PeerError("a packet that nobody sends")
+            raise PeerError("a packet of no kind")
         self.packets += packets
         self.reads.append(len(packets))
         self._world.changed()
@@ -142,6 +158,9 @@ class World:
         self._strangers: list[Stranger] = []
 
     def changed(self) -> None:
+        for node in self._nodes:
+            for peer in node.links._peers.values():
+                assert parts_of(peer) == PARTS[peer.stage], f"{peer.name} is {peer.stage.value}"
         waiting, self._waiting = self._waiting, []
         for future in waiting:
             if not future.done():
@@ -186,6 +205,18 @@ class World:
         await node.links.start()
         return node
 
+    async def open_node(
+        self, name: str, answer: Callable[[Introduction], bytes] = lambda _: b"", boot: int = 1
+    ) -> tuple[Node, OpenLinks]:
+        """Of a group whose members change."""
+        node = Node(self, name)
+        me = Identity("test", name, b"log of " + name.encode(), boot)
+        links = OpenLinks(me, SECRET, ANY, QUICK, node, Random(1), clock, node.log, answer, limits=BRIEF)
+        node.links = links
+        self._nodes.append(node)
+        await links.start()
+        return node, links
+
     async def pair(self, **options: Any) -> tuple[Node, Node]:
         """a and b, connected."""
         a, b = await self.node("a", **options), await self.node("b", **options)
@@ -207,7 +238,7 @@ class World:
 
 
 def free_addresses(count: int) -> list[Address]:
-    """Nobody listens there now; sorted. The system hands out none of them to outgoing connections: one of
+    """No process listens there now; sorted. The system hands out none of them to outgoing connections: one of
     another test could take it before a node listens there, or while one restarts."""
     start = free_ports(count)
     return [Address(HOST, port) for port in range(start, start + count)]
@@ -246,7 +277,7 @@ class Stranger:
     ) -> list[bytes]:  # fmt: skip
         """As a proper member would; says which frames it sent. `heard` gets those of the other side."""
         me = Identity(cluster, name, b"log of " + name.encode(), boot)
-        hello = Introduction(me, target, Aim.LINK, instance, bytes(range(32)))
+        hello = Introduction(me, target, Purpose.LINK, instance, bytes(range(32)))
         opener = Opener(hello, secret, lambda _: None)
         sent = opener.start()
         self.send(join(sent))

@@ -143,6 +143,20 @@ class Model:
                 )
         return found
 
+    def catch_ups(self) -> set[tuple[str, str, int, int, int]]:
+        """Change, node, when, deliveries of messages from before it, how long the last of them took."""
+        found = set()
+        for kind, change in (("install", "join"), ("restart", "restart")):
+            for event in self.of(kind):
+                at = self.at(event)
+                late = [
+                    sent + took
+                    for row, sent, took in self.since_send("deliver")
+                    if row.node == event.node and sent < at <= sent + took
+                ]
+                found.add((change, event.node, at, len(late), max(late, default=at) - at))
+        return found
+
     def heals(self) -> set[tuple[int, int, int]]:
         """When, deliveries that came after it, how long the last of them took."""
         found = set()

@@ -4,7 +4,7 @@ from support.mutants import of
 
 MESH = of(
     "thence.spread.mesh",
-    ("forgotten as soon as anybody has it", "weather", "IndexError",
+    ("forgotten as soon as one member has it", "weather", "IndexError",
      (":Mesh._forget", "everyone = min(", "everyone = max(")),
     ("what came early counts as received", "weather", "lost",
      (":Mesh._is_new", "            self._early[dot] = None\n            return True\n",
@@ -131,5 +131,5 @@ REPLICA = of(
     ("every message is recorded as a duplicate", "two queues", "trace",
      (":Replica.receive", "if not fresh and type(packet) is Message:", "if type(packet) is Message:")),
     ("wake-ups are not passed on", "callbacks", "rest",
-     (":Replica.wake", "        self._route(self._spread.wake(now), NOBODY, effects, now)\n", "")),
+     (":Replica.wake", "        self._route(self._spread.wake(now), NO_PEER, effects, now)\n", "")),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Bugs planted into path counters, each with the seed of a storm that finds it."""
+"""Bugs planted into path counters, each with the seed of a storm, or the name of a check, that finds it."""
 
 from support.mutants_groups import GroupMutant, of
 
@@ -24,4 +24,8 @@ MUTANTS: list[GroupMutant] = [
     of("no_advance: numbers of duplicates do not count", 0,
        (f"{NODE}._repeated", "        return self._cover(copy.numbers.get(self.me, {}))\n",
         "        return False\n")),
+    of("no_next: a number need not be the next", "next",
+       (f"{NODE}.is_next", "number == self.had.get(who, 0) + 1", "number > self.had.get(who, 0)")),
+    of("needs_above: a barrier is kept although it is above the own number", "above",
+       (f"{NODE}._send", "number < record.numbers.get(receiver, {}).get(who, number + 1)", "number")),
 ]  # fmt: skip

@@ -7,8 +7,14 @@ from dataclasses import dataclass
 from support.mutants import Edit
 
 STEPS = "thence.replica.steps"
+HELD = "thence.replica.held_outputs"
+CALLS = "thence.replica.pending_calls"
 DRIVER = "thence.runtime.driver"
-CHANGING = "thence.replica.group"
+BATCHING = "thence.runtime.batching"
+ALARM = "thence.runtime.alarm"
+OUTLET = "thence.runtime.outlet"
+SYNCING = "thence.runtime.syncing"
+CHANGING = "thence.replica.group.process"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +32,7 @@ def of(*mutants: tuple[str, str, str, *tuple[Edit, ...]]) -> list[StepMutant]:
 ORDER = of(
     ("under always steps have consequences before they are synced",
      "under always a broadcast is synced before anything leaves", "early",
-     (STEPS, "or log.may_leave(held.position)", "or True")),
+     (HELD, "or log.may_leave(held.position)", "or True")),
     ("packets do not wait for the sync",
      "under always a broadcast is synced before anything leaves", "early",
      (f"{STEPS}:Steps._end", "release = Release(posts, links, events, answers)\n",
@@ -38,7 +44,7 @@ ORDER = of(
       "Held(log, log.durable if log is not None")),
     ("what insists is not waited for",
      "what insists on a sync waits for it whatever the policy", "early",
-     (f"{STEPS}:Steps._may_leave", "or log.may_leave(held.position)", "or log.durable >= 0")),
+     (f"{HELD}:HeldOutputs._may_leave", "or log.may_leave(held.position)", "or log.durable >= 0")),
     ("a program takes what is not synced",
      "under always a message is synced before it is told or taken", "early",
      (f"{STEPS}:Steps._end", "release = Release(posts, links, events, answers)\n",
@@ -53,33 +59,33 @@ ORDER = of(
       "            posts = ()\n")),
     ("rows come after packets",
      "a broadcast is written then traced then sent then answered", "order",
-     (f"{STEPS}:Steps._release", "            rows = list(first.rows)\n            try:\n",
+     (f"{HELD}:HeldOutputs._release", "            rows = list(first.rows)\n            try:\n",
       "            rows = list(first.rows)\n"
-      "            if rows and any(first.release):\n"
+      "            if rows and first.release != Release((), None, (), ()):\n"
       "                held.appendleft(first._replace(release=Release((), None, (), ())))\n"
       "                self.effects.append(first.release)\n"
       "                return\n"
       "            try:\n"),
-     (f"{DRIVER}:Driver._carry_out", "            self._drain()\n            if self._sample",
-      "            self._drain()\n            steps._release()\n            if self._sample")),
+     (f"{DRIVER}:Driver._carry_out", "            self._drain()\n            if self.latency",
+      "            self._drain()\n            steps._release()\n            if self.latency")),
     ("a step has no rows",
      "a broadcast is written then traced then sent then answered", "lost",
      (f"{STEPS}:Steps._end", "rows, output = self._trace.take(), machine",
       "rows, output = self._trace.take()[:0], machine")),
     ("each call is a step",
      "what a turn asks for is two writes and one if the last turn asked for much", "write",
-     (f"{STEPS}:Steps._broadcast", "        if len(batch) > 1:\n", "        if False:\n"),
-     (f"{STEPS}:Steps._broadcast",
+     (f"{CALLS}:PendingCalls.broadcast", "        if len(batch) > 1:\n", "        if False:\n"),
+     (f"{CALLS}:PendingCalls.broadcast",
       "                answers.append((call, machine.broadcast(payloads, now)))\n",
       "                answers.append((call, machine.broadcast(payloads, now)))\n"
       "                machine.commit(now)\n")),
     ("a lone call waits until the loop comes round",
      "what a turn asks for is two writes and one if the last turn asked for much", "write",
-     (f"{DRIVER}:Driver.publish",
+     (f"{BATCHING}:CallBatch.publish",
       "            self.settle()\n", "            pass\n")),
     ("calls are not gathered",
      "what a turn asks for is two writes and one if the last turn asked for much", "write",
-     (f"{DRIVER}:Driver.publish", "        lone = self._turn is None and not self._several\n",
+     (f"{BATCHING}:CallBatch.publish", "        lone = self.turn is None and not self._several\n",
       "        lone = True\n")),
     ("syncs by the clock are forgotten",
      "a sync that is due by the clock is asked for", "stuck",
@@ -87,21 +93,21 @@ ORDER = of(
       "                self._log_wake_at = min(self._log_wake_at, effect.at)\n", "                pass\n")),
     ("one that makes no sense spoils its turn",
      "what makes no sense is refused and nothing else is", "refused",
-     (f"{STEPS}:Steps._broadcast", "                self.effects.append(Refuse([call], error))\n",
-      "                self.effects.append(Refuse([call for _, call in batch], error))\n"
+     (f"{CALLS}:PendingCalls.broadcast", "                self._effects.append(RefuseCalls([call], error))\n",
+      "                self._effects.append(RefuseCalls([call for _, call in batch], error))\n"
       "                return []\n")),
     ("one that makes no sense is half sent",
      "what makes no sense is refused and nothing else is", "counter",
      (f"{CHANGING}:GroupNode.broadcast",
-      "        must_fit(payloads, self._payload_max)\n",
-      "        must_fit(payloads[:1], most := self._payload_max)\n"),
+      "            must_fit(payloads, self._payload_max)\n",
+      "            must_fit(payloads[:1], self._payload_max)\n"),
      (f"{CHANGING}:GroupNode.broadcast",
       "        return member.operations_of(payloads, self._payload_max, now)\n",
       "        sent = []\n"
       "        for payload in payloads:\n"
-      "            if len(payload) > most:\n"
+      "            if len(payload) > self._payload_max:\n"
       "                raise UsageError(\"too long\")\n"
-      "            sent += self.member.operations_of([payload], most, now)\n"
+      "            sent += self.member.operations_of([payload], self._payload_max, now)\n"
       "        return sent\n")),
     ("what came before garbage is dropped with it",
      "what came before garbage counts and the garbage is told", "lost",
@@ -136,9 +142,9 @@ FULL = of(
       "            machine = self.machine\n")),
     ("links go on though nothing is written",
      "a full disk refuses definitely and the step never happened", "lost",
-     (f"{STEPS}:Steps._failed", "        self._refuse_asked(refused(error))\n"
+     (f"{STEPS}:Steps._failed", "        self.calls.refuse(refused(error))\n"
       "        self.effects.append(BeginAnew(str(error)))\n",
-      "        self._refuse_asked(refused(error))\n")),
+      "        self.calls.refuse(refused(error))\n")),
     ("broadcasts are gathered though nothing is written",
      "a full disk refuses definitely and the step never happened", "silent",
      (f"{STEPS}:Steps.ask", "why = refused(self.why) if self.why is not None else self.machine.refuses",
@@ -149,7 +155,7 @@ FULL = of(
       "            self._failed(error)\n")),
     ("calls that are refused are never told",
      "what was gathered when the disk fills up is refused", "silent",
-     (f"{DRIVER}:_refuse",
+     (f"{OUTLET}:refuse",
       "    for call in calls:\n        if not call.done():\n            call.set_exception(error)\n",
       "    for call in list(calls)[:0]:\n        call.set_exception(error)\n")),
     ("calls are taken though nothing is written",
@@ -163,41 +169,45 @@ FULL = of(
       "        self._end(now)\n        if False:\n")),
     ("what was about to leave does so over the old links",
      "calls that wait for a sync when the disk fills up are answered by it", "early",
-     (f"{STEPS}:Steps._failed", "held._replace(release=held.release._replace(posts=(), links=None))",
+     (f"{HELD}:HeldOutputs._drop_links", "held._replace(release=replace(held.release, posts=(), links=None))",
       "held")),
     ("what waits for a sync leaves over the next link",
      "what waits for a sync leaves over no later link", "twice",
-     (f"{STEPS}:Steps.link_up", "if post[0] != peer]", "]")),
+     (f"{HELD}:HeldOutputs._drop_posts", "if post[0] != peer]", "]")),
     ("what is in the log is refused when the disk is full",
      "calls that wait for a sync when the disk fills up are answered by it", "refused",
-     (f"{STEPS}:Steps._failed", "        for place, held in enumerate(self._held):  # peers",
-      "        self._refuse_held(refused(error))\n"
-      "        for place, held in enumerate(self._held):  # peers")),
+     (f"{STEPS}:Steps._failed", "        self._drop_links()\n",
+      "        self._refuse_held(refused(error))\n        self._drop_links()\n")),
     ("rows that waited are never written",
      "a trace that cannot be written holds back what it should tell of", "silent",
      (f"{STEPS}:Steps.probe", "            self._trace.write_waiting()\n", "")),
     ("a row that was not written does not matter",
      "a trace that cannot be written holds back what it should tell of", "early",
-     (f"{STEPS}:Steps._release",
+     (f"{HELD}:HeldOutputs._release",
       "                held.appendleft(first._replace(rows=rows))\n                raise\n",
       "                pass\n")),
     ("a trace that cannot be written in trouble stops the node",
      "a trace that fills up after the disk does holds back what waits for a sync", "unheard",
-     (f"{STEPS}:Steps._failed", "        if self.state is not State.STALLED:  # else",
+     (f"{STEPS}:Steps._failed", "        if self.state is not StepState.STALLED:  # else",
       "        if True:  # else")),
     ("a link that came up in trouble is forgotten",
      "a link that came up in trouble begins anew after it", "links",
      (f"{STEPS}:Steps.link_up",
-      "        self._missed_link = self._missed_link or self.state is State.STALLED\n", "")),
+      "        self._missed_link = self._missed_link or self.state is StepState.STALLED\n", "")),
     ("a full disk is looked at once",
      "a disk that stays full is looked at until there is room", "stuck",
-     (f"{DRIVER}:Driver._probe", "        self._probing = None\n", "")),
+     (f"{ALARM}:Alarm._rings", "        self._timer, self.at = None, NEVER\n",
+      "        self._timer = None\n")),
 )  # fmt: skip
 
 BROKEN = of(
     ("a failed sync is forgiven",
      "a failed sync breaks the node for good", "stop",
-     (STEPS, "        if log.durable < sync.position:\n", "        if False:\n")),
+     (STEPS, "        if log is self.machine.log and log.broken is not None:\n", "        if False:\n")),
+    ("a failed sync that is forgiven is the last one",
+     "a sync that fails for a sealed segment does not keep later ones waiting", "silent",
+     (f"{STEPS}:Steps.sync_failed", "self._sync_over(log, lambda: log.sync_failed(sync, why, now))",
+      "log.sync_failed(sync, why, now)")),
     ("after a failed sync inside a commit a call was certainly not written",
      "a sync that fails inside a commit breaks it as well", "refused",
      (f"{STEPS}:Steps._failed", "refused(stopper(error), stalls)", "refused(stopper(error))")),
@@ -208,7 +218,7 @@ BROKEN = of(
       "stalls = isinstance(error, StorageError)")),
     ("what was asked of the machine is certainly not written after a failed sync inside its commit",
      "what is asked of the machine may be in the log when a sync fails inside its commit", "refused",
-     (f"{STEPS}:Steps.call", "raise refused(self.why, self.state is State.STALLED)",
+     (f"{STEPS}:Steps.call", "raise refused(self.why, self.state is StepState.STALLED)",
       "raise refused(self.why)")),
     ("calls of one that is broken are never answered",
      "a failed sync breaks the node for good", "silent",
@@ -218,13 +228,13 @@ BROKEN = of(
      (f"{STEPS}:Steps.broke", "refused(why, definite=False)", "refused(why)")),
     ("a sync that was not tried has failed",
      "a sync that cannot be tried is tried again and nothing leaves before it", "refused",
-     (f"{DRIVER}:Driver._tried", "if self._closing or not untried(error):", "if True:")),
+     (f"{SYNCING}:Syncs._tried", "if self.closing or not untried(error):", "if True:")),
     ("a sync that was not tried is done",
      "a sync that cannot be tried is tried again and nothing leaves before it", "early",
-     (f"{DRIVER}:Driver._tried", "            return False\n", "            return True\n")),
+     (f"{SYNCING}:Syncs._tried", "            return False\n", "            return True\n")),
     ("a sync that cannot be tried keeps a node from ending",
      "a node that ends does not wait for a sync that cannot be tried", "close",
-     (f"{DRIVER}:Driver._tried", "if self._closing or not untried(error):", "if not untried(error):")),
+     (f"{SYNCING}:Syncs._tried", "if self.closing or not untried(error):", "if not untried(error):")),
     ("after a bug it goes on from its disk",
      "a bug in broadcast stops the node and refuses all calls", "lost",
      (f"{STEPS}:Steps._failed",
@@ -238,14 +248,14 @@ BROKEN = of(
     ("a bug in a timer reaches the loop",
      "a bug in wake stops the node and refuses all calls", "lost",
      (f"{STEPS}:Steps.wake",
-      "            self._failed(error)\n            return\n        if now >= self.queue.wake_at:",
-      "            raise\n        if now >= self.queue.wake_at:")),
+      "            self._failed(error)\n            return\n        if now >= self.calls.queue.wake_at:",
+      "            raise\n        if now >= self.calls.queue.wake_at:")),
 )  # fmt: skip
 
 ENDING = of(
     ("closing forgets what was asked for last",
      "closing writes and syncs and answers what was asked for", "refused",
-     (f"{DRIVER}:Driver.close", "        self._step(self.steps.settle)\n", "")),
+     (f"{DRIVER}:Driver.close", "        self.settle()\n", "")),
     ("one that closes in trouble says that all went well",
      "closing in trouble leaves no call unanswered", "close",
      (f"{STEPS}:Steps.close", "        return well\n", "        return True\n")),
@@ -254,8 +264,7 @@ ENDING = of(
      (f"{DRIVER}:Driver.close", "        self._alarm.close()\n", "")),
     ("one that closes in trouble goes on looking for room",
      "closing with a full disk says that it was not in order", "close",
-     (f"{DRIVER}:Driver.close", "for handle in (self._turn, self._probing):",
-      "for handle in (self._turn,):")),
+     (f"{DRIVER}:Driver.close", "        self._probing.close()\n", "")),
     ("one that is closed takes calls",
      "closing writes and syncs and answers what was asked for", "silent",
      (f"{STEPS}:Steps.close", "        self.why = self.why or StorageError(\"this node is closed\")\n", "")),

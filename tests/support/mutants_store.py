@@ -14,6 +14,7 @@ SPACE = "thence.store.space"
 SLOTS = "thence.store.slots"
 STATE = "thence.store.state"
 SNAPSHOT = "thence.store.snapshot"
+SCAN = "thence.store.scan"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,22 @@ MUTANTS = [
             f"{CELL}:Cell.strip",
             "best = max(self.candidates, key=_stamp)",
             "best = min(self.candidates, key=_stamp)",
+        ),
+    ),
+    of(
+        "of increments that become stable another one is folded",
+        (f"{SLOTS}:Counted.settled", "del updates[at]", "del updates[-1]"),
+    ),
+    of(
+        "increments are counted beside a deadline",
+        (f"{SLOTS}:Database.count", "key in self.deadlines or not (", "not ("),
+    ),
+    of(
+        "an integer with increments loses them when it becomes a slot",
+        (
+            f"{SLOTS}:Counted.cell",
+            "for mark, index, by in self.updates:",
+            "for mark, index, by in self.updates[1:]:",
         ),
     ),
     of("the least stamp wins", (f"{CELL}:Cell.restart", "max(self.candidates", "min(self.candidates")),
@@ -96,7 +113,27 @@ MUTANTS = [
     ),
     of(
         "a stripped field stays loose",
-        (f"{CELLS}:CellMap.strip", "                del self.loose[field]\n", "                pass\n"),
+        (
+            f"{CELLS}:CellMap.strip",
+            "                self.data[field] = found.base\n                del self.loose[field]\n",
+            "                self.data[field] = found.base\n",
+        ),
+    ),
+    of(
+        "a field that was assigned once and is stripped stays loose",
+        (f"{CELLS}:CellMap.strip", "                    del self.loose[field]\n", ""),
+    ),
+    of(
+        "a field's assignment replaces one that it did not see",
+        (f"{CELLS}:CellMap.assign", " and not found.mark.precedes(mark)", " and False"),
+    ),
+    of(
+        "a field's assignment is stripped before it is stable",
+        (f"{CELLS}:CellMap.strip", "                if found.mark.stable:\n", "                if True:\n"),
+    ),
+    of(
+        "a reset of a hash takes assignments that it did not see",
+        (f"{CELLS}:CellMap.reset", " and found.mark.precedes(mark)", ""),
     ),
     of(
         "a remove takes adds that it did not see",
@@ -118,9 +155,17 @@ MUTANTS = [
         "one stable add strips them all",
         (
             f"{SETS}:AddWinsSet.strip",
-            "left = [one for one in adds if not one.stable] if adds else []",
-            "left = [] if adds and any(one.stable for one in adds) else adds",
+            "left := [one for one in adds or () if not one.stable]",
+            "left := [] if adds and any(one.stable for one in adds) else adds",
         ),
+    ),
+    of(
+        "an add that is alone is stable at once",
+        (f"{SETS}:AddWinsSet.strip", "len(adds) == 1 and adds[0].stable", "len(adds) == 1"),
+    ),
+    of(
+        "of an operation with one part the second counts",
+        (f"{SPACE}:Space.apply", "self._apply(mark, 0, parts[0])", "self._apply(mark, 1, parts[0])"),
     ),
     of(
         "a set that is reset drops concurrent adds",
@@ -311,5 +356,57 @@ MUTANTS = [
     of(
         "a state forgets what is stable in it",
         (f"{SNAPSHOT}:Marks.__getitem__", "            mark.stable = True\n", "            pass\n"),
+    ),
+    of(
+        "a key that comes while others are listed is counted twice",
+        (f"{SCAN}:ScanIndex._put", "if key not in bucket:", "if True:"),
+    ),
+    of(
+        "buckets without keys are one",
+        (f"{SCAN}:ScanIndex._put", "if bucket is _EMPTY:", "if False:"),
+    ),
+    of(
+        "a key that went while others are listed is scanned",
+        (f"{SCAN}:ScanIndex._listed", "if key in keys:", "if True:"),
+    ),
+    of(
+        "a new key waits for the next index",
+        (f"{SCAN}:ScanIndex.add", "            self._put(key)\n", "            pass\n"),
+    ),
+    of(
+        "a key that goes stays in the index",
+        (f"{SCAN}:ScanIndex.remove", "                del bucket[key]\n", "                pass\n"),
+    ),
+    of(
+        "a scan begins before all keys are listed",
+        (f"{SCAN}:ScanIndex.page", "            return max(cursor, 1), []\n", "            pass\n"),
+    ),
+    of(
+        "a cursor of a replica with other buckets skips the rest of a bucket",
+        (
+            f"{SCAN}:ScanIndex.page",
+            "found += [key for key in buckets[at] if stable_hash(key) >= cursor]",
+            "pass",
+        ),
+    ),
+    of(
+        "a cursor is a bucket's number",
+        (f"{SCAN}:ScanIndex.page", "return (at << shift if", "return (at if"),
+    ),
+    of(
+        "all keys are listed in one call",
+        (
+            f"{SCAN}:ScanIndex.page",
+            "self._listed(keys, max(count, WORK))",
+            "self._listed(keys, len(keys) + 1)",
+        ),
+    ),
+    of(
+        "an index outlives a flush",
+        (
+            f"{SCAN}:ScanIndex.clear",
+            "self._buckets, self._left, self._spent, self._count = [], [], [], 0",
+            "self._left, self._spent, self._count = [], [], 0",
+        ),
     ),
 ]

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 import thence
 from support.live_links import free_addresses
 from thence.replica.events import Delivered, Event, Stable
-from thence.runtime.application import Events, OpenNode
+from thence.runtime.application import OpenNode
+from thence.runtime.reader import Events
 
 PATIENCE_S = 120.0
 """Only a test that fails waits so long; a machine with ten times as much to do as cores takes a minute."""

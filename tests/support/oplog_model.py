@@ -11,17 +11,18 @@ from typing import Any
 
 from thence.core.dots import ORIGIN_MASK, pack, seq_of
 from thence.core.storage import DiskError
-from thence.oplog.settings import Settings
+from thence.oplog.settings import LogSettings
+from thence.oplog.snapshots import read_snapshot
 from thence.sim.disk import Disk, Operation
 
-SETTINGS = Settings(sync="always", segment_bytes=300, segment_age_us=10_000, spacing=3)
+SETTINGS = LogSettings(sync="always", segment_bytes=300, segment_age_us=10_000, spacing=3)
 
 Entry = tuple[int, int, bytes]
 """Position, dot, data."""
 
 
 class Model:
-    def __init__(self, log_class: Any, seed: int, settings: Settings = SETTINGS) -> None:
+    def __init__(self, log_class: Any, seed: int, settings: LogSettings = SETTINGS) -> None:
         self.log_class = log_class
         self.settings = settings
         self.random = Random(seed)
@@ -40,6 +41,10 @@ class Model:
         self.handed = 0
         self.durable = 0
         self.snapshots: list[tuple[int, int, bytes]] = []
+        self.draft: tuple[int, int, bytes] | None = None
+        """A snapshot that is being written a little at a time, and does not count yet."""
+        self.draft_sync: Any = None
+        """A part of it is to be synced."""
         self.unsure = False
         """A snapshot failed, and the error left open whether it counts."""
         self.names: list[str] = []
@@ -67,6 +72,13 @@ class Model:
         self.entries = found
         self.collected = []
         self.names = list(self.log.names)
+        counts = self._refers
+        if draft := self.draft:  # it counts if the log says so, and then it is whole
+            self.draft = self.draft_sync = None
+            if counts:
+                self.snapshots = [*self.snapshots[-1:], draft]
+        for kept in self.log._writer.state.snapshots:
+            read_snapshot(self.disk, kept.position)
         if self.unsure:
             self.unsure = False
             self.snapshots = [(kept.position, kept.covers, b"") for kept in self.log._writer.state.snapshots]
@@ -166,7 +178,7 @@ class Model:
         for effect in effects:
             if hasattr(effect, "file"):
                 try:
-                    self.disk.sync(effect.file)
+                    effect.carry_out(self.disk)
                 except DiskError as error:
                     self.log.sync_failed(effect, error, self.now)
                     return False
@@ -215,15 +227,18 @@ class Model:
         data = self.random.randbytes(20)
         if install:
             clock = [seq + self.random.randint(0, 3) for seq in clock]
+        before = self._given_up()
         try:
             position = log.snapshot(log.tail, clock, data, self.now)
         except DiskError as error:
+            self.draft = before
             if not error.definite:
                 self.unsure = True
                 self.handed = max(self.handed, log.tail)
                 self.crash() if self.random.random() < 0.5 else self.kill()
             return
         self.maybe = []
+        self.snapshots = self.snapshots if before is None else [*self.snapshots, before]
         self.snapshots = [*self.snapshots[-1:], (position, log._writer.state.snapshots[-1].covers, data)]
         if install:
             for origin, seq in enumerate(clock):
@@ -234,6 +249,70 @@ class Model:
         self.durable = log.durable
         assert self.durable == log.tail, "durable: not after a snapshot"
         self.promise()
+
+    def _given_up(self) -> tuple[int, int, bytes] | None:
+        """The snapshot that was being written, if it counts as soon as something later is durable."""
+        draft = self.draft if self._refers else None
+        self.draft = self.draft_sync = None
+        return draft
+
+    @property
+    def _refers(self) -> bool:
+        """Does the log refer to the snapshot that is being written?"""
+        kept = self.log._writer.state.snapshots
+        return (
+            self.draft is not None and bool(kept) and (kept[-1].position, kept[-1].covers) == self.draft[:2]
+        )
+
+    def begin_draft(self) -> None:
+        self.commit()
+        log, data = self.log, self.random.randbytes(self.random.choice((20, 300)))
+        if self._refers:
+            return  # it is about to count
+        self.draft = self.draft_sync = None
+        cut = self.random.randint(0, len(data))
+        try:
+            log.draft(log.tail, log.vector, [data[:cut], data[cut:]])
+        except DiskError as error:
+            self._refused(error)
+            return
+        self.draft, self.draft_sync = (log._draft.file, log._draft.covers, data), None
+        self.commit()
+
+    def go_on_with_draft(self) -> None:
+        """A part is written, or synced, or the log refers to it, or the one before the last goes."""
+        log = self.log
+        if self.draft is None:
+            return
+        self.commit()
+        tail = log.tail
+        try:
+            if self.draft_sync is not None:
+                sync, self.draft_sync = self.draft_sync, None
+                try:
+                    sync.carry_out(self.disk)
+                except DiskError as error:
+                    log.sync_failed(sync, error, self.now)
+                    raise AssertionError("snapshot: a sync of it failed and nobody was told") from error
+                effects = log.synced(sync, self.now)
+                self.handed = max(self.handed, log.tail)
+                if log.tail != tail:
+                    self.maybe = []
+                self.carry_out(effects)
+            elif log.drafting:
+                self.draft_sync = log.write_draft(self.random.choice((1, 1000)), 1)
+        except DiskError:
+            if log._draft is None and log.tail == tail:  # it was given up
+                self.draft = None
+            return
+        self.durable = max(self.durable, log.durable)
+        self._settle_draft()
+
+    def _settle_draft(self) -> None:
+        if self.draft is not None and self.log.drafted:
+            self.snapshots = [*self.snapshots[-1:], self.draft]
+            self.draft = self.draft_sync = None
+            self.log.settle_draft()
 
     def collect(self) -> None:
         self.commit()
@@ -266,7 +345,7 @@ class Model:
         assert log.durable <= log.tail, "durable: more than there is"
         self._check_reading()
         self._check_missing()
-        if self.snapshots and self.snapshots[-1][2]:
+        if self.snapshots and self.snapshots[-1][2] and not self._refers:
             loaded = log.load()
             assert loaded is not None, "snapshot: forgotten"
             assert (loaded.position, loaded.covers, loaded.data) == self.snapshots[-1], "snapshot: another"
@@ -332,17 +411,24 @@ STEPS = [
     "free",
 ]
 
+WITH_DRAFTS = [*STEPS, "draft", "draft", "write", "write", "write", "write", "write"]
+
 FAILING: tuple[Operation, ...] = ("write", "write", "truncate", "sync", "rename", "remove", "sync_folder")
 
 
 def storm(
-    log_class: Any, seed: int, settings: Settings = SETTINGS, steps: int = 60, holes: bool = False
+    log_class: Any,
+    seed: int,
+    settings: LogSettings = SETTINGS,
+    steps: int = 60,
+    holes: bool = False,
+    names: list[str] = STEPS,
 ) -> Model:
     """A model and a log through random steps; whatever goes wrong raises AssertionError."""
     model = Model(log_class, seed, settings)
     random = Random(seed + 2)
     for _ in range(steps):
-        step(model, random.choice(STEPS), random, holes)
+        step(model, random.choice(names), random, holes)
         model.check()
     model.crash(holes)
     return model
@@ -364,6 +450,10 @@ def step(model: Model, name: str, random: Random, holes: bool = False) -> None:
         model.kill()
     elif name in ("snapshot", "install"):
         model.snapshot(name == "install")
+    elif name == "draft":
+        model.begin_draft()
+    elif name == "write":
+        model.go_on_with_draft()
     elif name == "collect":
         model.collect()
     elif name == "fail":

@@ -305,9 +305,9 @@ class World:
 
     def finish(self) -> None:
         """Faults are over: everything reaches everyone, and cut-off nodes end."""
-        somebody_left = any(member.gone == "left" for member in self.members.values())
+        a_member_left = any(member.gone == "left" for member in self.members.values())
         for member in self.members.values():
-            if member.here() and member.island and (somebody_left or self.rng.random() < 0.6):
+            if member.here() and member.island and (a_member_left or self.rng.random() < 0.6):
                 self.crash(member)
             if member.here():
                 self.write_evictions(member)
@@ -318,5 +318,5 @@ class World:
                 waiting.remove(member)
 
     def stuck(self) -> bool:
-        """Somebody waits for ever: messages bring operations of several processes crosswise."""
+        """A member waits for ever: messages bring operations of several processes crosswise."""
         return any(self.open_for(member) for member in self.members.values() if member.inside())

@@ -48,11 +48,11 @@ class Wreck:
         return [Dot(row.origin or "", row.seq or 0) for row in map(self.at, self.places("send"))]
 
     def some_dot(self) -> Dot:
-        """Mostly a sent message; else one that the origin never sent, or of an origin nobody knows."""
+        """Mostly a sent message; else one that the origin never sent, or of an unknown origin."""
         sent = self.sent()
         if sent and self.rng.random() < 0.7:
             return self.rng.choice(sent)
-        return Dot(self.rng.choice([*sorted(self.rows), "nobody"]), self.rng.randint(0, 9))
+        return Dot(self.rng.choice([*sorted(self.rows), "unknown"]), self.rng.randint(0, 9))
 
     def some_dots(self) -> list[Dot]:
         return sorted({self.some_dot() for _ in range(self.rng.randint(0, 3))}, key=str)
@@ -114,7 +114,7 @@ def misaddress(w: Wreck) -> bool:
     places = w.places("send")
     if not places:
         return False
-    names = [*sorted(w.rows), "nobody"]
+    names = [*sorted(w.rows), "unknown"]
     w.change(w.rng.choice(places), dest=w.rng.sample(names, w.rng.randint(0, len(names) - 1)))
     return True
 
@@ -150,7 +150,7 @@ def change_origin(w: Wreck) -> bool:
     places = w.places("send")
     if not places:
         return False
-    w.change(w.rng.choice(places), origin=w.rng.choice([*sorted(w.rows), "nobody"]))
+    w.change(w.rng.choice(places), origin=w.rng.choice([*sorted(w.rows), "unknown"]))
     return True
 
 
@@ -248,7 +248,7 @@ def reuse_dot(w: Wreck) -> bool:
 
 def circle(w: Wreck) -> bool:
     """One to three nodes that have each other's messages before sending their own, and sometimes
-    somebody who hangs on the circle without being on it."""
+    a node that hangs on the circle without being on it."""
     senders = sorted({node for node, _ in w.places("send")})
     if not senders:
         return False

@@ -58,11 +58,11 @@ def _act(world: World, member: Member, rare: list[str]) -> None:
     else:
         kind = world.rng.choice(rare)
         # The dead are evicted too, which is why this one looks beyond those who are here.
-        anyone = world.rng.choice(sorted(world.members.values(), key=lambda member: member.name))
+        chosen = world.rng.choice(sorted(world.members.values(), key=lambda member: member.name))
         if kind == "join":
             world.join()
         elif kind in ("evict", "come_back"):
-            getattr(world, kind)(anyone)
+            getattr(world, kind)(chosen)
         elif kind in ("crash", "leave") and sum(other.here() for other in world.members.values()) < 2:
             return
         else:

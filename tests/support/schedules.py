@@ -1,7 +1,7 @@
 """A group of clients and orderers over a network made of lists, and the truth about what they did.
 
 Nothing here has a clock: a schedule is a sequence of steps (a client sends, a queue moves, some
-packet in flight arrives, is lost, repeated or doubled), and whoever drives the model chooses the
+packet in flight arrives, is lost, repeated or doubled), and the driver of the model chooses the
 next one. Every step is judged at once against `Truth`, which knows only what the clients saw.
 Messages are told apart by their payloads, so that an engine cannot vouch for its own stamps.
 """
@@ -15,7 +15,7 @@ from thence.core.message import Message
 from thence.order.engine import Engine
 
 ACTS = ("submit", "flush", "arrive", "duplicate", "lose", "repeat", "take")
-"""The names of the steps that `Model.step` knows, for whoever draws them at random."""
+"""The names of the steps that `Model.step` knows, for callers that draw them at random."""
 
 
 class Truth:
@@ -185,7 +185,7 @@ class Model:
             getattr(self, act)(pick % len(self.flights))
 
     def finish(self) -> None:
-        """Faults stop: everything arrives and is taken. Then everybody must have everything."""
+        """Faults stop: everything arrives and is taken. Then every node must have everything."""
         for me in range(len(self.nodes)):
             self.flush_all(me)
         self.repeat()

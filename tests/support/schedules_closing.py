@@ -6,10 +6,10 @@ Each returns what is wrong, nothing if all is well.
 from collections.abc import Callable
 from random import Random
 
-from support.schedules_forgetful import ends_with_nobody_named, forgetful, forgets, member_of
+from support.schedules_forgetful import ends_with_none_named, forgetful, forgets, member_of
 from support.schedules_groups import Play, without
 from thence.core.groups import Piece, Place
-from thence.sim.step_world import Air
+from thence.sim.air import Air
 
 SESSIONS = Air(jitter_us=0, links=True)
 
@@ -36,7 +36,7 @@ def _lacking(play: Play, names: str, place: Place) -> str:
 
 def a_later_life_has_it() -> str:
     """r saw x return as x~2, and goes over to the others without an operation of x that it does not want. x~2
-    wants it: nobody may count x as whole before x~2 has come."""
+    wants it: no member may count x as whole before x~2 has come."""
     play = Play("mnorx", air=Air(jitter_us=0)).together("mnorx")
     play.cuts(*_between("rx", "mno"))
     for whom in "rx":
@@ -63,7 +63,7 @@ def a_later_life_has_it() -> str:
 
 def carries_before_it_closes() -> str:
     """a forgot something and came back to h, then both go over to the others. There nothing can be carried
-    until n is back: nor may anybody say before that of a that this was all, however slow applications are."""
+    until n is back: nor may any member close a before that, however slow applications are."""
     play = forgetful("amnyh", "amny")
     play.cuts("am", "an", "ay", "hm", "hn", "hy")
     play.crash("n", power=False)
@@ -114,8 +114,8 @@ def heard_by_two_who_do_not_hear_each_other() -> str:
 
 
 def an_attempt_is_no_return() -> str:
-    """c tried to return as c~3 and did not. Those who have evicted c, and know that c~3 never was, may not
-    take that for its return and leave nobody behind."""
+    """c tried to return as c~3 and did not. The members that have evicted c, and know that c~3 never was, may
+    not take that for its return and leave no member behind."""
     play = Play("abcz", air=Air(jitter_us=0)).together("abc")
     play.cuts("ab", "az", "bz")
     play.filter = without(Piece)
@@ -174,12 +174,12 @@ def founds_again_what_was_settled() -> str:
     play.passes(20)
     play.join("x")
     play.passes(20)
-    return ends_with_nobody_named(play, "r")
+    return ends_with_none_named(play, "r")
 
 
 def stranger_of_long_ago() -> str:
     """r lets x in, goes over to b and s with it, where x leaves in good order; then all of them go over to a,
-    u and v. Nobody has to look for x there."""
+    u and v. No member has to look for x there."""
     first, second, third = "rx", "bs", "auv"
     play = Play("auvbsrx", air=SESSIONS).together("auvbsr")
     play.cuts(*_between(first, second + third), *_between(second, third))
@@ -198,7 +198,7 @@ def stranger_of_long_ago() -> str:
         return why
     play.cut = {link for link in play.cut if "x" in link}
     play.passes(20)
-    return ends_with_nobody_named(play, "a")
+    return ends_with_none_named(play, "a")
 
 
 CLOSING: dict[str, Callable[[], str]] = {

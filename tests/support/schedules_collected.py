@@ -1,7 +1,7 @@
 """Schedules over meshes in which receipts go by way of a collector; each returns what went wrong."""
 
 from support.linked import Linked
-from thence.replica.group_settings import GroupSettings
+from thence.replica.group.settings import GroupSettings
 
 EIGHT = "abcdefgh"
 COLLECTED = GroupSettings(collect_from=3)
@@ -37,7 +37,8 @@ def one_without_the_collector() -> str:
 
 
 def collector_is_evicted() -> str:
-    """Nobody hears the collector any more. The others hear each other, go on without it, and it returns."""
+    """No member hears the collector any more. The others hear each other, go on without it, and it
+    returns."""
     play = Linked(EIGHT, COLLECTED).together(EIGHT)
     play.passes(5)
     play.cuts(*[f"a{name}" for name in EIGHT[1:]])

@@ -3,6 +3,14 @@
 from collections.abc import Callable
 
 from support.edges import Grove
+from support.schedules_edge_regions import (
+    beyond_invitation,
+    beyond_restart,
+    beyond_tidy,
+    doc62,
+    two_regions,
+    unseen_leaf,
+)
 from thence.core.edge import EdgeAttach, EdgeDown, EdgeInvited, EdgeItem, EdgePacket, EdgeStatus
 
 LINE = {"r": "", "a": "r", "b": "a", "c": "b", "x": "r"}
@@ -664,6 +672,7 @@ EDGES: dict[str, Callable[[], None]] = {
         join_crash, leave_rejoin, unwanted, vol, fresh, newnode, beyond_wait, beyond_root, partition,
         chain_moved, snap_gate, snap_extend, chain_load, chain_regrown, chain_extend, window,
         chain_inband, full_trim, full_rejoin, sync_hold, join_below, unwanted_cause, rehome, rehome_stale,
-        full_then_join, invite_inband, leave_tree, rank,
+        full_then_join, invite_inband, leave_tree, rank, doc62, two_regions, unseen_leaf,
+        beyond_restart, beyond_tidy, beyond_invitation,
     )
 }  # fmt: skip

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from support.schedules_groups import Play, without
 from thence.core.groups import Piece
-from thence.replica.group_member import Member
-from thence.sim.step_world import Air
+from thence.replica.group.member import Member
+from thence.sim.air import Air
 
 
 def forgetful(names: str, together: str) -> Play:
@@ -35,13 +35,13 @@ def _named(play: Play, name: str) -> list[str]:
     return sorted(view.suspects | view.strangers | view.gone.keys())
 
 
-def ends_with_nobody_named(play: Play, name: str) -> str:
+def ends_with_none_named(play: Play, name: str) -> str:
     if why := play.ends_well():
         return why
     if named := _named(play, name):
         return f"spoken of for ever: {named}"
     member = member_of(play, name)
-    return "" if member.ledger.floor == member.ledger.stables() else "operations are kept for nobody"
+    return "" if member.ledger.retain_from == member.ledger.stables() else "operations are kept for no member"
 
 
 def _lets_in_and_talks(play: Play) -> None:
@@ -67,8 +67,8 @@ def whom_it_let_in() -> str:
     if play.me("a") in ("", "a"):
         return "a has not come back"
     if "c" not in _named(play, "b"):
-        return "nobody looks for c"
-    return ends_with_nobody_named(play, "b")
+        return "no member looks for c"
+    return ends_with_none_named(play, "b")
 
 
 def all_forget() -> str:
@@ -84,13 +84,13 @@ def all_forget() -> str:
     play.refound("b")
     play.passes(20)
     if "" in map(play.me, "abc"):
-        return "somebody has not come back"
-    return ends_with_nobody_named(play, "b")
+        return "a member has not come back"
+    return ends_with_none_named(play, "b")
 
 
 def forgets_and_leaves() -> str:
     """b and then a lose power while c is cut off and evicted, and come back. b leaves; then c comes back.
-    What is true of a is true of b, of which nobody is left who could say so."""
+    What is true of a is true of b, of which no member is left that could say so."""
     play = forgetful("abcd", "abcd")
     play.cuts("ca", "cb", "cd")
     play.evicts("d", "c")
@@ -110,8 +110,8 @@ def forgets_and_leaves() -> str:
     if why := play.not_out("b"):
         return why
     if not {"a", "b", "c"} <= {*_named(play, "d")}:
-        return "c may have what a and b have forgotten, and nobody waits for it"
-    return ends_with_nobody_named(play, "d")
+        return "c may have what a and b have forgotten, and no member waits for it"
+    return ends_with_none_named(play, "d")
 
 
 def _forgets_and_leaves(play: Play) -> str:
@@ -129,13 +129,13 @@ def _forgets_and_leaves(play: Play) -> str:
 
 def the_forgetful_one_leaves() -> str:
     """b loses power while c is cut off and evicted, comes back, brings what it remembers, and leaves. Then c
-    comes back with everything: nobody is left who had forgotten something."""
+    comes back with everything: no member is left that had forgotten something."""
     play = forgetful("bcd", "bcd")
     play.cuts("cb", "cd")
     play.evicts("d", "c")
     play.evicts("c", "b")
     play.evicts("c", "d")
-    return _forgets_and_leaves(play) or ends_with_nobody_named(play, "d")
+    return _forgets_and_leaves(play) or ends_with_none_named(play, "d")
 
 
 def told_on_a_side_that_is_given_up() -> str:
@@ -146,7 +146,7 @@ def told_on_a_side_that_is_given_up() -> str:
         play.evicts("d", whom)
     for whom in "bd":
         play.evicts("c", whom)
-    return _forgets_and_leaves(play) or ends_with_nobody_named(play, "c")
+    return _forgets_and_leaves(play) or ends_with_none_named(play, "c")
 
 
 def founds_again_before_it_has_told() -> str:
@@ -168,7 +168,7 @@ def founds_again_before_it_has_told() -> str:
     play.passes(3)
     play.cut = {link for link in play.cut if "c" in link}
     play.passes(20)
-    why = ends_with_nobody_named(play, "d")
+    why = ends_with_none_named(play, "d")
     lacks = [name for name in "abd" if not had <= play.processes[name].application.applied]
     return why or (f"{lacks} lack what c had" if lacks else "")
 
@@ -192,7 +192,7 @@ def only_a_leaver_has_it() -> str:
         return "a has not forgotten it"
     play.cut = {link for link in play.cut if "c" in link}
     play.passes(10)
-    why = ends_with_nobody_named(play, "b")
+    why = ends_with_none_named(play, "b")
     return why or ("" if last in play.processes["b"].application.applied else "what only c had is lost")
 
 
@@ -211,7 +211,7 @@ def two_found_again() -> str:
         play.call(name, lambda node: node.leave(play.now))
         play.refound(name)
     play.passes(5)
-    return ends_with_nobody_named(play, "a")
+    return ends_with_none_named(play, "a")
 
 
 def attempt_that_was_called_off() -> str:
@@ -232,7 +232,7 @@ def attempt_that_was_called_off() -> str:
         if "c~2" in member_of(play, "a").view.view:
             break
     else:
-        return "nobody lets c~2 in"
+        return "no contact lets c~2 in"
     play.cuts("ac")
     play.filter = without()
     play.join("y")
@@ -241,7 +241,7 @@ def attempt_that_was_called_off() -> str:
         return "c has not given up its attempt"
     play.join("z")
     play.passes(2)
-    return ends_with_nobody_named(play, "c")
+    return ends_with_none_named(play, "c")
 
 
 def attempt_before_a_restart() -> str:
@@ -253,14 +253,14 @@ def attempt_before_a_restart() -> str:
     play.join("c")
     play.passes(0.5)
     if "c" not in member_of(play, "a").view.view:
-        return "nobody lets c in"
+        return "no contact lets c in"
     play.crash("c", power=False)
     play.boot("c")
     forgets(play, "a")
     play.heals()
     play.join("c")
     play.passes(20)
-    return ends_with_nobody_named(play, "b")
+    return ends_with_none_named(play, "b")
 
 
 FORGETFUL: dict[str, Callable[[], str]] = {

@@ -1,7 +1,7 @@
 """Schedules over changing groups, written by hand: what a storm meets once in a thousand seeds, or never.
 
 Each returns what is wrong, nothing if all is well. Links take ten milliseconds and lose only what the
-schedule says; nobody evicts anybody unless the schedule does.
+schedule says; no member evicts another unless the schedule does.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,6 +12,7 @@ from support.groups import judged
 from thence.core.dots import pack
 from thence.core.groups import (
     FLUSH,
+    JOIN,
     LEAVE,
     OPERATION,
     Data,
@@ -23,10 +24,11 @@ from thence.core.groups import (
     process_of,
 )
 from thence.oplog.policy import Policy
-from thence.replica.group_settings import GroupSettings
+from thence.replica.group.settings import GroupSettings
+from thence.sim.air import Air
 from thence.sim.groups import GroupWorld
-from thence.sim.groups_storm import SECOND
-from thence.sim.step_world import Air
+from thence.sim.groups_verdicts import lost_operations, out_of_order, silent_losses
+from thence.sim.groups_weather import SECOND
 
 
 class Play(GroupWorld):
@@ -93,13 +95,13 @@ class Play(GroupWorld):
         settled = self.run(self.now + int(seconds * SECOND), lambda: not self.unsettled())
         self.close_diaries()
         why = self.problem or ("" if settled else f"never came to rest: {self.unsettled()}")
-        if not why and (lost := self.lost_operations()):
+        if not why and (lost := lost_operations(self)):
             why = f"lost operations: {sorted(lost)}"
         if not why and self.packets["garbage"]:
             why = f"{self.packets['garbage']} packets that no correct peer sends"
-        if not why and (inverted := self.out_of_order()):
+        if not why and (inverted := out_of_order(self)):
             why = f"operations of one process in disorder: {inverted}"
-        if not why and (silent := self.silent_losses()):
+        if not why and (silent := silent_losses(self)):
             why = f"programs never heard of: {silent}"
         return judged(why, self)
 
@@ -289,7 +291,7 @@ def _overheard(play: Play) -> list[JoinRequest]:
 
 
 def late_request() -> str:
-    """A joiner's request comes once more when it has left, and not everybody knows of that yet."""
+    """A joiner's request comes once more when it has left, and not every member knows of that yet."""
     play = Play("abz").together("ab")
     kept = _overheard(play)
     play.join("z")
@@ -303,7 +305,7 @@ def late_request() -> str:
 
 
 def very_late_request() -> str:
-    """The same when everybody knows, and nobody speaks of the one who left any more."""
+    """The same when every member knows, and the leaver is past."""
     play = Play("abz").together("ab")
     kept = _overheard(play)
     play.join("z")
@@ -379,7 +381,7 @@ def circle() -> str:
 
 
 def two_joiners_at_once() -> str:
-    """Two join through two contacts at once, and nobody has anything to say."""
+    """Two join through two contacts at once, and no member sends anything."""
     play = Play("abyz").together("ab")
     play.join("y")
     play.join("z")
@@ -417,7 +419,7 @@ def state_is_lost() -> str:
 
 
 def silent_leaver() -> str:
-    """a leaves a group in which nobody says anything."""
+    """a leaves a group in which no member sends anything."""
     play = Play("abc").together("abc")
     play.leaves("a")
     play.passes(5)
@@ -425,7 +427,7 @@ def silent_leaver() -> str:
 
 
 def all_leave() -> str:
-    """Everybody leaves at once."""
+    """All members leave at once."""
     play = Play("abc").together("abc")
     for name in "abc":
         play.send(name)
@@ -453,7 +455,7 @@ def leaves_and_comes_back() -> str:
     play.passes(3)
     play.send("a")
     if play.me("a") != "a~2":
-        return "a came back as somebody it was before"
+        return "a came back as an incarnation that it was before"
     return play.ends_well()
 
 
@@ -465,7 +467,7 @@ def crash_and_eviction() -> str:
     play.send("a")
     play.passes(5)
     if not play.unsettled():
-        return "nobody waited for c"
+        return "no member waited for c"
     play.evicts("a", "c")
     return play.ends_well()
 
@@ -577,7 +579,7 @@ def names_in_another_order() -> str:
 def leaves_before_it_has_heard() -> str:
     """d was down while c was evicted and returned and e joined; it leaves as soon as it is back. It lacks
     what the old c said, which its process cannot tell it any more; and e lacks d's leave, which d does not
-    send to somebody of whom it has not heard."""
+    send to a member of which it has not heard."""
     play = Play("abcdef", air=Air(jitter_us=0, links=True)).together("abcd")
     for when in range(play.now, play.now + 5 * SECOND, 50_000):
         for name in "abc":
@@ -673,8 +675,8 @@ def leaver_is_deserted() -> str:
 
 
 def side_leaves_at_once() -> str:
-    """c and d have evicted a, and leave at the same time: each has the other's leave, and nobody who stays
-    has what they had acknowledged."""
+    """c and d have evicted a, and leave at the same time: each has the other's leave, and no member that
+    stays has what they had acknowledged."""
     play = Play("acd", air=Air(jitter_us=0, links=True)).together("acd")
     play.cuts("ca", "da")
     play.evicts("c", "a")
@@ -691,8 +693,8 @@ def side_leaves_at_once() -> str:
 
 
 def all_leave_after_a_disk_was_lost() -> str:
-    """b has come back without its disk. What it was before is named for ever, but nobody waits for it when
-    all leave."""
+    """b has come back without its disk. Its former incarnation is named for ever, but no member waits for it
+    when all leave."""
     play = Play("abc").together("abc")
     play.lose_disk("b")
     play.boot("b")
@@ -705,7 +707,7 @@ def all_leave_after_a_disk_was_lost() -> str:
 
 
 def attempt_that_came_to_nothing() -> str:
-    """a knows of a later incarnation of its own that somebody let in before it was given up, and c has not
+    """a knows of a later incarnation of its own that a contact let in before it was given up, and c has not
     heard of that yet. b, which begins from a's state, must speak to a, not to that one."""
     play = Play("abc", air=Air(jitter_us=0, links=True)).together("ac")
     play.send("a")
@@ -713,9 +715,9 @@ def attempt_that_came_to_nothing() -> str:
     member = play.processes["a"].node.member  # type: ignore[union-attr]
     assert member is not None
     ledger = member.ledger
-    ledger.window.enter(ledger.number("a~2"), pack(ledger.mine, ledger.sent))
-    member.view.view.add("a~2")
-    member.view.suspects.add("a~2")
+    ledger.window.enter(ledger.number("a~2"), pack(ledger.own_index, ledger.sent))
+    member.view.deliver("c", 1, JOIN, ("a~2",), ledger.count)
+    member.view.suspect(["a~2"])
     play.join("b")
     play.passes(5)
     play.send("a")
@@ -772,12 +774,12 @@ def declined_and_brought() -> str:
     if len(play.processes["a"].application.applied) != 5:
         return "d has not brought what c had declined"
     if play.processes["a"].node.member.view.evicted():  # type: ignore[union-attr]
-        return "somebody is spoken of for ever"
+        return "an evicted incarnation is tracked for ever"
     return play.ends_well()
 
 
 def let_in_and_given_up() -> str:
-    """p, cut off from x and y, lets z in and then evicts everybody, z too. Then it returns to x and y, which
+    """p, cut off from x and y, lets z in and then evicts all others, z too. Then it returns to x and y, which
     have never heard of z: p must tell them."""
     play = Play("xypz", air=Air(jitter_us=0, links=True)).together("xyp")
     play.cuts("px", "py", "zx", "zy")
@@ -822,7 +824,7 @@ def past_is_passed_on() -> str:
 
 
 def silence_is_no_absence() -> str:
-    """In a calm group everybody is heard more often than whoever is evicted for silence."""
+    """In a calm group every member is heard more often than silence leads to an eviction."""
     settings = GroupSettings(silence_us=2_100_000)
     play = Play("abcde", settings, air=Air(jitter_us=0, links=True)).together("abcde")
     for number in range(8):

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from support.schedules_groups import Play
 from thence.core.groups import GroupPacket, Offer
-from thence.replica.group_settings import GroupSettings
-from thence.sim.step_world import Air
+from thence.replica.group.settings import GroupSettings
+from thence.sim.air import Air
 
 SETTINGS = GroupSettings()
 
@@ -96,8 +96,8 @@ def gives_up_on_the_only_one() -> str:
 
 
 def member_goes_on() -> str:
-    """a, alone, has evicted d, which is to return to it, and a lies about the state. d is with nobody, and
-    goes on as who it is until a has become honest."""
+    """a, alone, has evicted d, which is to return to it, and a lies about the state. d is with no other
+    member, and goes on as the same incarnation until a has become honest."""
     play = playing("abd", True, "abd")
     play.send("d")
     play.passes(1)

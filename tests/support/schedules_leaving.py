@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 
-from support.schedules_groups import Play
-from thence.core.groups import GroupPacket, Receipt
+from support.schedules_groups import Play, without
+from thence.core.groups import GroupPacket, Piece, Receipt
+from thence.replica.group.settings import GroupSettings
+from thence.sim.air import Air
 from thence.sim.groups import Process
-from thence.sim.step_world import Air
+from thence.sim.groups_weather import SECOND
 
 
 def _moved_on() -> Play:
@@ -28,8 +30,8 @@ def _moved_on() -> Play:
 
 
 def suspects_have_moved_on() -> str:
-    """Nobody whom b suspects runs any more, and b does not settle that, for want of d: it must tell those who
-    have come after them, or each waits for the other."""
+    """No suspect of b runs any more, and b does not settle that, for want of d: it must tell their next
+    incarnations, or each waits for the other."""
     play = _moved_on()
     if (play.me("a"), play.me("c")) != ("a~2", "c~2"):
         return "not all have come back"
@@ -86,8 +88,8 @@ class _SlowProgram(Play):
 
 
 def joiner_behind_a_slow_program() -> str:
-    """b has evicted x, which nobody settles, since d is down. Its program takes nothing for a while, neither
-    x's last message nor what comes after it, the JOIN of e among that: b must not send e back."""
+    """b has evicted x, which no member settles, since d is down. Its program takes nothing for a while,
+    neither x's last message nor what comes after it, the JOIN of e among that: b must not send e back."""
     play = _SlowProgram("abcdex", air=Air(jitter_us=0, links=True)).together("abcdx")
     play.crash("d", power=False)
     play.slow_one = "b"
@@ -138,10 +140,43 @@ def joiner_whose_side_has_left() -> str:
     return play.ends_well() if play.me("c") == "c~2" else "b and c go on without each other"
 
 
+def _is_answered_late(says_leave: bool) -> str:
+    """b is told to leave where it is cut off from all others. They have evicted it, and can tell it so
+    shortly before it would go without an answer; the state that it has to return with takes until after that.
+    `says_leave`: its LEAVE is out by then, else it has evicted them, and is alone."""
+    play = Play("abcd", GroupSettings(leave_timeout_us=20 * SECOND), air=Air(jitter_us=0, links=True))
+    play.together("abcd")
+    play.cuts("ba", "bc", "bd")
+    play.send("b")
+    for whom in "" if says_leave else "acd":
+        play.evicts("b", whom)
+    play.passes(1)
+    play.leaves("b")
+    play.evicts("a", "b")
+    play.passes(17)
+    play.cut.clear()
+    play.filter = without(Piece)
+    play.passes(4)
+    if play.me("b") != "b":
+        return "b has gone" if not play.me("b") else "b has returned already"
+    play.filter = without()
+    play.passes(30)
+    return play.not_out("b") or play.ends_well()
+
+
+def leaver_that_is_answered_late() -> str:
+    return _is_answered_late(says_leave=True)
+
+
+def leaver_that_is_alone_until_late() -> str:
+    return _is_answered_late(says_leave=False)
+
+
 LEAVING: dict[str, Callable[[], str]] = {
     schedule.__name__: schedule
     for schedule in (
         suspects_have_moved_on, leaver_whose_suspects_have_moved_on, leaver_that_has_to_be_returned_to,
-        joiner_behind_a_slow_program, joiner_whose_side_has_left,
+        joiner_behind_a_slow_program, joiner_whose_side_has_left, leaver_that_is_answered_late,
+        leaver_that_is_alone_until_late,
     )
 }  # fmt: skip

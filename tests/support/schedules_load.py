@@ -17,16 +17,17 @@ from thence.core.groups import Flow, GroupPacket, Piece
 from thence.core.message import Message
 from thence.oplog.log import OpLog
 from thence.oplog.record import Stored
-from thence.oplog.view import View
+from thence.oplog.view import CommittedView
 from thence.order.roster import Roster
-from thence.replica.group import GroupNode
-from thence.replica.group_carrying import Carrying
-from thence.replica.group_settings import GroupSettings
-from thence.replica.group_state import Carried
+from thence.replica.group.carrying import Carrying
+from thence.replica.group.payloads import Carried
+from thence.replica.group.process import GroupNode
+from thence.replica.group.settings import GroupSettings
+from thence.replica.group.surroundings import Orphan
 from thence.replica.life_tag import LifeTag
+from thence.sim.air import Air
 from thence.sim.attic import MemoryAttic
-from thence.sim.groups_storm import SECOND
-from thence.sim.step_world import Air
+from thence.sim.groups_weather import SECOND
 
 Told = Callable[[Sequence[LifeTag]], None]
 
@@ -58,8 +59,8 @@ class Metered(Play):
             yield
 
     def _meters(self) -> Iterator[tuple[Any, str, Any]]:
-        run, of, near, commit = MemoryAttic.run, MemoryAttic.of, View.near, GroupNode.commit
-        missing, due = View.missing, Carrying.due
+        run, of, near, commit = MemoryAttic.run, MemoryAttic.of, CommittedView.near, GroupNode.commit
+        missing, due = CommittedView.missing, Carrying.due
         data, append, see = Parser.data, OpLog.append, Roster.see
 
         def data_counted(parser: Parser) -> bytes:
@@ -82,12 +83,12 @@ class Metered(Play):
             self._done["attic"] += 1
             return of(attic, dot)
 
-        def near_counted(view: View, origin: int, after: int) -> Iterator[Stored]:
+        def near_counted(view: CommittedView, origin: int, after: int) -> Iterator[Stored]:
             for stored in near(view, origin, after):
                 self._done["log"] += 1
                 yield stored
 
-        def missing_counted(view: View, vector: Any) -> Iterator[Stored]:
+        def missing_counted(view: CommittedView, vector: Any) -> Iterator[Stored]:
             found = missing(view, vector)  # at once: it is read later
 
             def counted() -> Iterator[Stored]:
@@ -99,9 +100,9 @@ class Metered(Play):
 
         def committed(node: GroupNode, now: int) -> Any:
             effects = commit(node, now)
-            flows = [post.packet for post in node.posts if isinstance(post.packet, Flow) and post.to == "c"]
+            flows = [packet for to, packet in node.posts if isinstance(packet, Flow) and to == "c"]
             self._done["sent"] += sum([len(flow.bodies) for flow in flows])
-            pieces = [post.packet for post in node.posts if isinstance(post.packet, Piece)]
+            pieces = [packet for _, packet in node.posts if isinstance(packet, Piece)]
             self._done["pieces"] += sum([len(piece.data) for piece in pieces])
             if node.name in "ab":
                 self.most |= self._done
@@ -112,8 +113,8 @@ class Metered(Play):
 
         yield MemoryAttic, "run", run_counted
         yield MemoryAttic, "of", of_counted
-        yield View, "near", near_counted
-        yield View, "missing", missing_counted
+        yield CommittedView, "near", near_counted
+        yield CommittedView, "missing", missing_counted
 
         def due_counted(carrying: Carrying) -> list[Carried]:
             found = due(carrying)
@@ -128,11 +129,20 @@ class Metered(Play):
         for name in "ab":
             application = self.processes[name].application
             yield application, "stable", self._stable(application.stable)
+        returner = self.processes["c"].application
+        yield returner, "orphaned", self._orphaned(returner.orphaned)
 
     def _stable(self, told: Told) -> Told:
         def counted(found: Sequence[LifeTag]) -> None:
             self._done["stable"] += len(found)
             told(found)
+
+        return counted
+
+    def _orphaned(self, told: Callable[[Orphan], None]) -> Callable[[Orphan], None]:
+        def counted(orphan: Orphan) -> None:
+            self._done["told"] += 1
+            told(orphan)
 
         return counted
 
@@ -228,7 +238,8 @@ def large_state() -> str:
 
 
 def much_to_carry() -> str:
-    """c is cut off and says much, so that the others go on without it: it carries a little in each step."""
+    """c is cut off and says much, so that the others go on without it: its program hears of little of that in
+    each step, and it carries as little."""
     play = Metered(window=100)
     with play.metering():
         play.cuts("ac", "bc")
@@ -237,7 +248,7 @@ def much_to_carry() -> str:
             play.send("c")
             play.passes(0.001)
         play.passes(1)
-        return play.ends_well() or _beyond(play.joiners, {"carried": 256})
+        return play.ends_well() or _beyond(play.joiners, {"carried": 256, "told": STEP})
 
 
 class Framed(Play):
@@ -317,7 +328,7 @@ JOINERS = 40
 
 def many_joiners() -> str:
     """Many ask to be let in at once, and there is one member with a large state: all come in as they are, and
-    whoever lets them in holds few states meanwhile, which they share."""
+    their contact holds few states meanwhile, which they share."""
     names = [f"n{number}" for number in range(JOINERS)]
     settings = GroupSettings(joins_max=4, states_bytes=100_000, piece_bytes=8192)
     play = Play(["a", *names], settings, 0, Air(jitter_us=0, links=True, wire=False))
@@ -424,7 +435,7 @@ def evicts_in_silence() -> str:
     play = _about_to_begin()
     play.evicts("c", "b")
     if play.me("c") != "c~2":
-        return f"{play.me('c')} cannot evict anybody"
+        return f"{play.me('c')} cannot evict any member"
     return play.ends_well()
 
 

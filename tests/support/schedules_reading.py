@@ -8,9 +8,9 @@ from copy import deepcopy
 from random import Random
 
 from support.schedules_groups import Play
-from thence.replica.group_settings import GroupSettings
-from thence.sim.groups_storm import SECOND
-from thence.sim.step_world import Air
+from thence.replica.group.settings import GroupSettings
+from thence.sim.air import Air
+from thence.sim.groups_weather import SECOND
 
 
 def _readers(play: Play) -> Play:
@@ -24,7 +24,7 @@ def _heard(play: Play, name: str) -> list[tuple[str, int]]:
 
 
 def missed_while_evicted() -> str:
-    """c reads, and is evicted. What a says meanwhile everybody else has, and is in nobody's memory."""
+    """c reads, and is evicted. All others have what a says meanwhile, and it is in no process's memory."""
     play = _readers(Play("abc", air=Air(jitter_us=0, links=True))).together("abc")
     play.send("a")
     play.passes(1)
@@ -65,7 +65,7 @@ def missed_from_one_who_came_later() -> str:
 
 
 def _forgets_what_all_have(history: int) -> Play:
-    """c reads what a says, everybody has it, and c forgets it with its power; a has written itself down."""
+    """c reads what a says, all have it, and c forgets it with its power; a has written a checkpoint."""
     play = Play("abc", GroupSettings(history_bytes=history), air=Air(jitter_us=0, links=True), sync="no")
     _readers(play).together("abc")
     left = deepcopy(play.processes["c"].shelf)
@@ -101,7 +101,7 @@ def forgotten_and_gone() -> str:
     if play.me("c") == "c":
         return "c has not come back"
     if not play.processes["c"].application.reader.gaps:
-        return "a log was kept that nobody needs"
+        return "a log was kept that no member needs"
     return play.ends_well()
 
 
@@ -142,8 +142,8 @@ def heard_before_its_return() -> str:
 
 
 def heard_under_another_start() -> str:
-    """b has been started again, nobody else has heard of that, and it and c are evicted: what they carry is
-    named after the start, and is neither told again to c, which had it, nor to b, which sent it."""
+    """b has been started again, no other member has heard of that, and it and c are evicted: what they carry
+    is named after the start, and is neither told again to c, which had it, nor to b, which sent it."""
     air = Air(jitter_us=0, links=True)
     play = _readers(Play("abcd", air=air, numbered=True)).together("abcd")
     play.send("b")

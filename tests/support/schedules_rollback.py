@@ -5,7 +5,8 @@ Each returns what is wrong, nothing if all is well.
 
 from support.schedules_groups import Play, without
 from thence.core.groups import Lineage, Notice, Offer, Receipt
-from thence.sim.step_world import Air
+from thence.sim.air import Air
+from thence.sim.groups_verdicts import lost_operations
 
 
 def rolling(names: str, together: str = "") -> Play:
@@ -23,7 +24,7 @@ def put_back(play: Play, name: str) -> None:
 
 
 def returned(play: Play, name: str) -> str:
-    """It is somebody new, and all is well."""
+    """It is a new incarnation, and all is well."""
     why = play.ends_well()
     return why or ("" if play.me(name) not in ("", name) else f"{name} goes on as whom it was")
 
@@ -46,7 +47,7 @@ def fewer() -> str:
 
 
 def as_many_others() -> str:
-    """c has sent other messages under the same counters before anybody can tell it."""
+    """c has sent other messages under the same counters before any member can tell it."""
     play = rolling("abc")
     sends(play, "c", 2)
     play.passes(1)
@@ -120,7 +121,7 @@ def two_at_once() -> str:
 
 
 def all_to_the_same_moment() -> str:
-    """Nobody has more of anybody than that one has itself: they go on as who they were."""
+    """No member has more of another than that one has of itself: they go on as the same incarnations."""
     play = rolling("ab")
     sends(play, "a", 2)
     sends(play, "b", 2)
@@ -161,7 +162,7 @@ def a_number_that_was_used() -> str:
 
 def it_hears_of_it_late() -> str:
     """c does not hear yet that it was put back, goes on without a, and tells it so. a must not begin from c's
-    state, which lacks what all had: nobody keeps that."""
+    state, which lacks what all had: no log keeps that."""
     play = rolling("ac")
     sends(play, "c", 2)
     play.passes(1)
@@ -250,7 +251,7 @@ def one_that_it_let_in() -> str:
 
 
 def alone() -> str:
-    """a knows of nobody else, so that what it sends is stable at once, and is in no other log."""
+    """a knows no other member, so that what it sends is stable at once, and is in no other log."""
     play = rolling("ab", "a")
     sends(play, "a", 2)
     play.passes(1)
@@ -455,9 +456,26 @@ def a_number_that_newcomers_know() -> str:
     return noticed(play, "c")
 
 
+def lost_after_that() -> str:
+    """c has come back under a number that it drew, since its disk was put back; then it loses that disk. Time
+    has not come so far: the next number must be above all the same, or no member lets it in."""
+    play = rolling("abc")
+    sends(play, "c", 2)
+    play.passes(1)
+    play.save("c")
+    sends(play, "c", 3)
+    play.passes(1)
+    put_back(play, "c")
+    play.passes(6)
+    play.lose_disk("c")
+    play.boot("c")
+    play.join("c")
+    return noticed(play, "c")
+
+
 def a_larger_side() -> str:
     """b and c were put back, have come back as others and forgotten who they were, and a is alone. All had
-    more than these two remember, so that nobody keeps it: they return to a, though they are two."""
+    more than these two remember, so that no log keeps it: they return to a, though they are two."""
     play = rolling("abc")
     for name in "abc":
         sends(play, name, 2)
@@ -488,14 +506,14 @@ def a_larger_side() -> str:
     play.passes(20)
     if play.me("a") != "a":
         return f"a has returned, and is {play.me('a')}"
-    lost = sorted(play.lost_operations())  # of c's messages the trace has two under one dot, as b has heard
+    lost = sorted(lost_operations(play))  # of c's messages the trace has two under one dot, as b has heard
     return play.problem or play.unsettled() or (f"lost operations: {lost}" if lost else "")
 
 
 def before_its_eviction(through: str = "a") -> str:
     """c was evicted, and its disk is from before others sent what all had by then. It has not sent anything
-    since, so that nobody has more of it; and b, which has left, is on its side. a must not return to it. The
-    same where d tells it so, which never was with it."""
+    since, so that no member has more of it; and b, which has left, is on its side. a must not return to it.
+    The same where d tells it so, which never was with it."""
     play = rolling("abcd", "abc")
     play.send("c")
     play.passes(2)
@@ -520,6 +538,33 @@ def before_its_eviction(through: str = "a") -> str:
     if play.me(through) != through:
         return f"{through} has returned, and is {play.me(through)}"
     return noticed(play, "c")
+
+
+def twice_to_before_it_left() -> str:
+    """a and c have left b alone. a is put back to before it let b in, and lets d in; then again, of which d
+    tells it. b knows neither of the two by the names that they have now."""
+    play = rolling("abcd", "ac")
+    sends(play, "a", 3)
+    play.passes(1)
+    play.save("a")
+    play.leaves("c")
+    play.passes(5)
+    play.join("b")
+    play.passes(2)
+    sends(play, "a", 3)
+    play.leaves("a")
+    play.passes(5)
+    if (why := play.not_out("ac")) or play.me("b") != "b":
+        return why or "b is no member"
+    play.cuts("ab", "bd")
+    put_back(play, "a")
+    play.join("d")
+    play.passes(2)
+    put_back(play, "a")
+    play.passes(5)
+    play.evicts("a", "c")
+    play.passes(5)
+    return returned(play, "a")
 
 
 def a_guest_knows_a_start() -> str:
@@ -554,6 +599,7 @@ ROLLBACK = {
     "to before it left another side, which it goes on without": lambda: before_it_left_another_side(True),
     "to before its leave": before_its_leave,
     "a number that newcomers know": a_number_that_newcomers_know,
+    "it loses the disk after that": lost_after_that,
     "a newcomer under another name": a_newcomer_under_another_name,
     "a group that knows less": a_group_that_knows_less,
     "to before its first message": before_its_first_message,
@@ -561,5 +607,6 @@ ROLLBACK = {
     "a larger side": a_larger_side,
     "to before its eviction": before_its_eviction,
     "to before its eviction, as a newcomer knows": lambda: before_its_eviction("d"),
+    "twice to before it left, when others have come": twice_to_before_it_left,
     "a guest knows a start": a_guest_knows_a_start,
 }

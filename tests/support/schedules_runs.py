@@ -5,13 +5,13 @@ from collections.abc import Callable
 
 from support.schedules_groups import Play
 from thence.core.groups import Fragment, GroupPacket
-from thence.replica.group_settings import GroupSettings
-from thence.sim.groups_parts import sized
-from thence.sim.step_world import Air
+from thence.replica.group.settings import GroupSettings
+from thence.sim.air import Air
+from thence.sim.groups_fakes import sized
 
 
 def run_of_orphans() -> str:
-    """c sends a run that nobody gets, is evicted and returns: all operations of it are carried."""
+    """c sends a run that no member gets, is evicted and returns: all operations of it are carried."""
     play = Play("abc", air=Air(jitter_us=0, links=True)).together("abc")
     play.cuts("ca", "cb")
     play.send("c", count=5)
@@ -144,7 +144,7 @@ def large_and_a_restart_midway() -> str:
 
 
 def large_and_an_eviction_midway() -> str:
-    """a is evicted when nobody has all fragments: nobody has the operation, until a returns and carries it,
+    """a is evicted when no member has all fragments: none has the operation, until a returns and carries it,
     in fragments again."""
     play = Cut("abc").together("abc")
     play.sends("a")

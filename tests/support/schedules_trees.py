@@ -2,7 +2,7 @@
 
 from support.linked import Linked
 from thence.core.groups import Flow
-from thence.replica.group_settings import GroupSettings
+from thence.replica.group.settings import GroupSettings
 
 EIGHT = "abcdefgh"
 ONE_RING = GroupSettings(rings=1)

@@ -11,15 +11,15 @@ from thence.core.groups import NOBODY_YET, OPERATION, RUN, Flow, JoinRequest, Pl
 from thence.core.message import Message
 from thence.core.runs import payload_run
 from thence.oplog.log import OpLog
-from thence.oplog.policy import Policy, Sync
-from thence.oplog.settings import Settings
-from thence.replica.group import GroupNode
-from thence.replica.group_parts import Closed
-from thence.replica.group_settings import GroupSettings
+from thence.oplog.policy import DiskSync, Policy
+from thence.oplog.settings import LogSettings
+from thence.replica.group.process import GroupNode
+from thence.replica.group.settings import GroupSettings
+from thence.replica.group.surroundings import Closed
 from thence.replica.steps import TAKE_MAX
-from thence.runtime.diaries import Diaries, FileDiary
+from thence.runtime.trace_files import TraceWriter, TraceWriters
 from thence.sim.disk import Disk
-from thence.sim.groups_parts import SimShelf
+from thence.sim.shelf import SimShelf
 
 SWIFT = GroupSettings(receipt_every_us=20_000, receipt_busy_us=100_000, receipt_idle_us=200_000)
 JOINING_US = 2_000_000
@@ -29,7 +29,7 @@ NOWHERE = Path(__file__).with_name("no folder")
 class Shelf(SimShelf):
     """That of a node: it knows its files."""
 
-    def __init__(self, journal: list[str], settings: Settings) -> None:
+    def __init__(self, journal: list[str], settings: LogSettings) -> None:
         super().__init__(Random(1), settings.segment_bytes, settings.sync)
         self._journal = journal
         self._opened: dict[int, Files] = {}
@@ -45,16 +45,16 @@ class Shelf(SimShelf):
         return self._opened[number]
 
 
-class Traced(Diaries):
+class Traced(TraceWriters):
     """In memory."""
 
     def __init__(self, trace: Trace) -> None:
         super().__init__(NOWHERE, 1)
         self._trace = trace
 
-    def __call__(self, member: str) -> "FileDiary | Closed":
+    def __call__(self, member: str) -> "TraceWriter | Closed":
         diary = super().__call__(member)
-        if isinstance(diary, FileDiary):
+        if isinstance(diary, TraceWriter):
             diary.trace = cast(Any, self._trace)
         return diary
 
@@ -83,8 +83,8 @@ class ChangingPeer:
         self.node.take(TAKE_MAX, now)
         effects, log = self.node.commit(now), self.node.log
         for effect in effects:
-            if isinstance(effect, Sync) and log is not None:
-                log.files.sync(effect.file)
+            if isinstance(effect, DiskSync) and log is not None:
+                effect.carry_out(log.files)
                 log.synced(effect, now)
         self.has += self._program.output()
 
@@ -112,7 +112,7 @@ class ChangingPeer:
         return self.node.wake_at
 
     def posts(self) -> list[tuple[str, bytes]]:
-        posts = [(post.to, encode(post.packet)) for post in self.node.posts]
+        posts = [(to, encode(packet)) for to, packet in self.node.posts]
         self.node.posts.clear()
         return posts
 
@@ -121,7 +121,7 @@ class ChangingSubject(World):
     def __init__(
         self, sync: Policy = "no", at_once: bool = True, reads: bool = True, segment_bytes: int = 1 << 20
     ) -> None:
-        self._settings = Settings(sync=sync, segment_bytes=segment_bytes)
+        self._settings = LogSettings(sync=sync, segment_bytes=segment_bytes)
         self._codec = Codec(64, stamps_are_dots=True)
         super().__init__(at_once, reads)
 

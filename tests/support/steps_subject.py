@@ -19,7 +19,7 @@ LATER_US = 3_000_000
 
 
 class Call:
-    """Somebody asked for broadcasts."""
+    """The program asked for broadcasts."""
 
     def __init__(self) -> None:
         self.counters: list[int] | None = None
@@ -48,14 +48,14 @@ class Subject(Protocol):
     events: list[bytes]
     """What the program was given."""
     unheard: list[str]
-    """Exceptions that nobody caught, and what a peer had to refuse."""
+    """Exceptions that were not caught, and what a peer had to refuse."""
 
     def ask(self, *payloads: bytes) -> Call:
         """Broadcasts: the first of a turn at once, further ones together in the next."""
         ...
 
     def demand(self, payload: bytes) -> Call:
-        """Somebody asks the machine for a broadcast, and hears at once what became of it."""
+        """The program asks the machine for a broadcast, and hears at once what became of it."""
         ...
 
     def take(self) -> None:

@@ -20,10 +20,10 @@ from support.steps_subject import Call, Where
 from thence.core.errors import PeerError, ThenceError
 from thence.core.groups import Place
 from thence.core.storage import DiskError
-from thence.replica.group_parts import Applied
-from thence.replica.group_sending import SendQueue
-from thence.replica.group_settings import GroupSettings
+from thence.replica.group.settings import GroupSettings
+from thence.replica.group.surroundings import Applied
 from thence.replica.life_tag import LifeTag
+from thence.replica.send_queue import SendQueue
 from thence.replica.steps import TAKE_MAX, Steps
 from thence.runtime.drain import Drain
 from thence.runtime.driver import Driver

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from thence.crdt.deadline import NEVER
+from thence.core.machine import NEVER
 from thence.crdt.steps import score_step, string_step
 from thence.store import ops
 from thence.store.ops import Part

@@ -10,13 +10,17 @@ from typing import Any
 
 from support.groups import glass, in_turns, judged, with_bad_disks
 from support.store_model import Model, Op
+from thence.oplog.policy import Policy
 from thence.sim.groups_store import SimStore
-from thence.sim.groups_storm import Storm
+from thence.sim.groups_storm import GroupStorm
 from thence.store import ops
 from thence.store.state import decode
 
+SYNCS_FROM = 1000
+"""From this seed on syncs take their time, or are not waited for."""
 
-def store_storm(seed: int) -> Storm:
+
+def store_storm(seed: int) -> GroupStorm:
     """A short one. In turn a plain one, one with bad disks, one over a tree, one in which much takes many
     steps, one over a closed group (of which the states are judged, not the trace)."""
     kind, random = seed % 5, Random(f"{seed}/stores")
@@ -28,7 +32,12 @@ def store_storm(seed: int) -> Storm:
         air, settings = replace(weather.air, links=True), replace(weather.settings, silence_us=None)
         weather = replace(weather, air=air, settings=settings, closed=True)
     interval, runs = random.choice((60_000, 250_000)), random.choice((1, 1, 4))
-    storm = Storm(seed, replace(weather, store=True, reads=False, interval_us=interval, runs=runs))
+    weather = replace(weather, store=True, reads=False, interval_us=interval, runs=runs)
+    if seed >= SYNCS_FROM:
+        syncs = Random(f"{seed}/syncs")
+        policies: tuple[Policy, ...] = ("always", "always", "everysec", "no")
+        weather = replace(weather, sync=syncs.choice(policies), sync_us=syncs.choice((0, 3_000, 60_000)))
+    storm = GroupStorm(seed, weather)
     return in_turns(storm) if kind == 3 else storm
 
 
@@ -38,7 +47,7 @@ def trouble_with_stores(seed: int) -> str:
     return why if storm.weather.closed else judged(why, storm.world)
 
 
-def _unlike_the_model(storm: Storm) -> str:
+def _unlike_the_model(storm: GroupStorm) -> str:
     """Every store has applied the same, and holds the same: one is looked at."""
     world = storm.world
     stores = [process.application for process in world.processes.values()]
@@ -60,7 +69,7 @@ def _unlike_the_model(storm: Storm) -> str:
 
 def _differs(store: SimStore, delivered: list[Op]) -> str:
     held = {(number, key): (deadline, kinds) for number, key, deadline, kinds in store.holds()}
-    parts = [part for op in delivered for part in op.parts if part[0] not in (ops.FLUSH, ops.REAP)]
+    parts = [part for op in delivered for part in op.parts if part[0] < ops.FLUSH]
     for place in sorted({(part[1], part[2]) for part in parts}):
         model = Model(delivered, *place, store.store.space.remove_wins)
         kinds: dict[str, Any] = {

@@ -5,13 +5,13 @@ from random import Random
 from typing import Any
 
 from support.store_model import Id, Model, Op
+from thence.core.machine import NEVER
 from thence.crdt import steps
 from thence.crdt.bits import INCRBY, SAT
 from thence.crdt.cells import CellMap
-from thence.crdt.deadline import NEVER
 from thence.store import ops
 from thence.store.ops import Part
-from thence.store.slots import Assigned, Slot
+from thence.store.slots import Assigned, Counted, Slot
 from thence.store.snapshot import dump, load
 from thence.store.state import StoreState
 
@@ -39,6 +39,8 @@ class World:
         self.expiry = expiry
         self.focus = False
         """Updates of one string, and little else."""
+        self.counts = False
+        """Increments of one key, deletes, and little else."""
         self.now = 1000
         self.ops: dict[Id, tuple[Op, bytes]] = {}
         self.messages: list[list[Id]] = []
@@ -84,7 +86,10 @@ class World:
             1 if parts is None and self.random.random() < 0.7 else 3 if parts is None else len(parts)
         ):
             part = self.part(state) if parts is None else parts[index]
-            state.space.add(mark, part)
+            if made:
+                state.space.add(mark, part)
+            else:
+                state.space.apply(mark, [part])
             made.append(part)
         past = frozenset(self.seen[name])
         payload = state.finish(mark)
@@ -126,6 +131,12 @@ class World:
         fresh = int(found is None)
         held = state.space.databases[0].deadline(key)
         bound = held if not fresh and held < NEVER else 0
+        if self.counts and random.random() < 0.9:
+            key = KEYS[0]
+            fresh = int(state.space.databases[0].get(key, self.now) is None)
+            if random.random() < 0.15:
+                return [ops.DELETE, 0, key, 0, 0, 0]
+            return [ops.UPDATE, 0, key, fresh, 0, (steps.INCR, random.choice((1, 7, -40, 300, 1 << 61)))]
         code = random.choice((
             ops.SET, ops.UPDATE, ops.UPDATE, ops.DELETE, ops.STATE, ops.SET_ADD, ops.SET_ADD, ops.SET_REMOVE,
             ops.FIELD_SET, ops.FIELD_UPDATE, ops.FIELD_REMOVE, ops.SCORE_SET, ops.SCORE_UPDATE,
@@ -237,7 +248,7 @@ class World:
             assert not space.reaps
             assert state.unstable == 0
             for key, slot in space.databases[0].keys.items():
-                assert not isinstance(slot, Assigned)
+                assert not isinstance(slot, Assigned | Counted)
                 if isinstance(slot, Slot):
                     assert not slot.empty, key
                     assert type(slot.string) in (int, bytes, type(None)), key
@@ -248,7 +259,7 @@ class World:
 
 
 def shows(slot: Any) -> dict[str, Any]:
-    if isinstance(slot, Assigned):
+    if isinstance(slot, Assigned | Counted):
         slot = slot.value
     if not isinstance(slot, Slot):
         return {"string": slot, "hash": {}, "zset": {}, "set": set()}
@@ -264,13 +275,19 @@ def _items(cells: CellMap[Any] | None) -> dict[bytes, Any]:
 
 
 def run(
-    seed: int, replicas: int, steps_most: int, remove_wins: bool, expiry: bool = True, focus: bool = False
+    seed: int,
+    replicas: int,
+    steps_most: int,
+    remove_wins: bool,
+    expiry: bool = True,
+    focus: bool = False,
+    counts: bool = False,
 ) -> None:
     world = World(seed, replicas, remove_wins, expiry)
-    world.focus = focus
+    world.focus, world.counts = focus, counts
     for _ in range(steps_most):
         world.step()
-        if world.random.random() < (0.5 if focus else 0.1):
+        if world.random.random() < (0.5 if focus or counts else 0.1):
             world.check_one(world.random.choice(sorted(world.stores)))
     world.check()
     world.settle()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from thence.sim.run import Outcome, Run
-from thence.sim.settings import Settings
+from thence.sim.settings import SimSettings
 from thence.trace.schema import Dot, Event
 
 
@@ -29,7 +29,7 @@ def read(source: Path | BytesIO) -> list[Event]:
     ]
 
 
-def simulated(settings: Settings) -> tuple[Outcome, list[Event]]:
+def simulated(settings: SimSettings) -> tuple[Outcome, list[Event]]:
     """Run in memory: what came of it, and the trace."""
     sink = BytesIO()
     outcome = Run(settings, sink)()

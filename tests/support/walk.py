@@ -21,7 +21,7 @@ SETTLES_S = 1.0
 
 STAGES = {
     "OpenNode.broadcast": "the call, at the sender",
-    "Driver._turn_over": "its step",
+    "CallBatch._turn_over": "its step",
     "Connection.buffer_updated": "what comes over links: at each of two receivers",
     "Alarm._rings": "timers: receipts and stability, at each of three",
     "Events.__anext__": "the reader's own, at each of three",

@@ -69,7 +69,7 @@ class Model:
         return message
 
     def tell(self, me: int) -> None:
-        """A phantom leaves for everybody."""
+        """A phantom leaves for all others."""
         client = self.clients[me]
         told = Told(me, client.tagger.context(), frozenset(client.seen))
         self.phantoms += [(other.me, told) for other in self.clients if other is not client]
@@ -120,7 +120,7 @@ class Model:
 
     def _counts(self, client: Client, told: Told) -> bool:
         """A phantom of dots counts once all of it was seen; one of counters, which say how far its
-        sender had come with everybody, once the sender's own messages up to there were."""
+        sender had come with each member, once the sender's own messages up to there were."""
         if self.engine.stamps_are_dots:
             return told.seen <= set(client.seen)
         return {dot for dot in told.seen if dot & ORIGIN_MASK == told.member} <= set(client.seen)
@@ -181,7 +181,7 @@ class Model:
             assert one.concurrent(other) == (not related), f"tag: {a:#x} concurrent with {b:#x}"
 
     def finish(self) -> None:
-        """Everything arrives, everybody tells; then all is stable everywhere and nothing is kept."""
+        """Everything arrives, all members tell; then all is stable everywhere and nothing is kept."""
         self.hear_all()
         while self.flights:
             self.take(self.deliverable()[0])

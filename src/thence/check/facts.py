@@ -1,7 +1,7 @@
 """What the rows of one run and group say by themselves, before anything is put in order.
 
 Everything here can be read off a trace without happens-before: which messages were sent and to
-whom, which lie before the trace, which are void for whom, what a frontier stands for, and which
+which nodes, which lie before the trace, which are void for which nodes, what a frontier stands for, and which
 operations a message brings. The replay and the verdicts ask these questions often; answering them
 in one place keeps both plain.
 """
@@ -139,7 +139,7 @@ class Facts:
     def names(self, row: Event) -> set[Dot]:
         """The sent messages that a deliver, install, restart or subscribe row says the node has from here on.
 
-        A frontier entry that nobody sent stands for the sends of its origin up to its counter; one
+        A frontier entry that no node sent stands for the sends of its origin up to its counter; one
         from before the trace stands for nothing that the trace knows.
         """
         if row.kind == "deliver":
@@ -155,7 +155,7 @@ class Facts:
         return named
 
     def brings(self, dot: Dot) -> set[Dot]:
-        """The operations that come with a sent message; those from before the trace come to nobody."""
+        """The operations that come with a sent message; those from before the trace come to no node."""
         carried = self.first_send[dot].carries
         if not carried:
             return {dot}

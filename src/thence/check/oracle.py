@@ -35,7 +35,7 @@ Readings, where the definitions leave room:
   deliveries of the same message have the past that its send turns out to have.
 - A tag is judged against the past of the message, hence for a repeated dot against the first send's.
   Right after a restart the previous send is the largest own entry of the frontier, if that was sent.
-  An entry of the tag that nobody sent and that is not from before the trace makes the tag wrong; one
+  An entry of the tag that no node sent and that is not from before the trace makes the tag wrong; one
   from before the trace, or a previous send from there, makes the row be passed over.
 """
 
@@ -56,6 +56,8 @@ class Flag(msgspec.Struct, frozen=True):
     node: str
     pos: int | None
     message: str
+    overtaken: tuple[tuple[Dot, Dot], ...] = ()
+    """Of `program`: the operations that came late, and the last one of their process that the node had."""
 
 
 class RunVerdict(msgspec.Struct, frozen=True):
@@ -135,7 +137,8 @@ def _deliveries(facts: Facts, replay: Replay) -> Iterator[Flag]:
             elif missed or step.circular:
                 yield _flag("order", step.row)
             if step.overtaken:
-                yield _flag("program", step.row)
+                found = _flag("program", step.row)
+                yield msgspec.structs.replace(found, overtaken=step.overtaken)
 
 
 def _stables(facts: Facts, replay: Replay) -> Iterator[Flag]:

@@ -18,7 +18,7 @@ from thence.trace.schema import Dot, Event
 NOTHING: frozenset[Dot] = frozenset()
 
 
-class Step(NamedTuple):
+class ReplayStep(NamedTuple):
     """A deliver or stable row at the moment when the node came to it."""
 
     row: Event
@@ -29,8 +29,9 @@ class Step(NamedTuple):
     lacking: frozenset[Dot]
     """The part of `past` that the node did not hold."""
     circular: bool
-    overtaken: bool
-    """Of a deliver row: it brings an operation although the node has a later one of that process."""
+    overtaken: tuple[tuple[Dot, Dot], ...]
+    """Of a deliver row: the operations that it brings although the node has a later one of that process, and
+    the last one that it has."""
 
 
 class _Node:
@@ -40,7 +41,7 @@ class _Node:
         self.held: set[Dot] = set()
         self.known: set[Dot] = set()
         self.operations: set[Dot] = set()
-        self.latest: dict[str, tuple[int, int]] = {}
+        self.latest: dict[str, Dot] = {}
         self.unclear = False  # took a row out of a circle since its last restart
 
     def done(self) -> bool:
@@ -59,7 +60,7 @@ class Replay:
         self._nodes = {name: _Node(rows) for name, rows in facts.rows.items()}
         self.pasts: dict[Dot, frozenset[Dot]] = {}
         self.unclear: set[Dot] = set()
-        self.steps: dict[str, list[Step]] = {name: [] for name in facts.rows}
+        self.steps: dict[str, list[ReplayStep]] = {name: [] for name in facts.rows}
         self._run()
 
     def held_at_end(self, node: str) -> set[Dot]:
@@ -149,20 +150,26 @@ class Replay:
         facts = self._facts
         for dot in dots - node.held:
             for operation in facts.brings(dot):
-                process, key = facts.process(operation), facts.program_key(operation)
+                process = facts.process(operation)
                 node.operations.add(operation)
-                node.latest[process] = max(key, node.latest.get(process, key))
+                last = node.latest.setdefault(process, operation)
+                if facts.program_key(operation) > facts.program_key(last):
+                    node.latest[process] = operation
         node.held |= dots
 
     def _note(self, node: _Node, row: Event, past: frozenset[Dot], circular: bool) -> None:
         held = dot_of(row) in node.held
-        overtaken = row.kind == "deliver" and not held and self._overtaken(node, dot_of(row))
-        self.steps[row.node].append(Step(row, held, past, past - node.held, circular, overtaken))
+        overtaken = self._overtaken(node, dot_of(row)) if row.kind == "deliver" and not held else ()
+        self.steps[row.node].append(ReplayStep(row, held, past, past - node.held, circular, overtaken))
 
-    def _overtaken(self, node: _Node, dot: Dot) -> bool:
+    def _overtaken(self, node: _Node, dot: Dot) -> tuple[tuple[Dot, Dot], ...]:
         facts = self._facts
-        for operation in facts.brings(dot) - node.operations:
-            key = facts.program_key(operation)
-            if key < node.latest.get(facts.process(operation), key):
-                return True
-        return False
+        brought = sorted(facts.brings(dot) - node.operations, key=facts.program_key)
+        latest = ((operation, node.latest.get(facts.process(operation))) for operation in brought)
+        return tuple(
+            [
+                (operation, last)
+                for operation, last in latest
+                if last is not None and facts.program_key(operation) < facts.program_key(last)
+            ]
+        )

@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from thence.cli.cluster import TICK_S
-from thence.cli.console import out
-from thence.cli.layout import SAID, holder, read_layout, refuse_others
-from thence.cli.seen import look
 from thence.core.errors import ThenceError, UsageError
+from thence.local.cluster import KILLED_S, REFUSED, TICK_S
+from thence.local.console import out
+from thence.local.layout import SAID, holder, read_layout, refuse_others
+from thence.local.probe import look
 
 LAST_LINES: Final = 5
 STOP_S: Final = 60.0
@@ -55,6 +55,8 @@ def detach(data: Path, arguments: Sequence[str], patience_s: float) -> int:
     ended = process.poll()
     _end(process)
     lines = said.read_text(errors="replace").splitlines()[-LAST_LINES:]
+    if ended == REFUSED and len(lines) == 1:  # it says what is wrong with the command
+        raise UsageError(lines[0].removeprefix("thence: "))
     why = f"ended with exit code {ended}" if ended is not None else f"not all well within {patience_s:g} s"
     raise ThenceError(f"the cluster in {data} was not started: {why}; it said: {' | '.join(lines)}")
 
@@ -84,7 +86,11 @@ def _well(data: Path) -> bool:
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
     process.terminate()
-    process.wait()
+    try:
+        process.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()  # its nodes die with it
+        process.wait(KILLED_S)
 
 
 def _until(held: Callable[[], bool], patience_s: float) -> bool:

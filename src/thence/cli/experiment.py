@@ -5,8 +5,8 @@ import threading
 import time
 from pathlib import Path
 
-from thence.cli.console import counting, out
-from thence.cli.where import Where
+from thence.local.console import counting, out
+from thence.pipeline.where import Where
 
 
 def show_list() -> int:
@@ -23,7 +23,7 @@ def run(name: str, quick: bool, folder: Path, where: Where, point: str | None = 
     from thence.experiments.sweep import Estimate, finished
 
     points = points_of(name, quick)
-    command = f"thence experiment run {name}{' --quick' if quick else ''} --out {folder}"
+    command = f"thence experiment run {name}{' --quick' if quick else ''}{where.flags} --out {folder}"
     if point is not None:
         print(json.dumps(run_point(name, quick, folder, point)))
         return 0

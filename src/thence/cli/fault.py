@@ -13,9 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from time import sleep
 
-from thence.cli.console import out, working
 from thence.cli.nodes import node_folder, node_folders
 from thence.core.errors import ThenceError, UsageError
+from thence.local.console import out, working
 from thence.runtime import control_file, process
 from thence.runtime.control_file import ControlFile
 from thence.runtime.remote import Control
@@ -73,7 +73,7 @@ def _signal(file: ControlFile, what: signal.Signals) -> None:
     try:
         told = process.tell(file.pid, file.started, what)
     except PermissionError:
-        raise UsageError(f"process {file.pid} of node {file.name} belongs to somebody else") from None
+        raise UsageError(f"process {file.pid} of node {file.name} belongs to another user") from None
     if not told:
         raise UsageError(f"process {file.pid} of node {file.name} is gone")
 

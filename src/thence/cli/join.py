@@ -3,17 +3,18 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from thence.cli.layout import HOST, Layout, free_ports, names, read_layout
-from thence.cli.node import run as run_node
-from thence.cli.seen import look
-from thence.cli.store import joiner
 from thence.core.errors import UsageError
-from thence.runtime.shelf import read_written
+from thence.local.layout import Layout, names, read_layout
+from thence.local.node import run as run_node
+from thence.local.ports import HOST, free_ports
+from thence.local.probe import look
+from thence.local.stores import joiner
+from thence.runtime.incarnations import read_written
 
 
 def run(folder: Path, name: str | None, flags: Mapping[str, object], words: list[str]) -> int:
     if not (folder / "cluster.toml").exists():
-        raise UsageError(f"there is no cluster in {folder}: `thence up --changing` makes one")
+        raise UsageError(f"there is no cluster in {folder}: `thence up` makes one")
     layout = read_layout(folder)
     if not layout.changing:
         raise UsageError(f"the group of the cluster in {folder} is closed: no other node can join it")
@@ -45,7 +46,7 @@ def _alike(layout: Layout) -> dict[str, object]:
 
 
 def _next(layout: Layout) -> str:
-    """The first name that nobody has, or had."""
+    """The first name that no node has, or had."""
     return next(name for name in names(1000) if name not in layout.names and not layout.data(name).exists())
 
 
@@ -62,7 +63,7 @@ def _where(layout: Layout, name: str) -> str:
 
 
 def _others(layout: Layout, name: str) -> list[str]:
-    """Whom the cluster's nodes know besides: those that `thence up` started may have left."""
+    """Other nodes that those of the cluster know: those that `thence up` started may have left."""
     found: set[str] = set()
     for folder in sorted(path for path in layout.folder.iterdir() if path.is_dir() and path.name != name):
         written = read_written(folder)

@@ -13,9 +13,10 @@ from typing import Final
 
 import msgspec
 
-from thence.cli.console import Counter, counting, out
 from thence.cli.nodes import chosen
 from thence.core.errors import ThenceError, UsageError
+from thence.local.console import ReportProgress, counting, out
+from thence.local.zones_file import gateways_in
 from thence.runtime.load import Load
 from thence.runtime.remote import Control, NoAnswer
 from thence.runtime.status import LoadStatus
@@ -27,6 +28,8 @@ PATIENCE_S: Final = 60.0
 
 def run(folder: Path, names: list[str], load: Load, as_json: bool) -> int:
     nodes = chosen(folder, names)
+    if not names and (gateways := gateways_in(folder)):  # they have no clients
+        nodes = [node for node in nodes if node.name not in gateways]
     load.checked()
     if load.count == 0:
         raise UsageError("a load of no messages is none")
@@ -77,7 +80,7 @@ class Watched:
         return msgspec.structs.replace(self.told, running=False, failed=why)
 
 
-def _wait(nodes: list[Control], load: Load, watcher: Counter) -> dict[str, LoadStatus]:
+def _wait(nodes: list[Control], load: Load, watcher: ReportProgress) -> dict[str, LoadStatus]:
     """How it went at each node, once it is over everywhere."""
     total = load.total * len(nodes)
     watched = [Watched(node, load) for node in nodes]

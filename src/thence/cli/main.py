@@ -13,9 +13,12 @@ from typing import Annotated
 import typer
 
 from thence import __version__
-from thence.cli import extras, live, operate
-from thence.cli.where import Where
+from thence.cli import commands_experiment
+from thence.cli import commands_running as operate
+from thence.cli import commands_start as live
+from thence.cli.options import Conf, Json, Master, Remote, spark_at
 from thence.core.errors import ThenceError, UsageError
+from thence.local import extras
 
 app = typer.Typer(
     name="thence",
@@ -26,25 +29,6 @@ app = typer.Typer(
 )
 
 INTERRUPTED = 130
-
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON value and nothing else.")]
-Master = Annotated[
-    str | None, typer.Option(help="Spark master to run on; default: this machine.", metavar="URL")
-]
-Remote = Annotated[
-    str | None, typer.Option(help="Spark Connect server to run on: sc://HOST:PORT.", metavar="URL")
-]
-Conf = Annotated[
-    list[str] | None, typer.Option("--conf", help="A setting of Spark; can be repeated.", metavar="KEY=VALUE")
-]
-
-
-def _where(master: str | None, remote: str | None, conf: list[str] | None, engine: str = "spark") -> Where:
-    """Told wrongly, this is an error before anything has begun."""
-    where = Where(engine, master, remote, conf or ())
-    where.check()
-    where.settings()
-    return where
 
 
 def _version(asked: bool) -> None:
@@ -211,7 +195,7 @@ def verify(
     """
     from thence.cli import verify as command
 
-    where = _where(master, remote, conf, engine)
+    where = spark_at(master, remote, conf, engine)
     raise typer.Exit(command.verify(trace, still_open, as_json, where, findings, tolerant, page))
 
 
@@ -233,7 +217,7 @@ def metrics(
     """
     from thence.cli import metrics as command
 
-    where = _where(master, remote, conf)
+    where = spark_at(master, remote, conf)
     raise typer.Exit(command.metrics(trace, as_json, where, out))
 
 
@@ -276,9 +260,9 @@ def soak(
 
     Exit 0 when every storm ended well, 1 at the first that did not; it is told how to bring it back.
     """
-    from thence.cli import soak as command
+    from thence.lab import soak as command
 
-    raise typer.Exit(command.run(minutes, seeds, scenario, start, jobs, _where(master, remote, conf)))
+    raise typer.Exit(command.run(minutes, seeds, scenario, start, jobs, spark_at(master, remote, conf)))
 
 
 @app.command()
@@ -293,11 +277,15 @@ def chaos(
         str, typer.Option(help="How messages travel: mesh, tree, eco-sync-tree, edge.")
     ] = "mesh",
     order: Annotated[
-        str | None, typer.Option(help="none: of a tree that is --changing, without tags.")
+        str | None,
+        typer.Option(help="probabilistic: over gossip. none: of a tree that is --changing, without tags."),
     ] = None,
     changing: Annotated[
         bool, typer.Option("--changing", help="Members join, leave, are evicted and return as well.")
     ] = False,
+    topology: Annotated[
+        Path | None, typer.Option(help="A file of zones: its processes, gateways die.", metavar="FILE")
+    ] = None,
     netem: Annotated[
         bool, typer.Option("--netem", help="Packets are lost and late as well: needs root, `ip` and `tc`.")
     ] = False,
@@ -311,10 +299,12 @@ def chaos(
 
     Exit 0 when every round held, 1 at the first that did not; it is told how to try it again.
     """
-    from thence.cli.chaos import command
+    from thence.lab.chaos import command
 
-    where = _where(master, remote, conf, engine)
-    raise typer.Exit(command.run(minutes, nodes, seed, folder, netem, keep, where, spread, changing, order))
+    where = spark_at(master, remote, conf, engine)
+    raise typer.Exit(
+        command.run(minutes, nodes, seed, folder, netem, keep, where, spread, changing, order, topology)
+    )
 
 
 @app.command()
@@ -323,7 +313,7 @@ def bench(
         str,
         typer.Argument(
             help="Which: order, tags, metadata, clocks, sim, oplog, cluster, membership, catch-up, trees, "
-            "edge, store, verify, metrics, or all."
+            "edge, zones, store, verify, metrics, or all."
         ),
     ],
     as_json: Json = False,
@@ -331,42 +321,9 @@ def bench(
     part: Annotated[str, typer.Option(help="Of cluster: always, nodes, latency, events or runs.")] = "",
 ) -> None:
     """Measure, next to a baseline in the same run."""
-    from thence.cli.bench import command
+    from thence.lab.bench import command
 
     raise typer.Exit(command.run(name, as_json, quick, part))
-
-
-experiments = typer.Typer(help="The documents' experiments.", no_args_is_help=False)
-app.add_typer(experiments, name="experiment")
-
-
-@experiments.command("list")
-def experiment_list() -> None:
-    """Name the experiments."""
-    from thence.cli import experiment as command
-
-    raise typer.Exit(command.show_list())
-
-
-@experiments.command("run")
-def experiment_run(
-    name: Annotated[str, typer.Argument(help="Which: `thence experiment list` names them.")],
-    folder: Annotated[Path, typer.Option("--out", help="Folder for results.", metavar="DIR")],
-    quick: Annotated[bool, typer.Option(help="Small groups, few messages: a look.")] = False,
-    master: Master = None,
-    remote: Remote = None,
-    conf: Conf = None,
-    point: Annotated[
-        str | None, typer.Option(help="Run this point alone, in this process, and print its result.")
-    ] = None,
-) -> None:
-    """Sweep, verify, tables and figures, with the document's figures beside ours.
-
-    Goes on where an interrupted run stopped. Exit 0 when every run completed and nothing was violated.
-    """
-    from thence.cli import experiment as command
-
-    raise typer.Exit(command.run(name, quick, folder, _where(master, remote, conf), point))
 
 
 @app.command()
@@ -382,11 +339,12 @@ def demo(
 
     Exit 0 only if every claim that it makes held.
     """
-    from thence.cli import demo as command
+    from thence.lab import demo as command
 
-    raise typer.Exit(command.run(out, _where(master, remote, conf)))
+    raise typer.Exit(command.run(out, spark_at(master, remote, conf)))
 
 
+app.add_typer(commands_experiment.app, name="experiment")
 app.add_typer(live.app)
 app.add_typer(operate.app)
 

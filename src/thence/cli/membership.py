@@ -10,21 +10,21 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from thence.cli.console import out, working
 from thence.cli.nodes import chosen, node_folder, node_folders
-from thence.cli.seen import Seen, look
 from thence.cli.status import console
-from thence.cli.status_table import coloured, duration
 from thence.core.errors import ThenceError, UsageError
+from thence.local.console import out, working
+from thence.local.probe import NodeProbe, look
+from thence.local.status_table import coloured, duration
+from thence.runtime.incarnations import read_written
 from thence.runtime.remote import Control, NoAnswer
-from thence.runtime.shelf import read_written
 from thence.runtime.status import Status
 
 LOOK_EVERY_S: Final = 0.1
 
 
 def members(folder: Path, as_json: bool) -> int:
-    """Exit 0 when everybody who answers sees the same members."""
+    """Exit 0 when all nodes that answer see the same members."""
     seen = look(node_folders(folder))
     answering = [one.status for one in seen if one.status is not None]
     if not answering:
@@ -36,7 +36,7 @@ def members(folder: Path, as_json: bool) -> int:
     console().print(_table(answering, seen))
     if not same:
         for status in answering:
-            out.print(Text(f"{status.name} sees {', '.join(view_of(status)) or 'nobody'}", "yellow"))
+            out.print(Text(f"{status.name} sees {', '.join(view_of(status)) or 'no member'}", "yellow"))
     return 0 if same else 1
 
 
@@ -63,7 +63,7 @@ def _as_value(answering: list[Status], same: bool) -> dict[str, object]:
     }
 
 
-def _table(answering: list[Status], seen: list[Seen]) -> Table:
+def _table(answering: list[Status], seen: list[NodeProbe]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     for title in ("member", "process", "address", "role", "node"):
         table.add_column(title)
@@ -90,7 +90,7 @@ def _table(answering: list[Status], seen: list[Seen]) -> Table:
 
 
 def leave(folder: Path, name: str | None, patience_s: float, force: bool = False) -> int:
-    """Exit 0 when it is gone and everybody has what it sent; 1 when that is not certain."""
+    """Exit 0 when it is gone and all members have what it sent; 1 when that is not certain."""
     control = _the_one(folder, name)
     control.leave(force)
     until = time.monotonic() + patience_s
@@ -106,7 +106,7 @@ def leave(folder: Path, name: str | None, patience_s: float, force: bool = False
         raise ThenceError(f"{control.name} ended before it had left; started again, it goes on with that")
     if written.left != "in order":
         out.print(
-            Text(f"{control.name} has left, but nobody said that they have what it sent last", "yellow")
+            Text(f"{control.name} has left, but no member said that it has what was sent last", "yellow")
         )
         return 1
     out.print(f"{control.name} has left")

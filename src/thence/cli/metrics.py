@@ -9,11 +9,11 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from thence.cli.console import working
 from thence.cli.verify import FAILED, OK, WIDTH_PIPED
-from thence.cli.where import Where
 from thence.core.errors import TraceError, UsageError
+from thence.local.console import working
 from thence.pages.text import duration, number
+from thence.pipeline.where import Where
 
 if TYPE_CHECKING:
     from thence.pipeline.metrics.measured import RunMetrics, Tables
@@ -34,13 +34,13 @@ def metrics(trace: str, as_json: bool, where: Where, out: Path | None) -> int:
     with working("measuring"):
         found = _run(trace, where, settings)
     if isinstance(found, str):
-        print(f"thence: {found}", file=sys.stderr)
+        print(f"thence: {' '.join(found.split())}", file=sys.stderr)
         return FAILED
     report = found.report
     if not report.runs:
         raise TraceError(f"{trace}: holds nothing to measure (no row of a kind that metrics use)")
     if out is not None:
-        _write(found, out, trace)
+        _write(found, out, trace, where.flags)
     if as_json:
         print(report.to_json())
         return OK
@@ -56,14 +56,15 @@ def metrics(trace: str, as_json: bool, where: Where, out: Path | None) -> int:
 
 def _run(trace: str, where: Where, settings: Mapping[str, str]) -> "Tables | str":
     """What was measured, or why Spark or the machine could not do it."""
+    from thence.pipeline.files import is_url, trace_files
+    from thence.pipeline.metrics.measured import measure
+    from thence.pipeline.session import FAILURES, reason, session
+
     try:
-        from thence.pipeline.files import is_url, trace_files
-        from thence.pipeline.metrics.measured import measure
-        from thence.pipeline.session import FAILURES, reason, session
-    except ImportError as error:
-        return f"metrics need Spark: pip install 'thence[lab]' ({error})"
-    if not is_url(trace):
-        trace_files(Path(trace))  # a wrong path is told before Spark takes its seconds to start
+        if not is_url(trace):
+            trace_files(Path(trace))  # a wrong path is told before Spark takes its seconds to start
+    except OSError as error:
+        return f"the machine failed: {error}"
     try:
         spark = session(where.master, where.remote, settings)
     except UsageError as error:
@@ -74,7 +75,7 @@ def _run(trace: str, where: Where, settings: Mapping[str, str]) -> "Tables | str
         return f"Spark or the machine failed: {reason(error)}"
 
 
-def _write(found: "Tables", out: Path, trace: str) -> None:
+def _write(found: "Tables", out: Path, trace: str, flags: str) -> None:
     """Every table as Parquet, figures as PNG and SVG, and the page."""
     import pyarrow.parquet as pq
 
@@ -82,7 +83,7 @@ def _write(found: "Tables", out: Path, trace: str) -> None:
     from thence.pages.charts import save_all
     from thence.pages.measured import metrics_page
 
-    command = f"thence metrics {trace} --out {out}"
+    command = f"thence metrics {trace}{flags} --out {out}"
     rows = {name: table.to_pylist() for name, table in found.tables.items()}
     page = metrics_page(found.report, rows, command, trace)
     page.seed = seeds_told([run.run for run in found.report.runs])
@@ -132,7 +133,9 @@ def _lines(run: "RunMetrics") -> list[str]:
         )
     lines += [f"{name}: {value:,}" for name, value in run.totals.items()]
     if run.bytes_per_delivery is not None:
-        lines.append(f"bytes sent per delivery: {run.bytes_per_delivery:,.1f}")
+        metadata = run.metadata_per_delivery
+        more = f", of which metadata and repetitions {metadata:,.1f}" if metadata is not None else ""
+        lines.append(f"bytes sent per delivery: {run.bytes_per_delivery:,.1f}{more}")
     if run.synchronisations is not None:
         lines.append(_synchronisations(run.synchronisations))
     if run.stabilisation:
@@ -142,6 +145,14 @@ def _lines(run: "RunMetrics") -> list[str]:
         f"evicted {row['member']}: at {row['survivors']} nodes within {duration(row['took_us'])}"
         for row in run.evictions
     ]
+    lines += _some(
+        [
+            f"{row['node']} caught up after its {row['change']}: {row['late_deliveries']:,} messages from "
+            f"before, the last after {duration(row['took_us'])}"
+            for row in run.catch_up
+            if row["late_deliveries"]
+        ]
+    )
     heals = [
         f"heal: {row['late_deliveries']:,} late deliveries, the last after {duration(row['took_us'])}"
         for row in run.convergence

@@ -2,15 +2,13 @@
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
 
 from thence.core.errors import UsageError
+from thence.local.layout import FILE as CLUSTER
+from thence.local.layout import PRINTED, read_layout
 from thence.runtime.control_file import NAME as CONTROL
 from thence.runtime.folder import IDENTITY
 from thence.runtime.remote import Control
-
-PRINTED: Final = "log.txt"
-"""All that there is of a node that never got far enough to have an identity."""
 
 
 def node_folders(folder: Path) -> list[Path]:
@@ -21,10 +19,13 @@ def node_folders(folder: Path) -> list[Path]:
         )
     if _holds(folder, CONTROL, IDENTITY):
         return [folder]
-    found = sorted(child for child in folder.iterdir() if _holds(child, CONTROL, IDENTITY, PRINTED))
+    found = {child for child in folder.iterdir() if _holds(child, CONTROL, IDENTITY, PRINTED)}
+    if _holds(folder, CLUSTER):
+        with suppress(UsageError):  # its nodes may not have come as far as to have folders
+            found |= {folder / name for name in read_layout(folder).names}
     if not found:
         raise UsageError(f"no node keeps its data in {folder}")
-    return found
+    return sorted(found)
 
 
 def node_folder(folder: Path, name: str) -> Path:

@@ -3,19 +3,19 @@
 import time
 from pathlib import Path
 
-from thence.cli.console import out
-from thence.oplog.settings import Settings
+from thence.local.console import out
+from thence.oplog.settings import LogSettings
+from thence.runtime.incarnations import is_shelf, repair_shelf
 from thence.runtime.repair import repair
-from thence.runtime.shelf import is_shelf, repair_shelf
 
 
 def run(folder: Path, forgetful: bool) -> int:
     changing = is_shelf(folder)
     now = time.time_ns() // 1000
     done = (
-        repair_shelf(folder, Settings(), now, forgetful)
+        repair_shelf(folder, LogSettings(), now, forgetful)
         if changing
-        else repair(folder, Settings(), now, forgetful)
+        else repair(folder, LogSettings(), now, forgetful)
     )
     for damage in done.damages:
         out.print(f"damaged: {damage}", markup=False)

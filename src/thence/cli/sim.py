@@ -5,19 +5,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from thence.cli import sim_edge, sim_overlay
-from thence.cli.console import counting, out
+from thence.cli import sim_edge, sim_overlay, sim_zones
 from thence.core.errors import UsageError
+from thence.local.console import counting, out
 from thence.order.engines import PROBABILISTIC
-from thence.sim import edge_run
 from thence.sim.edge_run import EDGE, PATHS, edge_wanted, edge_weather
-from thence.sim.groups_run import SAYS, STORM, group_scenario, simulate_group, weather
-from thence.sim.overlay_scenarios import OVERLAY_SCENARIOS
+from thence.sim.groups_run import STORM, group_scenario, simulate_group, weather
+from thence.sim.registry import TOLD, VIEWS, known
 from thence.sim.run import Outcome, simulate
-from thence.sim.scenarios import SCENARIOS, configure
-from thence.sim.settings import Settings
+from thence.sim.scenarios import configure
+from thence.sim.settings import SimSettings
+from thence.sim.zones_run import ZONES
 
-KNOWN = tuple(dict.fromkeys((*SCENARIOS, *SAYS, EDGE, *OVERLAY_SCENARIOS)))
+KNOWN = known()
 SEEDS_SHOWN = 20
 WIDTH = 1 + max(map(len, KNOWN))
 """Of a column of names."""
@@ -28,16 +28,18 @@ def run(
 ) -> int:
     """`name`: of the run, as its trace has it; None: the scenario and the seed."""
     if scenario == "list":
-        for known in SCENARIOS.values():
-            out.print(f"{known.name:<{WIDTH}} {known.says}")
-        for name, says in {**SAYS, EDGE: edge_run.SAYS}.items():
-            out.print(f"{name:<{WIDTH}} {says}")
-        out.print("Over partial views (--spread sync-tree, flood, …):")
-        for other in OVERLAY_SCENARIOS.values():
-            out.print(f"{other.name:<{WIDTH}} {other.says}")
+        for world, scenarios in TOLD.items():
+            if world == VIEWS:
+                out.print("Over partial views (--spread sync-tree, flood, …):")
+            for name, says in scenarios.items():
+                out.print(f"{name:<{WIDTH}} {says}")
         return 0
     if scenario not in KNOWN:
         raise UsageError(f"unknown scenario {scenario!r}; there is {', '.join(KNOWN)}")
+    if scenario == ZONES:
+        seed = given.get("seed")
+        told = sim_overlay.run_name(name, ZONES, seed if isinstance(seed, int) else 1)
+        return sim_zones.run(given, trace, as_json, told)
     if edge_wanted(scenario, given):
         seed = edge_weather(given)[0]
         return sim_edge.run(
@@ -82,7 +84,9 @@ def _group(
     seed, _ = weather(kind, given, rough)
     outcome = simulate_group(kind, given, trace, sim_overlay.run_name(name, scenario, seed), rough)
     if as_json:
-        print(json.dumps({"scenario": scenario, **asdict(outcome), "trace": trace and str(trace)}))
+        shown = asdict(outcome)
+        del shown["forgotten"]  # for those that judge the trace
+        print(json.dumps({"scenario": scenario, **shown, "trace": trace and str(trace)}))
         return 0 if outcome.complete else 1
     packets = ", ".join(f"{count:,} {what}" for what, count in outcome.packets.items())
     out.print(
@@ -112,7 +116,7 @@ def _group(
     return 0 if outcome.complete else 1
 
 
-def facts(settings: Settings, outcome: Outcome, trace: Path | None) -> dict[str, object]:
+def facts(settings: SimSettings, outcome: Outcome, trace: Path | None) -> dict[str, object]:
     return {
         **{key: str(value) if isinstance(value, Path) else value for key, value in asdict(settings).items()},
         **asdict(outcome),
@@ -120,7 +124,7 @@ def facts(settings: Settings, outcome: Outcome, trace: Path | None) -> dict[str,
     }
 
 
-def tell(settings: Settings, outcome: Outcome, trace: Path | None) -> None:
+def tell(settings: SimSettings, outcome: Outcome, trace: Path | None) -> None:
     packets = ", ".join(f"{count:,} {what}" for what, count in outcome.packets.items())
     out.print(
         f"{settings.scenario}: {outcome.nodes} nodes, order {settings.order}, "

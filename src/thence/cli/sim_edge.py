@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from thence.cli.console import out
 from thence.core.errors import UsageError
+from thence.local.console import out
 from thence.sim.edge_run import EDGE, simulate_edge
 
 ITS_OWN = ("delta", "groups")

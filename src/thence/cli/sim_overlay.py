@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from thence.cli.console import counting, out
 from thence.core.errors import UsageError
+from thence.local.console import counting, out
 from thence.order.engines import PROBABILISTIC, chosen
 from thence.sim.overlay import OverlayOutcome, OverlayRun, simulate_overlay
 from thence.sim.overlay_durable import DurableOverlayRun
@@ -51,7 +51,7 @@ def run(
     engine = chosen(settings.order, settings.entries, settings.keys, settings.recent)
     if given.get("durable") and engine.witness is not None:
         raise UsageError(TAGGED)
-    runs = DurableOverlayRun if settings.order == PROBABILISTIC else OverlayRun
+    runs = DurableOverlayRun if settings.live or settings.order == PROBABILISTIC else OverlayRun
     with counting("simulating") as watcher:
         outcome = simulate_overlay(settings, trace, watcher, run_name(name, scenario, settings.seed), runs)
     if as_json:
@@ -68,7 +68,7 @@ def tell(settings: OverlaySettings, outcome: OverlayOutcome, trace: Path | None)
     )
     out.print(
         f"  {outcome.sends:,} sends, {outcome.deliveries:,} deliveries, {outcome.duplicates:,} duplicates "
-        f"dropped; everybody had a message after {outcome.latency_ms:,.0f} ms on average, "
+        f"dropped; all nodes had a message after {outcome.latency_ms:,.0f} ms on average, "
         f"{outcome.slowest_ms:,.0f} ms at worst ({outcome.slowest})"
     )
     if round(outcome.resident_ms) != round(outcome.latency_ms):

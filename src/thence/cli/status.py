@@ -14,12 +14,13 @@ from rich.table import Table
 from rich.text import Text
 
 from thence.cli.nodes import node_folders
-from thence.cli.seen import Seen, look
-from thence.cli.status_table import held_back, links_table, nodes_table, notes
+from thence.core.errors import UsageError
+from thence.local.probe import NodeProbe, look
+from thence.local.status_table import held_back, links_table, nodes_table, notes
 
 TICK_S: Final = 0.1
 WIDTH_IN_A_PIPE: Final = 140
-"""Nobody's window is there to fit into; a table that is cut off helps no reader."""
+"""There is no window to fit into; a table that is cut off helps no reader."""
 
 
 def run(folder: Path, as_json: bool, watch: bool, every_s: float, wait_s: float = 0.0) -> int:
@@ -27,10 +28,8 @@ def run(folder: Path, as_json: bool, watch: bool, every_s: float, wait_s: float 
     if watch:
         return _watch(folder, as_json, every_s)
     until = monotonic() + wait_s
-    seen = look(node_folders(folder))
-    while not all(node.well for node in seen) and monotonic() < until:
+    while (seen := _seen(folder, monotonic() < until)) is None:
         sleep(TICK_S)
-        seen = look(node_folders(folder))
     if as_json:
         print(json.dumps(as_value(seen), indent=2))
     else:
@@ -38,11 +37,22 @@ def run(folder: Path, as_json: bool, watch: bool, every_s: float, wait_s: float 
     return 0 if all(node.well for node in seen) else 1
 
 
+def _seen(folder: Path, may_wait: bool) -> list[NodeProbe] | None:
+    """The nodes of a folder; None: not all are well yet, or it is yet to be made."""
+    try:
+        seen = look(node_folders(folder))
+    except UsageError:
+        if may_wait:
+            return None
+        raise
+    return None if may_wait and not all(node.well for node in seen) else seen
+
+
 def console() -> Console:
     return Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH_IN_A_PIPE)
 
 
-def as_value(seen: list[Seen]) -> dict[str, object]:
+def as_value(seen: list[NodeProbe]) -> dict[str, object]:
     holding = held_back(seen)
     return {
         "nodes": [
@@ -58,7 +68,7 @@ def as_value(seen: list[Seen]) -> dict[str, object]:
     }  # fmt: skip
 
 
-def page(seen: list[Seen], before: list[Seen] | None = None, passed_s: float = 0.0) -> Group:
+def page(seen: list[NodeProbe], before: list[NodeProbe] | None = None, passed_s: float = 0.0) -> Group:
     parts: list[Table | Text] = [nodes_table(seen, before or [], passed_s)]
     if len(seen) == 1 and seen[0].status is not None:
         parts += [Text(), links_table(seen[0].status)]
@@ -83,9 +93,9 @@ def _watch(folder: Path, as_json: bool, every_s: float) -> int:
     return 0
 
 
-def _glances(folder: Path, every_s: float) -> Iterator[tuple[list[Seen], list[Seen], float]]:
+def _glances(folder: Path, every_s: float) -> Iterator[tuple[list[NodeProbe], list[NodeProbe], float]]:
     """What is seen now, what was seen before, and how long ago that was."""
-    before: list[Seen] = []
+    before: list[NodeProbe] = []
     last = due = monotonic()
     while True:
         seen, now = look(node_folders(folder)), monotonic()

@@ -18,19 +18,19 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from rich.console import RenderableType
-from rich.live import Live
 from rich.text import Text
 
-from thence.cli import store
-from thence.cli.cluster import NODE, Cluster, Node, Restarts
-from thence.cli.console import out
-from thence.cli.edge_file import TREE, open_edge_layout
-from thence.cli.layout import FILE, Layout, open_layout
-from thence.cli.node import as_arguments, with_words
-from thence.cli.seen import Seen, has_left, look
 from thence.cli.status import page
 from thence.core.errors import ThenceError, UsageError
-from thence.replica.live import EDGE, is_streamed, must_go_together
+from thence.local import stores as store
+from thence.local.cluster import NODE, Cluster, NodeProcess, Restarts
+from thence.local.console import out, table_below
+from thence.local.edge_file import TREE, open_edge_layout
+from thence.local.layout import FILE, NODES, Layout, open_layout, port_range
+from thence.local.node import as_arguments, with_words
+from thence.local.probe import NodeProbe, has_left, look
+from thence.local.zones_file import ZONES, open_zones_layout
+from thence.replica.live import EDGE, SEPARATOR, is_streamed, must_go_together
 from thence.runtime.load import MOST_SECONDS, Load
 from thence.runtime.settings import NodeSettings
 from thence.runtime.sources import compose
@@ -62,6 +62,8 @@ class Wish:
     edge: bool = False
     """The nodes of a `tree`, or of the one in the folder."""
     tree: Path | None = None
+    topology: Path | None = None
+    """The file of zones; a cluster that has one keeps it."""
     load_group: str = ""
     flags: Mapping[str, object] = field(default_factory=dict)
     """Settings of every node, by key."""
@@ -75,14 +77,23 @@ def run(wish: Wish) -> int:
         group = wish.load_group
         load = Load(rate=wish.load, seconds=MOST_SECONDS, bytes=wish.load_bytes, group=group).checked()
     flags = {"profile": "local", **with_words(wish.flags, list(wish.words))}
-    settings = _checked(flags, wish.edge)
+    zoned = wish.topology is not None or (wish.data / ZONES).exists()
+    settings = _checked(flags, wish.edge, zoned)
+    stores = wish.store and not wish.edge and not zoned and not is_streamed(settings.order, settings.spread)
+    if stores and wish.resp_base is not None and not (wish.data / FILE).exists():
+        # Before anything is written: a folder keeps the ports that it was made with.
+        count = wish.nodes or NODES
+        others = [*port_range(wish.base_port, count), *port_range(wish.http_base, count)]
+        store.claim_wanted(wish.data, wish.resp_base, count, others)
     layout = _layout(wish)
     restarts = Restarts() if wish.restart else None
     base, own = 0, dict[str, list[str]]()
-    if wish.store and not wish.edge and not is_streamed(settings.order, settings.spread):
+    if stores:
         base = store.resp_base(layout, wish.resp_base)
         own = store.flags(layout, base)
-    cluster = Cluster(layout, flags=as_arguments(flags), own=own, program=wish.program, restarts=restarts)
+    cluster = Cluster(
+        layout, flags=as_arguments(flags), own=own, resp=base, program=wish.program, restarts=restarts
+    )
     with stopping() as asked:
         try:
             return Up(cluster, load, settings.drain_us / 1e6 + GRACE_S, asked, base).run()
@@ -95,18 +106,26 @@ def _layout(wish: Wish) -> Layout:
         return open_edge_layout(wish.data, wish.tree, wish.base_port, wish.http_base)
     if (wish.data / TREE).exists():
         raise UsageError(f"the nodes in {wish.data} are an edge tree: thence edge up --data {wish.data}")
+    if wish.topology is not None or (wish.data / ZONES).exists():
+        if wish.nodes is not None or wish.changing:
+            raise UsageError("the topology says which nodes there are: neither --nodes nor --changing")
+        return open_zones_layout(wish.data, wish.topology, wish.base_port, wish.http_base)
     return open_layout(wish.data, wish.nodes, wish.base_port, wish.http_base, _changing(wish))
 
 
-def _checked(flags: Mapping[str, object], edge: bool = False) -> NodeSettings:
+def _checked(flags: Mapping[str, object], edge: bool = False, zoned: bool = False) -> NodeSettings:
     """What a node would refuse is told once and here, before anything is written."""
-    for key in (*OURS, *(("spread", "parent", "root", "groups") if edge else ())):
+    for key in (*OURS, *"topology", *(("spread", "parent", "root", "groups") if edge else ())):
         if key in flags:
             raise UsageError(f"--set {key}: the cluster decides this for each node")
     node: dict[str, object] = {**flags, "name": "a", "data": Path(), "members": "a=127.0.0.1:1"}
     if edge:
         del node["members"]
         node |= {"listen": "127.0.0.1:1", "spread": "edge", "root": True}
+    elif zoned:
+        node |= {"order": node.get("order", SEPARATOR), "topology": Path(ZONES)}
+    elif node.get("order") == SEPARATOR:
+        raise UsageError("--order separator needs zones: thence up --topology FILE")
     elif node.get("spread") == EDGE:
         raise UsageError("--spread edge: an edge tree is started with `thence edge up --tree FILE`")
     settings = compose(node, os.environ, default_secret=lambda _: b"the cluster has its own")
@@ -115,7 +134,7 @@ def _checked(flags: Mapping[str, object], edge: bool = False) -> NodeSettings:
 
 
 def _changing(wish: Wish) -> bool | None:
-    """Whether members may come and go: unless somebody says otherwise. None: as it was."""
+    """Whether members may come and go: they may unless flags say otherwise. None: as it was."""
     if wish.changing is None and not (wish.data / FILE).exists():
         return True
     return wish.changing
@@ -138,12 +157,12 @@ def stopping() -> Iterator[list[int]]:
 
 
 class Glance(NamedTuple):
-    seen: list[Seen]
+    seen: list[NodeProbe]
     at: float
 
 
 class Lookout(threading.Thread):
-    """Asks the nodes how they are. A thread, since one that is paused lets whoever asks wait."""
+    """Asks the nodes how they are. A thread, since a paused node lets its client wait."""
 
     def __init__(self, folders: list[Path]) -> None:
         super().__init__(name="lookout", daemon=True)
@@ -219,7 +238,7 @@ class Up:
                     say(f"  {event.name}: {line}", "dim")
         return bool(events)
 
-    def _care(self, seen: list[Seen]) -> None:
+    def _care(self, seen: list[NodeProbe]) -> None:
         """Tell of nodes that came up, and give them work."""
         for one in seen:
             node = self._cluster.nodes[one.folder.name]
@@ -232,13 +251,13 @@ class Up:
                 where = self._cluster.layout.address(node.name)
                 say(f"{node.name} is up: process {node.pid}, peers at {where}, http://{control.file.address}")
                 self._well[node.name] = node.starts
-                if self._load is not None:
+                if self._load is not None and self._cluster.layout.sends(node.name):
                     control.load(self._load)
             except ThenceError as error:  # it may have died since it answered
                 say(f"{node.name}: {error}", "red")
 
     def _stop(self) -> int:
-        """In order; whoever asks a second time does not want to wait."""
+        """In order; a person who asks a second time does not want to wait."""
         say(f"stopping, for up to {self._grace_s:g} s (Ctrl-C again: at once)")
         codes = self._cluster.stop(grace_s=self._grace_s, hurry=lambda: len(self._asked) > 1)
         for name, code in codes.items():
@@ -259,7 +278,7 @@ class Up:
         return int(any(node.code for node in nodes))
 
 
-def corrected(node: Node, seen: Seen) -> Seen:
+def corrected(node: NodeProcess, seen: NodeProbe) -> NodeProbe:
     """What a look found, and what we know better: it may be of an earlier process, or of none yet."""
     if node.state != "running":
         whys = {"waiting": "it starts again in a moment", "refused": " ".join(node.last_lines(1))}
@@ -269,16 +288,6 @@ def corrected(node: Node, seen: Seen) -> Seen:
     if seen.state in ("paused", "silent"):
         return seen
     return replace(seen, state="starting", status=None, why="")
-
-
-@contextmanager
-def table_below() -> "Iterator[Callable[[RenderableType], None]]":
-    """A place for the table where there is a terminal; in a pipe it is passed over."""
-    if not out.is_terminal:
-        yield lambda _: None
-        return
-    with Live(console=out, auto_refresh=False, transient=True) as live:
-        yield lambda table: live.update(table, refresh=True)
 
 
 def say(text: str, style: str = "") -> None:

@@ -8,16 +8,16 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from thence.cli.console import working
-from thence.cli.where import Where
 from thence.core.errors import TraceError, UsageError
+from thence.local.console import working
+from thence.pipeline.where import Where
 from thence.trace.schema import VERDICTS
 
 if TYPE_CHECKING:
     from thence.pipeline.report import Report
 
 OK, VIOLATIONS, FAILED = 0, 1, 3
-WIDTH_PIPED = 160  # where nobody says how wide the screen is
+WIDTH_PIPED = 160  # where it is unknown how wide the screen is
 
 
 def verify(
@@ -42,22 +42,12 @@ def verify(
         seen = f"; it has {', '.join(report.kinds)}" if report.kinds else ""
         raise TraceError(f"{trace}: holds nothing to judge (no row of a kind that counts{seen})")
     if page is not None:
-        write_page(report, page, trace, open_, _flags(where, tolerant))
+        write_page(report, page, trace, open_, f"{' --tolerate-torn' if tolerant else ''}{where.flags}")
     if as_json:
         print(report.to_json())
     else:
         _print(report, open_)
     return OK if report.ok else VIOLATIONS
-
-
-def _flags(where: Where, tolerant: bool) -> str:
-    """What was asked for besides, as it would be typed again."""
-    flags = ["--tolerate-torn"] if tolerant else []
-    flags += [f"--engine {where.engine}"] if where.engine != "spark" else []
-    flags += [f"--master {where.master}"] if where.master else []
-    flags += [f"--remote {where.remote}"] if where.remote else []
-    flags += [f"--conf {pair}" for pair in where.conf]
-    return "".join(f" {flag}" for flag in flags)
 
 
 def write_page(report: "Report", page: Path, trace: str, open_: bool, flags: str = "") -> None:
@@ -78,12 +68,9 @@ def write_page(report: "Report", page: Path, trace: str, open_: bool, flags: str
 
 def _run(trace: str, open_: bool, where: Where, findings: Path | None, tolerant: bool) -> "Report | str":
     """The report, or why Spark or the machine could not make one."""
-    try:
-        # The laboratory is an extra; everything else works without it.
-        from thence.pipeline import local
-        from thence.pipeline.files import is_url, trace_files
-    except ImportError as error:
-        return f"verification needs the laboratory: pip install 'thence[lab]' ({error})"
+    from thence.pipeline import local
+    from thence.pipeline.files import is_url, trace_files
+
     try:
         if not is_url(trace):
             trace_files(Path(trace))  # a wrong path is told before Spark takes its seconds to start
@@ -91,11 +78,9 @@ def _run(trace: str, open_: bool, where: Where, findings: Path | None, tolerant:
             return local.verify(trace, still_open=open_, findings=findings, tolerant=tolerant)
     except (OSError, MemoryError) as error:
         return f"the machine failed: {error or type(error).__name__}"
-    try:
-        from thence.pipeline.session import FAILURES, reason, session
-        from thence.pipeline.verify import verify as verify_on_spark
-    except ImportError as error:
-        return f"verification on Spark needs pip install 'thence[lab]' ({error})"
+    from thence.pipeline.session import FAILURES, reason, session
+    from thence.pipeline.verify import verify as verify_on_spark
+
     settings = where.settings()
     try:
         spark = session(where.master, where.remote, settings)

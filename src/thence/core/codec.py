@@ -5,11 +5,9 @@
     stamp   = dots | counters | clock | hop      (which one is the codec's, agreed on beforehand)
     batch   = count, then each message with its length in front
 
-All integers are varints. A counter is written as the difference to the message's own counter: members
-that send at similar rates have similar counters, so a dot costs two bytes and not nine. The origins of
-a context come as gaps between members, or, when there are many, as a bitmap with the counters packed
-into as few bits as the largest difference needs, as are those of a clock that members share. A member is
-its index in the group, which both ends know.
+All integers are varints; stamps are told of in `codec_stamps`. A member is its index in the group, which both
+ends know. Where messages carry nothing, so that a context is the byte 0, a run (`core.runs`) has the byte 1
+there: a bitmap of no dots, which nothing else is written as.
 
 Decoding goes from unverified bytes to checked packets. Anything that no correct peer sends (a wrong
 checksum, leftover bytes, a member that is not there, a counter of zero, a context that names the message
@@ -17,143 +15,54 @@ itself) raises `PeerError`; no partial packet ever gets out.
 """
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Final
 from zlib import crc32
 
 from thence.core.codec_hops import put_hop, take_hop
 from thence.core.codec_overlay import FIRST, KIND_OF, put_body, take_body
-from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
+from thence.core.codec_stamps import (
+    put_clock,
+    put_counters,
+    put_dots,
+    put_dots_list,
+    take_clock,
+    take_counters,
+    take_dots,
+    take_dots_list,
+)
+from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, STEP, pack
 from thence.core.errors import PeerError
 from thence.core.machine import Ack, Batch, Packet, Phantom
 from thence.core.message import Message
-from thence.core.varint import MAX_SEQ, Reader, checked_counter, checked_member, put, put_signed, take_long
+from thence.core.varint import MAX_SEQ, Reader, checked_counter, checked_member, put, take_long
 
 VERSION: Final = 1
 MESSAGE, ACK, PHANTOM, BATCH = range(4)
+FEW: Final = 8
+"""Dots of a context, as most messages have them."""
 RESIDUE: Final = 0x2144DF1C
 """The CRC-32 of any bytes with their own CRC-32, least significant byte first, behind them."""
 
-
-def put_dots(out: bytearray, dots: tuple[int, ...], seq: int) -> None:
-    """A context: sorted by origin; gaps or bitmap, whatever is shorter."""
-    by_origin = sorted([(dot & ORIGIN_MASK, dot >> ORIGIN_BITS) for dot in dots])
-    bitmap_bytes = by_origin[-1][0] // 8 + 1 if by_origin else 0
-    as_bitmap = bitmap_bytes + 1 < len(by_origin)
-    put(out, len(by_origin) << 1 | as_bitmap)
-    if as_bitmap:
-        bitmap = 0
-        for origin, _ in by_origin:
-            bitmap |= 1 << origin
-        put(out, bitmap_bytes)
-        out += bitmap.to_bytes(bitmap_bytes, "little")
-        _put_packed(out, [counter - seq for _, counter in by_origin])
-        return
-    previous = -1
-    for origin, counter in by_origin:
-        put(out, origin - previous - 1)
-        put_signed(out, counter - seq)
-        previous = origin
+_RUN: Final = b"\x01"
+"""In the place of a context: the payload is a run."""
 
 
-def take_dots(reader: Reader, seq: int, size: int) -> tuple[int, ...]:
-    head = reader.take()
-    count = head >> 1
-    if count > size:
-        raise PeerError(f"a context of {count} dots in a group of {size}")
-    dots = []
-    if head & 1:
-        bitmap = int.from_bytes(reader.take_bytes(reader.take()), "little")
-        if bitmap.bit_count() != count or bitmap >> size:
-            raise PeerError("a context whose bitmap names members that are not there")
-        for difference in _take_packed(reader, count):
-            lowest = bitmap & -bitmap
-            dots.append(pack(lowest.bit_length() - 1, checked_counter(seq + difference)))
-            bitmap ^= lowest
-    else:
-        origin = -1
-        for _ in range(count):
-            origin += reader.take() + 1
-            dots.append(pack(checked_member(origin, size), checked_counter(seq + reader.take_signed())))
-    dots.sort()
-    return tuple(dots)
-
-
-def _put_packed(out: bytearray, numbers: list[int]) -> None:
-    """Many similar numbers: the least, then the others' distance from it, each in as few bits as the
-    largest needs."""
-    least = min(numbers)
-    width = (max(numbers) - least).bit_length()
-    packed = 0
-    for number in reversed(numbers):
-        packed = packed << width | number - least
-    put_signed(out, least)
-    out.append(width)
-    out += packed.to_bytes((width * len(numbers) + 7) // 8, "little")
-
-
-def _take_packed(reader: Reader, count: int) -> list[int]:
-    least, width = reader.take_signed(), reader.take()
-    if width > MAX_SEQ.bit_length():
-        raise PeerError(f"counters that are {width} bits apart")
-    packed = int.from_bytes(reader.take_bytes((width * count + 7) // 8), "little")
-    if packed >> width * count:
-        raise PeerError("bits too many behind the counters of a context")
-    mask = (1 << width) - 1
-    return [least + (packed >> width * place & mask) for place in range(count)]
-
-
-def put_counters(out: bytearray, counters: tuple[int, ...], seq: int) -> None:
-    """A vector: a counter per member."""
-    put(out, len(counters))
-    for counter in counters:
-        put_signed(out, counter - seq)
-
-
-def take_counters(reader: Reader, seq: int, size: int) -> tuple[int, ...]:
-    count = reader.take()
-    if count > 2 * size:
-        raise PeerError(f"a vector of {count} entries in a group of {size}")
-    counters = []
-    for _ in range(count):
-        counter = seq + reader.take_signed()
-        if not 0 <= counter < MAX_SEQ:
-            raise PeerError(f"a counter of {counter}")
-        counters.append(counter)
-    return tuple(counters)
-
-
-def put_clock(out: bytearray, counters: tuple[int, ...], seq: int) -> None:
-    """A clock whose entries members share: packed, or, where a few entries are far ahead, as in a vector."""
-    head, differences = len(counters) << 1, [counter - seq for counter in counters]
-    packed, plain = bytearray(), bytearray()
-    put(packed, head | 1)
-    _put_packed(packed, differences)
-    if len(packed) > len(counters):  # a difference has one byte at least
-        put(plain, head)
-        for difference in differences:
-            put_signed(plain, difference)
-        if len(plain) < len(packed):
-            packed = plain
-    out += packed
-
-
-def take_clock(reader: Reader, seq: int, entries: int) -> tuple[int, ...]:
-    head = reader.take()
-    if head >> 1 != entries:
-        raise PeerError(f"a clock of {head >> 1} entries, not {entries}")
-    if head & 1:
-        differences = _take_packed(reader, entries)
-    else:
-        differences = [reader.take_signed() for _ in range(entries)]
-    if seq + min(differences) < 0 or seq + max(differences) >= MAX_SEQ:
-        raise PeerError("a clock with a counter that no message has")
-    return tuple([seq + difference for difference in differences])
+@lru_cache(maxsize=4096)
+def _stamp(context: tuple[int, ...], length: int) -> bytes:
+    """Of a message to all, what stands between its counter and its payload, which has so many bytes.
+    `context`: its dots less its counter, so that those of most messages are the same."""
+    out = bytearray()
+    put_dots(out, context, 0)
+    out.append(0)
+    put(out, length)
+    return bytes(out)
 
 
 def _head(message: Message) -> bytes:
     """What `Codec._put_head` writes for nearly all messages, those whose context has few dots, without a call
-    for each integer. A bitmap is never shorter for two."""
-    value, seq, context = message.dot & ORIGIN_MASK, message.dot >> ORIGIN_BITS, message.context
+    for each integer."""
+    value, seq = message.dot & ORIGIN_MASK, message.dot >> ORIGIN_BITS
     out = [VERSION, MESSAGE]
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -164,29 +73,13 @@ def _head(message: Message) -> bytes:
         out.append(value & 0x7F | 0x80)
         value >>= 7
     out.append(value)
-    out.append(len(context) << 1)
-    if len(context) == 2 and context[0] & ORIGIN_MASK > context[1] & ORIGIN_MASK:
-        context = context[1], context[0]
-    previous = -1
-    for dot in context:
-        origin, value = dot & ORIGIN_MASK, (dot >> ORIGIN_BITS) - seq
-        gap, previous = origin - previous - 1, origin
-        while gap > 0x7F:
-            out.append(gap & 0x7F | 0x80)
-            gap >>= 7
-        out.append(gap)
-        value = value << 1 if value >= 0 else (-value << 1) - 1
-        while value > 0x7F:
-            out.append(value & 0x7F | 0x80)
-            value >>= 7
-        out.append(value)
-    out.append(0)  # to all
-    value = len(message.payload)
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+    base, context = seq << ORIGIN_BITS, message.context
+    less = (context[0] - base,) if len(context) == 1 else tuple([dot - base for dot in context])
+    return bytes(out) + _stamp(less, len(message.payload))
+
+
+def _is_run(message: Message) -> bool:
+    return message.before + STEP != message.dot
 
 
 Span = Callable[[bytes], int]
@@ -199,14 +92,25 @@ class Codec:
     their stamps are those of a hop, acknowledgements name hops, phantoms the newest hop of each sender.
     `entries`: stamps are clocks of so many entries, which members share."""
 
-    __slots__ = ("_dots", "_hops", "_put_stamp", "_size", "_span", "_stamp_size", "_take_stamp", "_vectors")
+    __slots__ = (
+        "_dots", "_hops", "_put_stamp", "_run_span", "_size", "_span", "_stamp_size", "_take_stamp",
+        "_vectors",
+    )  # fmt: skip
 
     def __init__(
-        self, size: int, stamps_are_dots: bool, hops: bool = False, span: Span | None = None, entries: int = 0
+        self,
+        size: int,
+        stamps_are_dots: bool,
+        hops: bool = False,
+        span: Span | None = None,
+        entries: int = 0,
+        run_span: Span | None = None,
     ) -> None:
-        """`span`: how many operations a payload holds; None: one. `PeerError`: it is no payload."""
+        """`span`: how many operations a payload holds; None: one. `PeerError`: it is no payload. `run_span`:
+        the same of the payload of a run, where messages carry nothing, and say it of themselves."""
         self._size = size
         self._span = span
+        self._run_span = run_span
         self._dots = stamps_are_dots
         self._hops = hops
         self._vectors = not (hops or entries or stamps_are_dots)
@@ -243,7 +147,8 @@ class Codec:
 
     def encode_message(self, message: Message) -> bytes:
         """A message that has not been encoded yet."""
-        if self._dots and len(message.context) <= 2 and not message.dest:
+        marked = self._run_span is not None and _is_run(message)
+        if self._dots and len(message.context) <= FEW and not message.dest and not marked:
             head = _head(message)
         else:
             out = bytearray((VERSION, MESSAGE))
@@ -271,7 +176,10 @@ class Codec:
         seq = message.dot >> ORIGIN_BITS
         put(out, message.dot & ORIGIN_MASK)
         put(out, seq)
-        self._put_stamp(out, message.context, seq)
+        if self._run_span is not None and _is_run(message):
+            out += _RUN
+        else:
+            self._put_stamp(out, message.context, seq)
         put(out, len(message.dest))
         for member in message.dest:
             put(out, member)
@@ -386,7 +294,9 @@ class Codec:
         origin = checked_member(reader.take(), self._size)
         seq = checked_counter(reader.take())
         dot = pack(origin, seq)
-        context = self._take_stamp(reader, seq, self._stamp_size)
+        marked = self._run_span is not None and reader.data[reader.at : reader.at + 1] == _RUN
+        context = () if marked else self._take_stamp(reader, seq, self._stamp_size)
+        reader.at += marked
         if self._dots:
             for p in context:
                 if p & ORIGIN_MASK == origin and p >= dot:
@@ -398,7 +308,10 @@ class Codec:
             raise PeerError(f"a message to {count} members of {self._size}")
         dest = tuple([checked_member(reader.take(), self._size) for _ in range(count)])
         payload = reader.take_bytes(reader.take())
-        span = 1 if self._span is None else checked_span(self._span(payload), seq)
+        span_of = self._run_span if marked else self._span
+        span = 1 if span_of is None else checked_span(span_of(payload), seq)
+        if marked and span == 1:
+            raise PeerError("a run of one operation")
         return Message(dot, context, payload, dest, span)
 
 
@@ -406,20 +319,3 @@ def checked_span(span: int, seq: int) -> int:
     if not 1 <= span <= seq:
         raise PeerError(f"message {seq} holds {span} operations")
     return span
-
-
-def put_dots_list(out: bytearray, dots: tuple[int, ...]) -> None:
-    """Any dots, several of one origin too: those that came early."""
-    put(out, len(dots))
-    for dot in dots:
-        put(out, dot & ORIGIN_MASK)
-        put(out, dot >> ORIGIN_BITS)
-
-
-def take_dots_list(reader: Reader, size: int) -> tuple[int, ...]:
-    count = reader.take()
-    if count > reader.end - reader.at:
-        raise PeerError(f"a list of {count} dots in {reader.end - reader.at} bytes")
-    return tuple(
-        [pack(checked_member(reader.take(), size), checked_counter(reader.take())) for _ in range(count)]
-    )

@@ -1,6 +1,7 @@
 """The bodies of overlay packets as bytes; version, kind and checksum around them are `core.codec`'s.
 
     clock    = count, then a counter per member, trailing zeros left out
+    data     = length, then the bytes
     name     = length, then that many bytes of UTF-8
     messages = count, then each with its length in front
     others   = their fields in order, as varints
@@ -14,6 +15,7 @@ from typing import Final
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
 from thence.core.errors import PeerError
+from thence.core.groups import Fragment, FragmentReceipt
 from thence.core.message import Message
 from thence.core.overlay import (
     LEAVING,
@@ -50,7 +52,7 @@ FIRST: Final = 64
 KINDS: Final[tuple[type, ...]] = (
     Join, ForwardJoin, Neighbour, Accept, Refuse, Disconnect, Shuffle, ShuffleReply,
     Tree, Announce, Graft, Prune, Resync, Sync, More, Pull, StatePiece, Ping, Pong, NoneType, Naming, Places,
-    Shared, Rumour,
+    Shared, Rumour, Fragment, FragmentReceipt,
 )  # fmt: skip
 """By kind - FIRST. New ones go to the end; 83 was another."""
 
@@ -63,7 +65,7 @@ MOST_NAME_BYTES: Final = 255
 KIND_OF: Final = {kind: FIRST + place for place, kind in enumerate(KINDS)}
 
 MOST_STEPS: Final = 64
-"""A walk that is longer is somebody's joke."""
+"""No correct peer starts a longer walk."""
 
 PutMessages = Callable[[bytearray, Sequence[Message]], None]
 TakeMessages = Callable[[Reader], tuple[Message, ...]]
@@ -99,7 +101,7 @@ def put_body(out: bytearray, packet: OverlayPacket, put_messages: PutMessages) -
     for field in packet:
         if isinstance(field, tuple):
             _put_numbers(out, field, trim=isinstance(packet, Graft | Pull | StatePiece))
-        elif isinstance(field, bytes):
+        elif isinstance(field, bytes | memoryview):
             put(out, len(field))
             out += field
         else:
@@ -154,8 +156,10 @@ def take_body(kind: int, reader: Reader, size: int, take_messages: TakeMessages)
         dot = pack(checked_member(take(), size), checked_counter(take()))
         check = int.from_bytes(reader.take_bytes(4), "little")
         made = Rumour(dot, reader.take_bytes(take()), check, reader.take_bytes(take()))
-    elif cls is Shared:
-        made = Shared(take(), take())
+    elif cls is Fragment:
+        made = Fragment(take(), take(), take(), reader.take_bytes(take()))
+    elif cls in (Shared, FragmentReceipt):
+        made = cls(take(), take())
     elif cls in (Ping, Pong):
         made = cls(take())
     elif cls is Graft:

@@ -21,6 +21,17 @@ class EdgeItem(NamedTuple):
     payload: bytes
 
 
+class EdgeRun(NamedTuple):
+    """Several messages of one origin to one group, which it sent in one turn, as one item (`core.runs`):
+    their numbers follow each other, `number` is that of the last."""
+
+    origin: int
+    group: int
+    number: int
+    back: int
+    payload: bytes
+
+
 class EdgeNames(NamedTuple):
     """What the next indices stand for."""
 
@@ -84,6 +95,13 @@ class EdgePlaces(NamedTuple):
     words: tuple[str, ...]
 
 
+class EdgePiece(NamedTuple):
+    """Some bytes of a body that is larger than a packet, and how many are to come."""
+
+    left: int
+    data: bytes
+
+
 class EdgeHome(NamedTuple):
     """Down: the node that the child would be below is a child of the same parent by now. Up: the process that
     the child would be below."""
@@ -93,7 +111,7 @@ class EdgeHome(NamedTuple):
 
 EdgeBody = (
     EdgeItem | EdgeNames | EdgeStatus | EdgeBeat | EdgeWant | EdgeState | EdgeInvite | EdgeDrop | EdgeRehome
-    | EdgePlaces | EdgeHome
+    | EdgePlaces | EdgeHome | EdgeRun | EdgePiece
 )  # fmt: skip
 
 

@@ -7,34 +7,12 @@ Fields stand in the order of the packet's class, each as its letter in `FIELDS` 
 before it is checked; whatever no correct peer sends is a `PeerError`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 from zlib import crc32
 
-from thence.core.edge import (
-    Count,
-    EdgeAttach,
-    EdgeBeat,
-    EdgeBody,
-    EdgeBye,
-    EdgeDown,
-    EdgeDrop,
-    EdgeHome,
-    EdgeInvite,
-    EdgeInvited,
-    EdgeItem,
-    EdgeNames,
-    EdgeOpened,
-    EdgePacket,
-    EdgePlaces,
-    EdgeRefused,
-    EdgeRehome,
-    EdgeReset,
-    EdgeState,
-    EdgeStatus,
-    EdgeUp,
-    EdgeWant,
-)
+from thence.core import edge
+from thence.core.edge import Count, EdgeBody, EdgeItem, EdgePacket, EdgePiece, EdgeRun
 from thence.core.errors import PeerError
 from thence.core.varint import MAX_SEQ, Reader, put
 
@@ -43,27 +21,29 @@ FIRST_KIND: Final = 64
 NAME_BYTES_MAX: Final = 1024
 
 PACKETS: Final[tuple[tuple[type[Any], str], ...]] = (
-    (EdgeUp, "iiB"),
-    (EdgeDown, "iiB"),
-    (EdgeAttach, "ssiiSCCSss"),
-    (EdgeOpened, "siiCfSs"),
-    (EdgeRefused, "i"),
-    (EdgeReset, "if"),
-    (EdgeInvited, "si"),
-    (EdgeBye, "i"),
+    (edge.EdgeUp, "iiB"),
+    (edge.EdgeDown, "iiB"),
+    (edge.EdgeAttach, "ssiiSCCSss"),
+    (edge.EdgeOpened, "siiCfSs"),
+    (edge.EdgeRefused, "i"),
+    (edge.EdgeReset, "if"),
+    (edge.EdgeInvited, "si"),
+    (edge.EdgeBye, "i"),
 )
 BODIES: Final[tuple[tuple[type[Any], str], ...]] = (
-    (EdgeItem, "iiiib"),
-    (EdgeNames, "S"),
-    (EdgeStatus, "SIIoo"),
-    (EdgeBeat, "i"),
-    (EdgeWant, "iSf"),
-    (EdgeState, "iSCD"),
-    (EdgeInvite, "si"),
-    (EdgeDrop, "S"),
-    (EdgeRehome, "s"),
-    (EdgePlaces, "S"),
-    (EdgeHome, "s"),
+    (edge.EdgeItem, "iiiib"),
+    (edge.EdgeNames, "S"),
+    (edge.EdgeStatus, "SIIoo"),
+    (edge.EdgeBeat, "i"),
+    (edge.EdgeWant, "iSf"),
+    (edge.EdgeState, "iSCD"),
+    (edge.EdgeInvite, "si"),
+    (edge.EdgeDrop, "S"),
+    (edge.EdgeRehome, "s"),
+    (edge.EdgePlaces, "S"),
+    (edge.EdgeHome, "s"),
+    (edge.EdgeRun, "iiiib"),
+    (edge.EdgePiece, "ib"),
 )
 FIELDS: Final = dict((*PACKETS, *BODIES))
 """i: a number; o: one that may be -1; f: a flag; s: a name; b: bytes; S, I, C, D, B: several names, numbers
@@ -126,8 +106,12 @@ PUT: Final[dict[str, Callable[[bytearray, Any], None]]] = {
 
 
 def encode(packet: EdgePacket) -> bytes:
-    out = bytearray((VERSION, KIND_OF[type(packet)]))
-    put_fields(out, packet)
+    return framed(packet, KIND_OF[type(packet)], FIELDS[type(packet)])
+
+
+def framed(packet: Any, kind: int, fields: str) -> bytes:
+    out = bytearray((VERSION, kind))
+    put_fields(out, packet, fields)
     out += crc32(out).to_bytes(4, "little")
     return bytes(out)
 
@@ -172,8 +156,25 @@ def take_body(reader: Reader) -> EdgeBody:
     if kind >= len(BODIES):
         raise PeerError(f"a body of kind {kind}")
     body: EdgeBody = take_fields(reader, *BODIES[kind])
-    if type(body) is EdgeItem and not 0 < body.back <= body.number < MAX_SEQ:
+    if isinstance(body, EdgeItem | EdgeRun) and not 0 < body.back <= body.number < MAX_SEQ:
         raise PeerError(f"number {body.number}, {body.back} after the one before it")
+    return body
+
+
+def pieces_of(body: EdgeBody, most: int) -> Iterator[EdgePiece]:
+    """A body as several, of so many bytes each."""
+    out = bytearray()
+    put_body(out, body)
+    for at in range(0, len(out), most):
+        yield EdgePiece(max(0, len(out) - at - most), bytes(out[at : at + most]))
+
+
+def whole_body(data: bytes) -> EdgeBody:
+    """What its pieces make together; `PeerError`: nothing."""
+    reader = Reader(data, 0, len(data))
+    body = take_body(reader)
+    if reader.at != reader.end or isinstance(body, EdgePiece):
+        raise PeerError("pieces that make no body")
     return body
 
 
@@ -197,6 +198,12 @@ TAKE: Final[dict[str, Callable[[Reader], Any]]] = {
 
 def decode(data: bytes) -> EdgePacket:
     """A checked packet, or `PeerError`."""
+    packet: EdgePacket = unframed(data, FIRST_KIND, PACKETS)
+    return packet
+
+
+def unframed(data: bytes, first: int, packets: Sequence[tuple[type[Any], str]]) -> Any:
+    """A packet of one of these kinds, whose numbers begin with `first`."""
     end = len(data) - 4
     if end < 2:
         raise PeerError(f"a packet of {len(data)} bytes")
@@ -204,10 +211,10 @@ def decode(data: bytes) -> EdgePacket:
         raise PeerError("a packet whose checksum does not match")
     if data[0] != VERSION:
         raise PeerError(f"a packet of protocol version {data[0]}; this is version {VERSION}")
-    if not 0 <= data[1] - FIRST_KIND < len(PACKETS):
+    if not 0 <= data[1] - first < len(packets):
         raise PeerError(f"a packet of kind {data[1]}")
     reader = Reader(data, 2, end)
-    packet: EdgePacket = take_fields(reader, *PACKETS[data[1] - FIRST_KIND])
+    packet = take_fields(reader, *packets[data[1] - first])
     if reader.at != end:
         raise PeerError("a packet with bytes left over")
     return packet

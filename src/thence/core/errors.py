@@ -1,6 +1,6 @@
 """Kinds of trouble, each with its type.
 
-Whoever catches an error must know whose fault it is, since that decides what happens next:
+Code that catches an error must know whose fault it is, since that decides what happens next:
 misuse is reported to the caller, a peer's garbage costs the peer its connection, trouble with
 storage refuses writes, and a broken invariant, ours or the program's, stops the node.
 """
@@ -38,6 +38,11 @@ class ApplicationError(ThenceError):
     cannot know what the program has made of what it was given."""
 
 
+class OthersStateError(ApplicationError, UsageError):
+    """The state that a program is to begin from is that of another kind of program: it makes no sense to try
+    again."""
+
+
 def stopper(error: Exception) -> ThenceError:
     """What a node stops with that has met this in the middle of a step."""
     if isinstance(error, StorageError | InvariantError | ApplicationError):
@@ -55,7 +60,7 @@ def refused(error: ThenceError, definite: bool = True) -> ThenceError:
 
 def told(error: ThenceError, text: str = "", definite: bool = True) -> ThenceError:
     """A new error for each that hears of it: one that is raised in several places collects tracebacks."""
-    kinds: tuple[type[ThenceError], ...] = (InvariantError, ApplicationError)
+    kinds: tuple[type[ThenceError], ...] = (InvariantError, OthersStateError, ApplicationError)
     fresh = next((kind for kind in kinds if isinstance(error, kind)), StorageError)(text or str(error))
     fresh.definite = definite
     fresh.__cause__ = error

@@ -8,7 +8,7 @@ Names travel because indices differ; spelling each once per packet keeps a dot a
 on from those of `core.codec`, with room between them. As there, nothing is believed before it is checked, and
 whatever no correct peer sends is a `PeerError`.
 
-What flows over a session link names nobody twice, and is not copied more often than it must be:
+What flows over a session link names no incarnation twice, and is not copied more often than it must be:
 
     flow   = version kind stream first names crc32 (of all before it), then each message with its length
 
@@ -23,7 +23,7 @@ from typing import Final
 from zlib import crc32
 
 from thence.core.errors import PeerError
-from thence.core.group_words import Parser, Writer, take_name
+from thence.core.group_words import Parser, WordWriter, take_name
 from thence.core.groups import (
     Data,
     Extent,
@@ -51,7 +51,7 @@ _SMALL: Final = tuple([bytes((size,)) for size in range(0x80)])
 """Lengths of one byte."""
 
 
-def _put_running(writer: Writer, running: Running) -> None:
+def _put_running(writer: WordWriter, running: Running) -> None:
     writer.name(running.process)
     writer.number(bool(running.member) | bool(running.attempt) << 1)
     for name in (running.member, running.attempt):
@@ -66,7 +66,7 @@ def _take_running(parser: Parser) -> Running:
     return Running(process, member, parser.name() if there & 2 else "", parser.number())
 
 
-def _optional(writer: Writer, name: str) -> None:
+def _optional(writer: WordWriter, name: str) -> None:
     writer.names([name] if name else [])
 
 
@@ -77,7 +77,7 @@ def _take_optional(parser: Parser) -> str:
     return names[0] if names else ""
 
 
-def put_extent(writer: Writer, extent: Extent) -> None:
+def put_extent(writer: WordWriter, extent: Extent) -> None:
     writer.counts(extent.counts)
     writer.spans(extent.past)
     writer.places(extent.carried)
@@ -108,8 +108,11 @@ def _usual_head(stream: int, first: int) -> bytes:
 
 
 def _put_flow(flow: Flow) -> bytes:
-    stream, first, names, bodies = flow
-    parts = [_flow_head(stream, first, names) if names else _usual_head(stream, first)]
+    names, bodies = flow.names, flow.bodies
+    head = _flow_head(flow.stream, flow.first, names) if names else _usual_head(flow.stream, flow.first)
+    if len(bodies) == 1 and len(bodies[0]) < 0x80:
+        return head + _SMALL[len(bodies[0])] + bodies[0]
+    parts = [head]
     for body in bodies:
         size = len(body)
         if size < 0x80:
@@ -125,7 +128,7 @@ def _put_flow(flow: Flow) -> bytes:
 
 
 def _take_flow(data: bytes) -> Flow:
-    """What `_take_any_flow` makes of it, in a third of the time where it names nobody."""
+    """What `_take_any_flow` makes of it, in a third of the time where it brings no names."""
     try:
         stream, at = data[2], 3
         if stream > 0x7F:
@@ -184,7 +187,7 @@ def _take_fragment(data: bytes) -> Fragment:
     return Fragment(stream, offset, total, reader.take_bytes(reader.end - reader.at))
 
 
-def _put_receipt(writer: Writer, receipt: Receipt) -> None:
+def _put_receipt(writer: WordWriter, receipt: Receipt) -> None:
     writer.name(receipt.source)
     writer.counts(receipt.counts)
     writer.names(receipt.suspects)
@@ -201,7 +204,7 @@ def encode(packet: GroupPacket) -> bytes:
         return _put_flow(packet)
     if isinstance(packet, Fragment):
         return _put_fragment(packet)
-    writer = Writer()
+    writer = WordWriter()
     if isinstance(packet, Data):
         kind = DATA
         writer.names([packet.source, packet.target])

@@ -3,7 +3,7 @@
     names = count, then each: length, bytes      every name that is spoken of, once
     a name further on is its place among them
 
-Whatever is read may come from anybody: what no correct peer writes is a `PeerError`.
+Whatever is read may come from any process: what no correct peer writes is a `PeerError`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Final
 
 from thence.core.errors import PeerError
-from thence.core.groups import RUN, STARTED, Named, Place, Span, Starts, plain
+from thence.core.groups import RUN, STARTED, NamedMessage, Place, Span, Starts, plain
 from thence.core.varint import Reader, put
 
 MAX_NAME: Final = 255 + 2 * 20
@@ -19,10 +19,10 @@ MAX_NAME: Final = 255 + 2 * 20
 MAX_ADDRESS: Final = 1024
 MAX_SEQ: Final = 1 << 43
 NAMES: Final = 4096
-"""That were found good lately: each packet names everybody again."""
+"""That were found good lately: each packet names all members again."""
 
 
-class Writer:
+class WordWriter:
     """Gathers names and body."""
 
     __slots__ = ("_names", "body")
@@ -87,7 +87,7 @@ class Writer:
         self.name(place[0])
         put(self.body, place[1])
 
-    def message(self, message: Named) -> None:
+    def message(self, message: NamedMessage) -> None:
         self.name(message.origin)
         put(self.body, message.seq)
         self.places(message.context)
@@ -221,8 +221,8 @@ class Parser:
         """The same, as they are asked for."""
         return ((self.name(), self.seq()) for _ in range(self.count()))
 
-    def message(self) -> Named:
-        message = Named(self.name(), self.seq(), self.places(), self.data())
+    def message(self) -> NamedMessage:
+        message = NamedMessage(self.name(), self.seq(), self.places(), self.data())
         if not is_known(message.payload):
             raise PeerError("a message of an unknown kind")
         if any(name == message.origin and seq >= message.seq for name, seq in message.context):

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from msgspec import Struct
+
 OPERATION, JOIN, LEAVE, FLUSH, CARRY, STARTED, RUN = range(7)
 """What a message is: the first byte of its payload. STARTED: the first that its sender has sent since it was
 started; the number of that start follows, and then the message (`plain`). The first of an incarnation names
@@ -104,7 +106,7 @@ def starts_named(payload: bytes) -> list[int]:
     return [int.from_bytes(named[at : at + START_BYTES], "little") for at in each]
 
 
-class Named(NamedTuple):
+class NamedMessage(NamedTuple):
     """A message as it travels: `payload` begins with its kind."""
 
     origin: str
@@ -128,12 +130,12 @@ class Data(NamedTuple):
 
     source: str
     target: str
-    messages: tuple[Named, ...]
+    messages: tuple[NamedMessage, ...]
 
 
-class Flow(NamedTuple):
-    """Over a session link: messages under a number that the receiver has given out, so that it knows from
-    whom they are and for whom. They are as they stand in the sender's log, with its indices; `names` are
+class Flow(Struct, frozen=True):
+    """Over a session link: messages under a number that the receiver has given out, so that it knows their
+    source and their target. They are as they stand in the sender's log, with its indices; `names` are
     those that the indices from `first` on stand for."""
 
     stream: int
@@ -161,7 +163,7 @@ class FragmentReceipt(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """What an incarnation has delivered, whom it suspects, and whom it has not heard for a while.
+    """What an incarnation has delivered, which members it suspects, and which it has not heard for a while.
 
     Over a session link it is for one `target`, says under which number (`stream`, 0: none) the source wants
     to have the target's messages, and whose messages it wants passed on. A new number means: begin anew,
@@ -185,15 +187,15 @@ class Receipt(NamedTuple):
 
 class Passed(NamedTuple):
     """Receipts of others that a neighbour in a tree, or a collector, passes on: what they ask for is left
-    out. Each says which counts have grown, and who has become past, since the last one of its source that was
-    passed on."""
+    out. Each says which counts have grown, and what has become past, since the last one of its source that
+    was passed on."""
 
     receipts: tuple[Receipt, ...]
 
 
 Rank = tuple[int, int, str, str]
-"""How good a side somebody is on; the smaller, the better: 0 a member, 1 a leaver, 2 nobody yet; minus the
-size of its side; the smallest member of it; itself."""
+"""How good the side of a process is; the smaller, the better: 0 a member, 1 a leaver, 2 not a member yet;
+minus the size of its side; the smallest member of it; itself."""
 
 NOBODY_YET: Final[Rank] = (2, 0, "", "")
 
@@ -217,9 +219,9 @@ class Lost(NamedTuple):
 
 
 class JoinRequest(NamedTuple):
-    """`joiner` asks to be let in: by whoever will (no contact), or by the contact that it is bound to, from
+    """`joiner` asks to be let in: by any contact, or by the contact that it is bound to, from
     which it has `have` bytes of the state number `transfer`. `address`: where links reach its process; what
-    that means is between those who make the links."""
+    that means is between the drivers that make the links."""
 
     joiner: str
     contact: str
@@ -261,7 +263,7 @@ class Notice(NamedTuple):
 
 
 class Farewell(NamedTuple):
-    """Everybody has the leave of `target`, its message number `final`."""
+    """All members have the leave of `target`, its message number `final`."""
 
     source: str
     target: str
@@ -286,8 +288,5 @@ GroupPacket = (
 )  # fmt: skip
 
 
-class Post(NamedTuple):
-    """Effect: bring `packet` to the process `to`."""
-
-    to: str
-    packet: GroupPacket
+Post = tuple[str, GroupPacket]
+"""Effect: bring a packet to the process of that name."""

@@ -1,4 +1,4 @@
-"""What a node has written down, for whoever lacks some of it.
+"""What a node has written down, for peers that lack some of it.
 
 Declared here because a spread reads it without knowing of logs or files.
 """

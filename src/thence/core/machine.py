@@ -1,7 +1,7 @@
 """The contract of every protocol in thence: a machine without a world.
 
 A machine takes inputs (a local call, a packet from a peer, a wake-up) together with `now`, changes
-its own state, and returns a list of effects for somebody else to carry out. It never reads a clock,
+its own state, and returns a list of effects for its driver to carry out. It never reads a clock,
 draws a random number that it was not given, touches a socket or a file, or walks an unordered
 collection. So the same machine runs in the simulator, over TCP and in an experiment, and a run is
 replayed exactly by its inputs.
@@ -16,6 +16,9 @@ from thence.core.overlay import OverlayPacket
 
 NEVER: Final = 1 << 62
 """A time that does not come."""
+
+NO_PEER: Final = -1
+"""Stands for the neighbour that a message came through where it came through none."""
 
 
 class Ack:

@@ -13,7 +13,7 @@ class Message:
     members that the message is addressed to; empty means everyone.
     """
 
-    __slots__ = ("before", "context", "dest", "dot", "payload", "wire")
+    __slots__ = ("before", "context", "dest", "dot", "payload", "run", "wire")
 
     def __init__(
         self, dot: int, context: tuple[int, ...], payload: bytes, dest: tuple[int, ...] = (), span: int = 1
@@ -25,6 +25,8 @@ class Message:
         self.context: Final = context
         self.payload: Final = payload
         self.dest: Final = dest
+        self.run: list[bytes] | None = None
+        """Its operations, where they are at hand and need not be read from the payload."""
         self.wire: bytes | None = None
         """The whole packet as bytes, once it was encoded or if it came like that: it is written to the log
         and sent to several peers, and need not be made anew each time."""

@@ -6,6 +6,7 @@ Only values, as `core.machine` has them for the full mesh; what they mean is tol
 
 from typing import Final, NamedTuple
 
+from thence.core.groups import Fragment, FragmentReceipt
 from thence.core.message import Message
 
 
@@ -14,14 +15,14 @@ class Join(NamedTuple):
 
 
 class ForwardJoin(NamedTuple):
-    """`node` wants neighbours; a walk of `steps` more steps decides who becomes one."""
+    """`node` wants neighbours; a walk of `steps` more steps decides which become neighbours."""
 
     node: int
     steps: int
 
 
 class Neighbour(NamedTuple):
-    """Be my neighbour. Whoever is `urgent` is not refused."""
+    """Be my neighbour. An `urgent` node is not refused."""
 
     urgent: bool
 
@@ -173,6 +174,6 @@ class Rumour(NamedTuple):
 
 MembersPacket = Join | ForwardJoin | Neighbour | Accept | Refuse | Disconnect | Shuffle | ShuffleReply
 StreamPacket = Tree | Announce | Graft | Prune | Resync | Sync | More | Pull | StatePiece | Ping | Pong
-OverlayPacket = MembersPacket | StreamPacket | Naming | Places | Shared | Rumour
+OverlayPacket = MembersPacket | StreamPacket | Naming | Places | Shared | Rumour | Fragment | FragmentReceipt
 
 MEMBERS_PACKETS: Final = (Join, ForwardJoin, Neighbour, Accept, Refuse, Disconnect, Shuffle, ShuffleReply)

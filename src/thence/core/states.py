@@ -1,4 +1,4 @@
-"""States of the application, for whoever lacks more than a log still holds.
+"""States of the application, for peers that lack more than a log still holds.
 
 Declared here because a spread sends and receives them without knowing what they are: to the middleware a
 state is bytes, and the clock of what went into it.

@@ -1,7 +1,7 @@
 """Files as the log sees them, and the two ways in which they let it down.
 
-The log decides what is written where; somebody else owns the file descriptors. That somebody is the
-operating system in a live node and a disk in memory in the simulator, and the log cannot tell which. The
+The log decides what is written where. The files are those of the operating system in a live node and of
+a disk in memory in the simulator, and the log cannot tell which. The
 interface is as narrow as a log can live with: one flat folder, writes at a given offset, and *two* kinds
 of sync, since the contents of a file and the fact that it exists become durable separately.
 
@@ -49,7 +49,7 @@ class UnwrittenError(StorageError):
 
 
 class ForgottenError(StorageError):
-    """Somebody has messages of this node that its log lacks: it must not go on as if they had never been."""
+    """A peer has messages of this node that its log lacks: it must not go on as if they had never been."""
 
 
 class ReadableFiles(Protocol):

@@ -24,8 +24,8 @@ def put_signed(out: bytearray, value: int) -> None:
 
 
 def take_long(data: bytes, at: int, first: int) -> tuple[int, int]:
-    """The rest of an integer whose first byte, read already, has its high bit set; and where it ends. Whoever
-    calls this must see to it that it ends where it may; `IndexError` if the bytes do first."""
+    """The rest of an integer whose first byte, read already, has its high bit set; and where it ends. The
+    caller must see to it that it ends where it may; `IndexError` if the bytes do first."""
     value, shift = first & 0x7F, 7
     for _ in range(MOST_BYTES - 1):
         byte = data[at]
@@ -40,7 +40,7 @@ def take_long(data: bytes, at: int, first: int) -> tuple[int, int]:
 
 
 class Reader:
-    """Reads from bytes that nobody vouches for; running off their end is the peer's error."""
+    """Reads from bytes that are not to be trusted; running off their end is the peer's error."""
 
     __slots__ = ("at", "data", "end")
 

@@ -36,7 +36,7 @@ class Cell(Generic[V]):
         self.updates: list[tuple[Stamp, Mark, Update]] = []
         self._value = base
         self._behind = False
-        """`_value` is not up to date: nobody has asked since an update came between others."""
+        """`_value` is not up to date: it was not read since an update came between others."""
         self._at = 0
         self._upto = base
         """The value before the update at this place: what comes late mostly follows what came late before."""

@@ -1,7 +1,8 @@
 """A map of cells: a hash's fields, a sorted set's members and their scores.
 
-A field holds its value once all of it is stable, and a cell before that; `loose` names those fields. A field
-without a value is not there.
+A field holds its value once all of it is stable; before that an `Assignment`, if that is all that there is of
+it, or a cell, which tells the same and more at length. `loose` names the fields that hold one of these. A
+field without a value is not there.
 """
 
 from bisect import bisect_left, insort
@@ -14,12 +15,27 @@ from thence.crdt.mark import Mark, Stamp
 V = TypeVar("V")
 
 
+class Assignment(Generic[V]):
+    """Of a field: it is not stable, and saw all that there was."""
+
+    __slots__ = ("index", "mark", "value")
+
+    def __init__(self, mark: Mark, index: int, value: V) -> None:
+        self.mark = mark
+        self.index = index
+        self.value = value
+
+
+HELD: Final = (Assignment, Cell)
+"""Of what these hold something is not stable."""
+
+
 class CellMap(Generic[V]):
     __slots__ = ("_step", "data", "loose")
 
     def __init__(self, step: Step) -> None:
         self._step: Final = step
-        self.data: dict[bytes, V | Cell[V]] = {}
+        self.data: dict[bytes, V | Assignment[V] | Cell[V]] = {}
         self.loose: dict[bytes, None] = {}
 
     def __len__(self) -> int:
@@ -34,15 +50,24 @@ class CellMap(Generic[V]):
 
     def get(self, field: bytes) -> V | None:
         found = self.data.get(field)
-        return found.value if isinstance(found, Cell) else found
+        return found.value if isinstance(found, HELD) else found
 
     def items(self) -> Iterator[tuple[bytes, V]]:
         for field, found in self.data.items():
-            value = found.value if isinstance(found, Cell) else found
+            value = found.value if isinstance(found, HELD) else found
             assert value is not None
             yield field, value
 
     def assign(self, mark: Mark, index: int, field: bytes, value: V) -> None:
+        found = self.data.get(field)
+        if isinstance(found, Cell) or (isinstance(found, Assignment) and not found.mark.precedes(mark)):
+            self._assign(mark, index, field, value)
+            return
+        self.data[field] = Assignment(mark, index, value)
+        self.loose[field] = None
+
+    def _assign(self, mark: Mark, index: int, field: bytes, value: V) -> None:
+        """Among others."""
         cell = self._cell(field)
         self._leaves(field, cell)
         cell.assign(mark, index, value)
@@ -62,8 +87,11 @@ class CellMap(Generic[V]):
             self._comes(field, cell)
 
     def reset(self, mark: Mark) -> None:
-        left: dict[bytes, V | Cell[V]] = {}
+        left: dict[bytes, V | Assignment[V] | Cell[V]] = {}
         for field in self.loose:
+            found = self.data[field]
+            if isinstance(found, Assignment) and found.mark.precedes(mark):
+                continue
             cell = self._cell(field)
             cell.reset(mark)
             if not cell.empty:
@@ -82,13 +110,17 @@ class CellMap(Generic[V]):
     def strip(self, fields: Iterable[bytes]) -> None:
         """Something in these is stable."""
         for field in fields:
-            cell = self.data.get(field)
-            if isinstance(cell, Cell) and cell.strip():
-                assert cell.base is not None
-                self.data[field] = cell.base
+            found = self.data.get(field)
+            if isinstance(found, Assignment):
+                if found.mark.stable:
+                    self.data[field] = found.value
+                    del self.loose[field]
+            elif isinstance(found, Cell) and found.strip():
+                assert found.base is not None
+                self.data[field] = found.base
                 del self.loose[field]
 
-    def put(self, field: bytes, value: "V | Cell[V]") -> None:
+    def put(self, field: bytes, value: V | Cell[V]) -> None:
         """As a snapshot has it."""
         self.data[field] = value
         if isinstance(value, Cell):
@@ -100,7 +132,12 @@ class CellMap(Generic[V]):
         found = self.data.get(field)
         if isinstance(found, Cell):
             return found
-        cell: Cell[V] = Cell(self._step, found)  # Cell[V](…) would cost more than all the rest
+        cell: Cell[V]  # Cell[V](…) would cost more than all the rest
+        if isinstance(found, Assignment):
+            cell = Cell(self._step)
+            cell.assign(found.mark, found.index, found.value)
+        else:
+            cell = Cell(self._step, found)
         self.data[field] = cell
         self.loose[field] = None
         return cell
@@ -131,6 +168,12 @@ class ScoreMap(CellMap[float]):
         if self._index is None:
             self._index = sorted((score, member) for member, score in self.items())
         return self._index
+
+    def assign(self, mark: Mark, index: int, field: bytes, value: float) -> None:
+        if self._index is None:
+            super().assign(mark, index, field, value)
+        else:
+            self._assign(mark, index, field, value)
 
     def _leaves(self, field: bytes, cell: Cell[float]) -> None:
         if self._index is not None and cell.value is not None:

@@ -2,20 +2,17 @@
 
 A statement that a later one or a reset covers stays until what covers it is stable: a reap that is concurrent
 with the cover goes by what it saw (`seen_by`). A key whose statements are all stable and are one is in its
-dictionary with the number alone; without a statement it never expires, and one of `NEVER` is the same once
-it is stable.
+dictionary with the number alone; without a statement it never expires, and one of `NEVER` (PERSIST, and SET
+without EX) is the same once it is stable.
 
 While a member is away nothing becomes stable and covered statements gather: an operation that follows from
 all before it (`_frontier`) looks at the live ones alone, and stability takes the covered ones from the front.
 """
 
 from collections import deque
-from typing import Final
 
+from thence.core.machine import NEVER
 from thence.crdt.mark import Mark
-
-NEVER: Final = 1 << 62
-"""Milliseconds; PERSIST, and SET without EX."""
 
 
 class Statement:

@@ -50,6 +50,11 @@ def decimal(text: bytes) -> Decimal | None:
     return value if value.is_finite() and abs(value.adjusted()) <= EXPONENT_MAX else None
 
 
+def is_infinite(text: bytes) -> bool:
+    """As a number that is refused."""
+    return text.lower().lstrip(b"+-") in (b"inf", b"infinity")
+
+
 def decimal_text(value: Decimal) -> bytes:
     """Seventeen places, zeros trimmed, no exponent."""
     with localcontext() as context:

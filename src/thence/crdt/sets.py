@@ -81,16 +81,17 @@ class AddWinsSet:
 
     def strip(self, elements: Iterable[bytes]) -> None:
         """Something in these is stable."""
+        data, loose = self.data, self.loose
         for element in elements:
-            if element not in self.loose:
+            if element not in loose:
                 continue
-            adds = self.data[element]
-            left = [one for one in adds if not one.stable] if adds else []
-            if left:
-                self.data[element] = left
+            adds = data[element]
+            one_stable = adds and len(adds) == 1 and adds[0].stable  # as most are
+            if not one_stable and (left := [one for one in adds or () if not one.stable]):
+                data[element] = left
             else:
-                self.data[element] = None
-                del self.loose[element]
+                data[element] = None
+                del loose[element]
 
 
 class RemoveWinsSet:

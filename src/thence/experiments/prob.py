@@ -11,7 +11,7 @@ Errors come in clusters: what covers a message covers it at all receivers. A poi
 several seeds, each with keys and delays of its own, and told as their mean with its standard error.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import sqrt
 from pathlib import Path
@@ -30,7 +30,7 @@ from thence.experiments.clocks import (
     Traffic,
     measure,
 )
-from thence.order.tuning import Load
+from thence.order.tuning import Clock, OfferedLoad
 from thence.pages.charts import Chart, finished
 from thence.pages.page import table
 from thence.pages.text import significant
@@ -48,7 +48,10 @@ RATE = 200.0
 
 RECEPTIONS = 10_000_000
 QUICK_RECEPTIONS = 100_000
-"""Of a seed; the document has more than a hundred millions in all."""
+"""Of a seed, at least; the document has more than a hundred millions in all."""
+
+MESSAGES = 10_000
+"""Of a seed, at least: receivers of one message err together, so that more receivers tell little more."""
 
 SEEDS, QUICK_SEEDS = 8, 2
 """Of a point."""
@@ -72,7 +75,7 @@ QUICK_AROUND = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class ProbPoint:
     """One run of a sweep."""
 
     experiment: str
@@ -96,19 +99,19 @@ class Point:
         return self.receptions * (500 + self.size)
 
 
-def points(experiment: str, quick: bool) -> list[Point]:
+def points(experiment: str, quick: bool) -> list[ProbPoint]:
     seeds = range(1, (QUICK_SEEDS if quick else SEEDS) + 1)
     if experiment == DETECT:
         runs, receptions = (QUICK_DETECTED, QUICK_RECEPTIONS) if quick else (DETECTED, RECEPTIONS)
         detecting = [(DETECTING[run % len(DETECTING)], run + 1) for run in range(runs)]
         return [
-            Point(DETECT, size, keys, receptions, interval, seed=seed, recent=RECENT)
+            ProbPoint(DETECT, size, keys, receptions, interval, seed=seed, recent=RECENT)
             for (size, interval, keys), seed in detecting
         ]
     if experiment == KEYS:
         sizes, receptions = (QUICK_SIZES, QUICK_RECEPTIONS) if quick else (SIZES, RECEPTIONS)
         return [
-            Point(KEYS, size, keys, receptions, _constant(size), seed=seed)
+            ProbPoint(KEYS, size, keys, _receptions(size, receptions), _constant(size), seed=seed)
             for size in sizes
             for keys in COUNTS
             for seed in seeds
@@ -118,12 +121,22 @@ def points(experiment: str, quick: bool) -> list[Point]:
         BY_NODES: [(size, INTERVAL) for size in AROUND],
         CONSTANT: [(size, _constant(size)) for size in AROUND],
     }
-    receptions = QUICK_AROUND if quick else RECEPTIONS
     return [
-        Point(experiment, size, FOUR, receptions, interval, seed=seed)
+        ProbPoint(
+            experiment,
+            size,
+            FOUR,
+            QUICK_AROUND if quick else _receptions(size, RECEPTIONS),
+            interval,
+            seed=seed,
+        )
         for size, interval in loads[experiment]
         for seed in seeds
     ]
+
+
+def _receptions(size: int, least: int) -> int:
+    return least if least < RECEPTIONS else max(least, MESSAGES * (size - 1))
 
 
 def _constant(size: int) -> float:
@@ -131,15 +144,12 @@ def _constant(size: int) -> float:
     return 1000 * size / RATE
 
 
-def run_clocks(point: Point, trace: Path) -> dict[str, Any]:  # noqa: ARG001
+def run_clocks(point: ProbPoint, trace: Path) -> dict[str, Any]:  # noqa: ARG001
     """Run one point. It leaves no trace: its errors are counted as they happen."""
     traffic = Traffic(nodes=point.size, interval=point.interval, seed=point.seed)
     messages = point.receptions // (point.size - 1)
     clocks = measure(traffic, point.entries, point.keys, messages, point.recent)
     deliveries, errors = int(clocks.counts[DELIVERIES]), int(clocks.counts[ERRORS])
-    deviation = (traffic.deviation**2 + traffic.skew**2) ** 0.5
-    load = Load(point.size, 1000 / point.interval, traffic.delay, deviation, traffic.skew)
-    predicted = load.clock(point.entries, point.keys)
     why = ""
     if deliveries != messages * (point.size - 1):
         why = f"{deliveries} deliveries of {messages * (point.size - 1)}"
@@ -155,7 +165,6 @@ def run_clocks(point: Point, trace: Path) -> dict[str, Any]:  # noqa: ARG001
         "share": errors / deliveries,
         "least": int(clocks.counts[UNREADY]) / deliveries,
         "most": int(clocks.counts[UNREADY] + clocks.counts[COUNTED]) / deliveries,
-        "predicted": predicted.errors,
         "late": int(clocks.counts[LATE]),
         "held": int(clocks.counts[HELD]),
         "doubts": int(clocks.counts[DOUBTS]),
@@ -177,11 +186,27 @@ def pooled(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         }
         squares = sum((one["share"] - means["share"]) ** 2 for one in each)
         error = sqrt(squares / (count - 1) / count) if count > 1 else 0.0
-        found.append({**each[0], **means, **sums, "seeds": count, "error": error})
+        clock = expected(each[0])
+        told = {"predicted": clock.errors, "documented": clock.documented, "seeds": count, "error": error}
+        found.append({**each[0], **means, **sums, **told})
     return found
 
 
-WHICH = {"share": "measured", "predicted": "predicted", "least": "ε_min", "most": "ε_max"}
+def expected(result: Mapping[str, Any]) -> Clock:
+    """What formulas say of a point."""
+    traffic = Traffic(nodes=result["size"], interval=result["interval"])
+    deviation = (traffic.deviation**2 + traffic.skew**2) ** 0.5
+    load = OfferedLoad(traffic.nodes, 1000 / traffic.interval, traffic.delay, deviation, traffic.skew)
+    return load.clock(result["entries"], result["keys"])
+
+
+WHICH = {
+    "share": "measured",
+    "predicted": "predicted",
+    "documented": "the document's formula",
+    "least": "ε_min",
+    "most": "ε_max",
+}
 
 
 def draw(experiment: str, results: list[dict[str, Any]]) -> Chart:
@@ -193,7 +218,7 @@ def draw(experiment: str, results: list[dict[str, Any]]) -> Chart:
         {"x": result[varied], "nodes": str(result["size"]), "share": result[what], "which": which}
         for result in results
         for what, which in WHICH.items()
-        if what in ("share", "predicted") or not by_keys
+        if what in ("share", "predicted", "documented") or not by_keys
     ]
     axis = alt.Axis(values=list(COUNTS)) if by_keys else alt.Axis()
     base = alt.Chart(alt.InlineData(values=rows)).encode(
@@ -273,6 +298,7 @@ def _by_keys(results: list[dict[str, Any]]) -> list[dict[str, str]]:
             "ε_max": significant(each["most"]),
             "predicted": significant(each["predicted"]),
             "measured / predicted": significant(each["share"] / each["predicted"]),
+            "the formula's": significant(each["documented"]),
         }
         for each in sorted(results, key=lambda each: (each["size"], each["keys"]))
     ]
@@ -293,6 +319,7 @@ def _changes(experiment: str, results: list[dict[str, Any]]) -> list[dict[str, s
             "ε_max": significant(each["most"]),
             "predicted": significant(each["predicted"]),
             "measured / predicted": significant(each["share"] / each["predicted"]),
+            "the formula's": significant(each["documented"]),
             "× the document's system": significant(each["share"] / own["share"]) if own["share"] else "–",
             "the document": _says(experiment, each["size"], each["interval"]),
         }

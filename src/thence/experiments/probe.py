@@ -13,13 +13,14 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from time import thread_time_ns
 
-from thence.core.codec import PutStamp, put_counters, put_dots
+from thence.core.codec import PutStamp
+from thence.core.codec_stamps import put_counters, put_dots
 from thence.core.dots import ORIGIN_BITS
 from thence.core.machine import OrderEffect
 from thence.core.message import Message
 from thence.core.tag import Tag
 from thence.order.engine import Engine, Orderer, Tagger, Witness
-from thence.order.tags import Attic
+from thence.order.tags import TagSpill
 
 LOOKS = 20
 """How often memory is looked at during a run."""
@@ -74,7 +75,7 @@ def clock_ns() -> float:
 def probed(engine: Engine, observed: Iterable[int], arrivals: int) -> tuple[Engine, Notes]:
     """The engine with observers at some nodes, each of which will see about `arrivals` messages."""
     notes, watched = Notes(), frozenset(observed)
-    nodes: dict[int, _Node] = {me: _Node(notes, max(1, arrivals // LOOKS)) for me in watched}
+    nodes: dict[int, _ObservedNode] = {me: _ObservedNode(notes, max(1, arrivals // LOOKS)) for me in watched}
     put: PutStamp = put_dots if engine.stamps_are_dots else put_counters
 
     def tagger(me: int, size: int) -> Tagger:
@@ -94,7 +95,7 @@ def probed(engine: Engine, observed: Iterable[int], arrivals: int) -> tuple[Engi
     return made, notes
 
 
-class _Node:
+class _ObservedNode:
     """The parts of one observed node, for looking at their memory together."""
 
     def __init__(self, notes: Notes, look_every: int) -> None:
@@ -135,7 +136,7 @@ def allocated(parts: object) -> int:
 
 
 class _Tagger:
-    def __init__(self, inner: Tagger, node: _Node, put: PutStamp) -> None:
+    def __init__(self, inner: Tagger, node: _ObservedNode, put: PutStamp) -> None:
         self._inner = inner
         self._notes = node.notes
         self._put = put
@@ -203,7 +204,7 @@ class OrdererAround:
 
 
 class _Orderer(OrdererAround):
-    def __init__(self, inner: Orderer, node: _Node) -> None:
+    def __init__(self, inner: Orderer, node: _ObservedNode) -> None:
         super().__init__(inner)
         self._node = node
         node.parts.append(inner)
@@ -212,14 +213,14 @@ class _Orderer(OrdererAround):
         started = thread_time_ns()
         released = self._inner.receive(message, via, now)
         spent = thread_time_ns() - started
-        # Whoever is released waited, once the last cause was there, for this call and no longer.
+        # A released message waited, once its last cause was there, for this call and no longer.
         self._node.notes.receive_ns.extend([spent] * len(released))
         self._node.arrived()
         return released
 
 
 class _Witness:
-    def __init__(self, inner: Witness, node: _Node) -> None:
+    def __init__(self, inner: Witness, node: _ObservedNode) -> None:
         self._inner = inner
         self._notes = node.notes
         node.parts.append(inner)
@@ -231,7 +232,7 @@ class _Witness:
     def drained(self) -> bool:
         return self._inner.drained
 
-    def stow_in(self, attic: Attic, deep: int) -> None:
+    def stow_in(self, attic: TagSpill, deep: int) -> None:
         self._inner.stow_in(attic, deep)
 
     def see(self, message: Message) -> Tag:

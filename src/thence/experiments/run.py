@@ -123,7 +123,9 @@ _ALL = (
         edge.FAILURES, "Edge trees: failures", "Section 7: δ consecutive nodes die for good. " + edge.SETTING
     ),
     Experiment(
-        edge.MEMBERSHIP, "Edge trees: joins", "Section 7: nodes join groups under load. " + edge.SETTING
+        edge.MEMBERSHIP,
+        "Edge trees: joins and leaves",
+        "Section 7: nodes join and leave groups, and the tree, under load. " + edge.SETTING,
     ),
     Experiment(edge.GENUINE, "Edge trees: who sees what", "Section 7: partial replication. " + edge.SETTING),
 )
@@ -192,9 +194,13 @@ def _without_traces(
 ) -> Ran:
     """Of runs that count their own errors there is nothing to judge."""
     fine = not incomplete and not failures and len(results) == len(points)
+    deliveries = sum(result["deliveries"] for result in results)
+    judged = [result for result in results if "errors" in result]
+    looked_at = sum(result["deliveries"] for result in judged)
     verdict = (
-        f"{len(results)} runs, {sum(result['deliveries'] for result in results):,} deliveries: "
-        f"{sum(result.get('errors', 0) for result in results):,} before a cause, "
+        f"{len(results)} runs, {deliveries:,} deliveries"
+        + (f", of which {looked_at:,} were judged: " if looked_at < deliveries else ": ")
+        + f"{sum(result['errors'] for result in judged):,} before a cause, "
         f"{len(incomplete)} incomplete, {len(failures)} failed."
     )
     page = Page(experiment.title, experiment.says, verdict, fine, command, seed=_seeds(points))
@@ -286,7 +292,7 @@ def _prepare(out: Path, name: str, quick: bool) -> None:
         raise UsageError(f"{mark} is damaged: remove {out} and start again") from error
 
 
-Point = tcb.Point | tree.Point | prob.Point | sep.Point | edge.Point
+Point = tcb.TcbPoint | tree.TreePoint | prob.ProbPoint | sep.SepPoint | edge.EdgePoint
 
 
 def _of_trees(name: str) -> bool:
@@ -294,13 +300,13 @@ def _of_trees(name: str) -> bool:
 
 
 def _measure(point: Point, trace: Path) -> dict[str, Any]:
-    if isinstance(point, prob.Point):
+    if isinstance(point, prob.ProbPoint):
         return prob.run_clocks(point, trace)
-    if isinstance(point, sep.Point):
+    if isinstance(point, sep.SepPoint):
         return sep.measure(point, trace)
-    if isinstance(point, edge.Point):
+    if isinstance(point, edge.EdgePoint):
         return edge.run_tree(point, trace)
-    return tree.measure(point, trace) if isinstance(point, tree.Point) else tcb.measure(point, trace)
+    return tree.measure(point, trace) if isinstance(point, tree.TreePoint) else tcb.measure(point, trace)
 
 
 def _write(

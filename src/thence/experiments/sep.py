@@ -13,7 +13,7 @@ from typing import Any, Final
 from thence.order.topology import Topology
 from thence.sim.run import Run, whole_trace
 from thence.sim.scenarios import configure
-from thence.sim.zoned import Meter, together
+from thence.sim.stamps import StampMeter, together
 
 TABLE, FIGURES, SMALL, LANS, LEVELS = (
     "sep-table-7-1", "sep-figures", "sep-small-large", "sep-three-lans", "sep-levels",
@@ -42,7 +42,8 @@ SAYS: Final = {
     + ASSUMED
     + "6 processes on each, gateways on one more network, a group on each, one of two between each two.",
     LEVELS: "Departments in organisations on a backbone; 80 % of messages stay in the department, 15 % in "
-    "the organisation; 1 to 3 destinations; 10 messages a second of each process, 50 ms under way.",
+    "the organisation; 1 to 3 destinations; 10 messages a second of each process, 50 ms under way. The table "
+    "has entries by level from the top.",
 }
 
 NO_R9: Final = "no R9"
@@ -59,7 +60,7 @@ TOPOLOGY: Final = {6: "table-7-1", 10: "table-7-1-more"}
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class SepPoint:
     """One run of a sweep."""
 
     experiment: str
@@ -84,24 +85,24 @@ class Point:
         return size * self.messages
 
 
-def points(experiment: str, quick: bool) -> list[Point]:
+def points(experiment: str, quick: bool) -> list[SepPoint]:
     messages = 40 if quick else 600
     if experiment == TABLE:
         found = [
-            Point(experiment, topology, rules, where, messages=messages)
+            SepPoint(experiment, topology, rules, where, messages=messages)
             for topology in TOPOLOGY.values()
             for where in PLACES
             for rules in ("1-9", "1-10", "1-11")
         ]
         found += [
-            Point(experiment, "table-7-1", "1-10", where, delay, messages)
+            SepPoint(experiment, "table-7-1", "1-10", where, delay, messages)
             for where in PLACES
             for delay in (10.0, 200.0)
         ]
         return found
     if experiment == FIGURES:
         return [
-            Point(experiment, topology, "1-10", where, messages=messages)
+            SepPoint(experiment, topology, "1-10", where, messages=messages)
             for topology in TOPOLOGY.values()
             for where in [*PLACES][:3]
         ]
@@ -109,28 +110,28 @@ def points(experiment: str, quick: bool) -> list[Point]:
         topology = experiment.removeprefix("sep-")
         each = 15 if quick else 60
         return [
-            Point(experiment, topology, rules, where, messages=each)
+            SepPoint(experiment, topology, rules, where, messages=each)
             for where in (NO_R9, "R9 everywhere")
             for rules in ("1-10", "1-11")
         ]
     return levels(quick)
 
 
-def levels(quick: bool) -> list[Point]:
+def levels(quick: bool) -> list[SepPoint]:
     if quick:
-        return [Point(LEVELS, topology, "1-11", messages=4) for topology in ("2x5x4", "5x5x4", "4x4x8")]
+        return [SepPoint(LEVELS, topology, "1-11", messages=4) for topology in ("2x5x4", "5x5x4", "4x4x8")]
     found = [
-        Point(LEVELS, topology, rules, messages=10)
+        SepPoint(LEVELS, topology, rules, messages=10)
         for topology in ("2x5x10", "10x10", "10x10x10")
         for rules in ("1-10", "1-11")
     ]
-    found += [Point(LEVELS, topology, "1-11", messages=10) for topology in ("10x10x10x10", "100x10x10")]
-    found += [Point(LEVELS, f"4x4x{size}", "1-11", messages=10) for size in (10, 20, 40, 80)]
-    found.append(Point(LEVELS, "2x5x10", "1-11", NO_R9, messages=10))
+    found += [SepPoint(LEVELS, topology, "1-11", messages=10) for topology in ("10x10x10x10", "100x10x10")]
+    found += [SepPoint(LEVELS, f"4x4x{size}", "1-11", messages=10) for size in (10, 20, 40, 80)]
+    found.append(SepPoint(LEVELS, "2x5x10", "1-11", NO_R9, messages=10))
     return found
 
 
-def measure(point: Point, trace: Path) -> dict[str, Any]:
+def measure(point: SepPoint, trace: Path) -> dict[str, Any]:
     """Run one point with its trace."""
     settings = configure(
         "steady", order="separator", topology=point.topology, gateways=point.gateways, rules=point.rules,
@@ -154,7 +155,7 @@ def measure(point: Point, trace: Path) -> dict[str, Any]:
     }
 
 
-def histograms(meter: Meter, topology: Topology) -> dict[str, dict[str, int]]:
+def histograms(meter: StampMeter, topology: Topology) -> dict[str, dict[str, int]]:
     """Timestamps of all hops and by level or zone, and histories of some processes: size and how often."""
     found = {"stamps": together(meter.stamps.values())}
     by_level: dict[str, Counter[int]] = {}

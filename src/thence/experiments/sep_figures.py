@@ -19,10 +19,16 @@ from thence.experiments.sep import (
 from thence.pages.charts import COLOURS, Chart, finished
 from thence.pages.page import table
 from thence.pages.text import significant
-from thence.sim.zoned import mean, quantile
+from thence.sim.stamps import mean, quantile
 
 Result = dict[str, Any]
 PALETTE: Final = alt.Scale(range=list(COLOURS))
+DASHES: Final = alt.Scale(domain=[*PLACES], range=[[1, 0], [7, 4], [2, 3], [7, 2, 2, 2]])
+"""Lines may lie on each other: through the gaps of one the other shows."""
+MEASURES: Final = alt.Scale(domain=["mean", "p99"], range=[[1, 0], [5, 4]])
+FEW_TICKS: Final = alt.Axis(values=[1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000])
+TWO_LINES: Final = "split(replace(datum.label, 'R9 ', 'R9|'), '|')"
+"""Labels of places, which a phone has no room for beside each other."""
 RULES: Final = {"1-9": "R1–9", "1-10": "R1–10", "1-11": "R1–11"}
 
 
@@ -73,7 +79,7 @@ def _bars(results: list[Result], size: int) -> Chart:
         alt.Chart(alt.InlineData(values=rows))
         .mark_bar()
         .encode(
-            x=alt.X("where:N", sort=[*PLACES], title=None, axis=alt.Axis(labelAngle=0)),
+            x=alt.X("where:N", sort=[*PLACES], title=None, axis=alt.Axis(labelAngle=0, labelExpr=TWO_LINES)),
             xOffset=alt.XOffset("which:N", sort=["the document", *RULES.values()]),
             y=alt.Y("entries:Q", title="entries of a timestamp"),
             color=alt.Color("which:N", sort=["the document", *RULES.values()], title=None, scale=PALETTE),
@@ -91,7 +97,7 @@ def _histogram(title: str, results: list[Result], what: str) -> Chart:
         last = quantile(counts, 0.995)
         rows += [
             {"size": size, "share": counts[size] / total, "which": result["where"]}
-            for size in range(last + 1)
+            for size in range(last + 2)  # the line comes down again
         ]
     line = (
         alt.Chart(alt.InlineData(values=rows))
@@ -100,6 +106,7 @@ def _histogram(title: str, results: list[Result], what: str) -> Chart:
             x=alt.X("size:Q", title="entries"),
             y=alt.Y("share:Q", title="share", axis=alt.Axis(format="%")),
             color=alt.Color("which:N", sort=[*PLACES], title=None, scale=PALETTE),
+            strokeDash=alt.StrokeDash("which:N", scale=DASHES, legend=None),
             tooltip=["which:N", "size:Q", alt.Tooltip("share:Q", format=".2%")],
         )
     )
@@ -110,7 +117,8 @@ def _sizes(title: str, results: list[Result], what: str, unit: str) -> Chart:
     rows = [
         {
             "processes": result["processes"],
-            "which": f"{_family(result)}, {measure}",
+            "which": _family(result),
+            "measure": measure,
             "size": result[key],
             "topology": result["topology"],
         }
@@ -118,11 +126,13 @@ def _sizes(title: str, results: list[Result], what: str, unit: str) -> Chart:
         if result["rules"] == "1-11" and result["where"] != NO_R9
         for measure, key in (("mean", what), ("p99", f"{what}_p99"))
     ]
+    log, told = alt.Scale(type="log"), f"{unit}: mean, and p99 (dashed)"
     base = alt.Chart(alt.InlineData(values=rows)).encode(
-        x=alt.X("processes:Q", scale=alt.Scale(type="log"), title="processes"),
-        y=alt.Y("size:Q", scale=alt.Scale(type="log"), title=unit),
+        x=alt.X("processes:Q", scale=log, title="processes", axis=FEW_TICKS),
+        y=alt.Y("size:Q", scale=log, title=told, axis=FEW_TICKS),
         color=alt.Color("which:N", title=None, scale=PALETTE),
-        tooltip=["topology:N", "which:N", "processes:Q", alt.Tooltip("size:Q", format=".3~r")],
+        strokeDash=alt.StrokeDash("measure:N", scale=MEASURES, legend=None),
+        tooltip=["topology:N", "which:N", "measure:N", "processes:Q", alt.Tooltip("size:Q", format=".3~r")],
     )
     return finished(title, base.mark_line(strokeWidth=2), base.mark_point(filled=True, size=30), width=520)
 
@@ -130,10 +140,10 @@ def _sizes(title: str, results: list[Result], what: str, unit: str) -> Chart:
 def _family(result: Result) -> str:
     topology = result["topology"]
     if topology.startswith("4x4x"):
-        return "growing departments"
+        return "departments grow"
     if topology.startswith("100x"):
-        return "growing backbone"
-    return "bounded zones"
+        return "backbone grows"
+    return "bounded"
 
 
 def beside(experiment: str, results: list[Result]) -> tuple[str, list[dict[str, str]]]:
@@ -181,10 +191,8 @@ def _find(results: list[Result], topology: str, rules: str, where: str, delay: f
 def _level(result: Result) -> dict[str, str]:
     shown = {
         "topology": result["topology"],
-        "processes": str(result["processes"]),
-        "rules": RULES[result["rules"]]
-        if result["where"] != NO_R9
-        else f"{RULES[result['rules']]} without R9",
+        "processes": f"{result['processes']:,}",
+        "rules": RULES[result["rules"]] if result["where"] != NO_R9 else "no R9",
         "hops": f"{result['hops']:,}",
         "entries": f"{result['entries']:.2f}",
         "p50": str(result["entries_p50"]),
@@ -194,7 +202,7 @@ def _level(result: Result) -> dict[str, str]:
         "bytes, p99": str(result["bytes_p99"]),
     }
     found = [counted(result, f"level {level}") for level in range(4)]
-    shown["entries by level, from the top"] = ", ".join(f"{mean(each):.1f}" for each in found if each)
+    shown["by level"] = ", ".join(f"{mean(each):.1f}" for each in found if each)
     shown["history"] = f"{result['history']:.1f}"
     return shown
 

@@ -14,7 +14,7 @@ from typing import Any
 from thence.experiments.probe import probed
 from thence.order.engines import engine as find_engine
 from thence.sim.run import Run, trace_file
-from thence.sim.settings import Settings
+from thence.sim.settings import SimSettings
 
 SIZES = (4, 8, 16, 32, 64, 128)
 QUICK_SIZES = (4, 8, 16)
@@ -23,7 +23,7 @@ CONSTANT_WORK_MS = {4: 31.0, 8: 63.0, 16: 125.0, 32: 250.0, 64: 500.0, 128: 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class TcbPoint:
     """One run of a sweep."""
 
     experiment: str
@@ -54,7 +54,7 @@ class Point:
         )
 
 
-def points(experiment: str, quick: bool) -> list[Point]:
+def points(experiment: str, quick: bool) -> list[TcbPoint]:
     sizes, messages = (QUICK_SIZES, 30) if quick else (SIZES, 100)
     baseline = "vector-e2e" if experiment == "tcb-1" else "vector"
     slow = experiment == "tcb-slow-link"
@@ -66,7 +66,7 @@ def points(experiment: str, quick: bool) -> list[Point]:
     if experiment in ("tcb-3", "tcb-slow-link"):
         loads.append(("exp 3" if slow else "constant work", CONSTANT_WORK_MS, 31.0))
     return [
-        Point(experiment, order, size, intervals_of[size], latency, stability, slow, messages, load)
+        TcbPoint(experiment, order, size, intervals_of[size], latency, stability, slow, messages, load)
         for load, intervals_of, latency in loads
         for size in sizes
         for stability in (False, True)
@@ -74,9 +74,9 @@ def points(experiment: str, quick: bool) -> list[Point]:
     ]
 
 
-def measure(point: Point, folder: Path) -> dict[str, Any]:
+def measure(point: TcbPoint, folder: Path) -> dict[str, Any]:
     """Run one point with its trace, and tell what was measured."""
-    settings = Settings(
+    settings = SimSettings(
         scenario="slow-link" if point.slow_link else "steady",
         order=point.order,
         nodes=point.size,

@@ -30,7 +30,7 @@ for its past as the published latencies under churn let one guess."""
 SETTING = (
     "Every node sends each second. Latencies are 10 to 100 ms; a node carries 500 Mbit/s each way and spends "
     "80 µs of a core, of which it has 0.36, on a message that arrives: the same for every protocol. Latency "
-    "is the time until everybody who was there has a message."
+    "is the time until every node that was there has a message."
 )
 MARKED = f"{SETTING} Dashed lines mark when nodes come or go."
 
@@ -52,7 +52,7 @@ SECONDS = {"stable": 20, "churn": 90, "massive-join": 30, "catastrophe": 30}
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class TreePoint:
     """One run of a sweep."""
 
     experiment: str
@@ -75,23 +75,25 @@ class Point:
         return self.size**2 * self.messages * (4 if self.spread == "flood" else 1)
 
 
-def points(experiment: str, quick: bool) -> list[Point]:
+def points(experiment: str, quick: bool) -> list[TreePoint]:
     scenario = SCENARIO[experiment]
     sizes = QUICK_SIZES if quick else SIZES
     messages = max(10, SECONDS[scenario] // (2 if quick else 1))
     spreads = {"tree-eco": TREES, "tree-stable": ALL, "tree-churn": CHURNED}.get(experiment, THEIRS)
-    found = [Point(experiment, spread, size, messages) for spread in spreads for size in sizes]
+    found = [TreePoint(experiment, spread, size, messages) for spread in spreads for size in sizes]
     if experiment == "tree-stable":
         # Neither load nor payload changes with the group, and a point costs the square of its size.
         middle = sizes[len(sizes) // 2]
-        found += [Point(experiment, s, middle, messages, probability=p) for s in spreads for p in (0.3, 0.6)]
         found += [
-            Point(experiment, s, middle, messages, payload_bytes=b) for s in spreads for b in (128, 4096)
+            TreePoint(experiment, s, middle, messages, probability=p) for s in spreads for p in (0.3, 0.6)
+        ]
+        found += [
+            TreePoint(experiment, s, middle, messages, payload_bytes=b) for s in spreads for b in (128, 4096)
         ]
     return found
 
 
-def measure(point: Point, trace: Path) -> dict[str, Any]:
+def measure(point: TreePoint, trace: Path) -> dict[str, Any]:
     """Run it; what came of it."""
     settings = configure(
         SCENARIO[point.experiment],
@@ -120,7 +122,7 @@ def measure(point: Point, trace: Path) -> dict[str, Any]:
     }
 
 
-def _numbers(point: Point, run: OverlayRun, outcome: OverlayOutcome) -> dict[str, Any]:
+def _numbers(point: TreePoint, run: OverlayRun, outcome: OverlayOutcome) -> dict[str, Any]:
     perfect = outcome.deliveries * (point.payload_bytes + HEADER_BYTES)
     total = sum(outcome.bytes.values())
     return {

@@ -19,7 +19,7 @@ COLOURS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class TreeFigure:
     title: str
     measure: str
     label: str
@@ -34,44 +34,46 @@ AXES = {
     "payload_bytes": "bytes of payload", "second": "seconds since the first message",
 }  # fmt: skip
 OVER_SIZE = (
-    Figure("Average broadcast latency", "latency_s", "seconds"),
-    Figure("Duplicates", "duplicates_per_10000", "per 10,000 deliveries"),
-    Figure("Bytes against a perfect tree", "bytes_per_perfect", "times"),
+    TreeFigure("Average broadcast latency", "latency_s", "seconds"),
+    TreeFigure("Duplicates", "duplicates_per_10000", "per 10,000 deliveries"),
+    TreeFigure("Bytes against a perfect tree", "bytes_per_perfect", "times"),
 )
-RESIDENTS = Figure("Average broadcast latency, newcomers left out", "resident_s", "seconds")
+RESIDENTS = TreeFigure("Average broadcast latency, newcomers left out", "resident_s", "seconds")
 OVER_TIME = (
-    Figure("Latency over time", "latency_s", "seconds, of messages sent then", "second"),
-    Figure("Duplicates over time", "duplicates", "per second, all nodes", "second"),
-    Figure("Traffic over time", "megabytes", "MB per second, all nodes", "second"),
+    TreeFigure("Latency over time", "latency_s", "seconds, of messages sent then", "second"),
+    TreeFigure("Duplicates over time", "duplicates", "per second, all nodes", "second"),
+    TreeFigure("Traffic over time", "megabytes", "MB per second, all nodes", "second"),
 )
 RECOVERY = (
-    Figure("Until one tree again", "healed_s", "seconds"),
-    Figure("Until the last change", "settled_s", "seconds"),
-    Figure("Nodes that synchronise, over time", "syncs", "nodes", "second"),
+    TreeFigure("Until one tree again", "healed_s", "seconds"),
+    TreeFigure("Until the last change", "settled_s", "seconds"),
+    TreeFigure("Nodes that synchronise, over time", "syncs", "nodes", "second"),
 )
-FIGURES: dict[str, tuple[Figure, ...]] = {
+FIGURES: dict[str, tuple[TreeFigure, ...]] = {
     "tree-stable": (
         *OVER_SIZE,
-        Figure("Latency, by load", "latency_s", "seconds", "probability"),
-        Figure("Latency, by payload", "latency_s", "seconds", "payload_bytes"),
-        Figure("Bytes against a perfect tree, by payload", "bytes_per_perfect", "times", "payload_bytes"),
+        TreeFigure("Latency, by load", "latency_s", "seconds", "probability"),
+        TreeFigure("Latency, by payload", "latency_s", "seconds", "payload_bytes"),
+        TreeFigure("Bytes against a perfect tree, by payload", "bytes_per_perfect", "times", "payload_bytes"),
     ),
     "tree-churn": (*OVER_SIZE, RESIDENTS, *OVER_TIME),
     "tree-massive-join": (*OVER_SIZE, *OVER_TIME, *RECOVERY),
     "tree-catastrophe": (*OVER_SIZE, *OVER_TIME, *RECOVERY),
     "tree-eco": (
-        Figure("Time spent synchronising", "syncing_s", "seconds, summed over nodes"),
-        Figure("Average broadcast latency", "latency_s", "seconds"),
-        Figure("Disk use over time", "log_megabytes", "MB, all nodes", "second"),
-        Figure("Traffic over time", "megabytes", "MB per second", "second"),
-        Figure("Average synchronisation, over time", "sync_s", "seconds, of those that began then", "second"),
-        Figure("Latency over time", "latency_s", "seconds, of messages sent then", "second"),
+        TreeFigure("Time spent synchronising", "syncing_s", "seconds, summed over nodes"),
+        TreeFigure("Average broadcast latency", "latency_s", "seconds"),
+        TreeFigure("Disk use over time", "log_megabytes", "MB, all nodes", "second"),
+        TreeFigure("Traffic over time", "megabytes", "MB per second", "second"),
+        TreeFigure(
+            "Average synchronisation, over time", "sync_s", "seconds, of those that began then", "second"
+        ),
+        TreeFigure("Latency over time", "latency_s", "seconds, of messages sent then", "second"),
     ),
 }
 LOGARITHMIC = {"latency_s", "resident_s", "duplicates_per_10000", "duplicates"}
 
 
-def draw(figure: Figure, results: Sequence[Result]) -> Chart:
+def draw(figure: TreeFigure, results: Sequence[Result]) -> Chart:
     """What happened, and when, is marked by dashed lines."""
     rows = _rows(figure, results)
     names = [name for name in COLOURS if any(row["spread"] == name for row in rows)]
@@ -105,7 +107,7 @@ def _values(key: str, rows: Sequence[Result]) -> list[float]:
     return sorted({row[key] for row in rows})
 
 
-def _vertical(figure: Figure, rows: Sequence[Result]) -> tuple[alt.Scale, alt.Axis]:
+def _vertical(figure: TreeFigure, rows: Sequence[Result]) -> tuple[alt.Scale, alt.Axis]:
     """Logarithmic where a flood or a pull would press the trees to the ground."""
     values = [row[figure.measure] for row in rows if row[figure.measure] > 0]
     if figure.measure not in LOGARITHMIC or not values or max(values) < 20 * min(values):
@@ -116,13 +118,13 @@ def _vertical(figure: Figure, rows: Sequence[Result]) -> tuple[alt.Scale, alt.Ax
     return alt.Scale(type="symlog", constant=min(values)), alt.Axis(values=shown, format=",~r")
 
 
-def _size(figure: Figure, results: Sequence[Result]) -> int:
+def _size(figure: TreeFigure, results: Sequence[Result]) -> int:
     """The size of the group that a figure is about."""
     varied = [result for result in results if result.get(figure.over) not in (None, USUAL.get(figure.over))]
     return max(int(result["size"]) for result in varied or results)
 
 
-def _rows(figure: Figure, results: Sequence[Result]) -> list[dict[str, Any]]:
+def _rows(figure: TreeFigure, results: Sequence[Result]) -> list[dict[str, Any]]:
     fixed = {key: value for key, value in USUAL.items() if key != figure.over}
     if figure.over != "size":
         fixed["size"] = _size(figure, results)
@@ -139,7 +141,7 @@ def _rows(figure: Figure, results: Sequence[Result]) -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Documented:
+class DocumentedValue:
     """A value of the document, or of the results published with it, and which of ours stands beside it."""
 
     what: str
@@ -165,38 +167,38 @@ DISK = "Only a figure, without numbers: the one grows for ever, the other levels
 
 STABILISATION = (("one tree again", "healed_s", TREE), ("last change", "settled_s", TABLE))
 
-DOCUMENTED: dict[str, list[Documented]] = {
+DOCUMENTED: dict[str, list[DocumentedValue]] = {
     "tree-stable": [
-        Documented("latency", "sync-tree", 200, "latency_s", "s", "0.425 s", LATENCY),
-        Documented("latency", "flood", 200, "latency_s", "s", "0.179 s", FLOOD),
-        Documented("latency", "pull", 200, "latency_s", "s", "5.42 s", PULL),
-        Documented("bytes / perfect tree's", "sync-tree", 200, "bytes_per_perfect", "×", "1.1 ×", BYTES),
-        Documented("bytes / perfect tree's", "flood", 200, "bytes_per_perfect", "×", "4.4 ×", BYTES),
-        Documented("duplicates per 10⁴", "sync-tree", 200, "duplicates_per_10000", "", "0.04", BYTES),
-        Documented("duplicates per 10⁴", "flood", 200, "duplicates_per_10000", "", "29,900", BYTES),
+        DocumentedValue("latency", "sync-tree", 200, "latency_s", "s", "0.425 s", LATENCY),
+        DocumentedValue("latency", "flood", 200, "latency_s", "s", "0.179 s", FLOOD),
+        DocumentedValue("latency", "pull", 200, "latency_s", "s", "5.42 s", PULL),
+        DocumentedValue("bytes / perfect tree's", "sync-tree", 200, "bytes_per_perfect", "×", "1.1 ×", BYTES),
+        DocumentedValue("bytes / perfect tree's", "flood", 200, "bytes_per_perfect", "×", "4.4 ×", BYTES),
+        DocumentedValue("duplicates per 10⁴", "sync-tree", 200, "duplicates_per_10000", "", "0.04", BYTES),
+        DocumentedValue("duplicates per 10⁴", "flood", 200, "duplicates_per_10000", "", "29,900", BYTES),
     ],
     "tree-churn": [
-        Documented("latency", "sync-tree", 200, "latency_s", "s", "2.56 s", CHURN),
-        Documented("latency", "eco-sync-tree", 200, "latency_s", "s", "1.98 s", CHURN),
-        Documented("latency", "flood", 200, "latency_s", "s", "3.07 s", CHURN),
+        DocumentedValue("latency", "sync-tree", 200, "latency_s", "s", "2.56 s", CHURN),
+        DocumentedValue("latency", "eco-sync-tree", 200, "latency_s", "s", "1.98 s", CHURN),
+        DocumentedValue("latency", "flood", 200, "latency_s", "s", "3.07 s", CHURN),
     ],
     "tree-massive-join": [
-        Documented(what, spread, size, measure, "s", f"{theirs} s", why)
+        DocumentedValue(what, spread, size, measure, "s", f"{theirs} s", why)
         for spread, times in (("sync-tree", (42, 96, 125)), ("eco-sync-tree", (41, 67, 88)))
         for size, theirs in zip((50, 100, 200), times, strict=True)
         for what, measure, why in STABILISATION
     ],
     "tree-catastrophe": [
-        Documented(what, spread, size, measure, "s", f"{theirs} s", why)
+        DocumentedValue(what, spread, size, measure, "s", f"{theirs} s", why)
         for spread, times in (("sync-tree", (27, 46, 88)), ("eco-sync-tree", (13, 40, 64)))
         for size, theirs in zip((50, 100, 200), times, strict=True)
         for what, measure, why in STABILISATION
     ],
     "tree-eco": [
-        Documented("latency", "sync-tree", 200, "latency_s", "s", "2.56 s", CHURN),
-        Documented("latency", "eco-sync-tree", 200, "latency_s", "s", "1.98 s", CHURN),
-        Documented("logs at the end", "sync-tree", 200, "log_megabytes", "MB", "grows", DISK),
-        Documented("logs at the end", "eco-sync-tree", 200, "log_megabytes", "MB", "levels off", DISK),
+        DocumentedValue("latency", "sync-tree", 200, "latency_s", "s", "2.56 s", CHURN),
+        DocumentedValue("latency", "eco-sync-tree", 200, "latency_s", "s", "1.98 s", CHURN),
+        DocumentedValue("logs at the end", "sync-tree", 200, "log_megabytes", "MB", "grows", DISK),
+        DocumentedValue("logs at the end", "eco-sync-tree", 200, "log_megabytes", "MB", "levels off", DISK),
     ],
 }
 
@@ -204,7 +206,7 @@ DOCUMENTED: dict[str, list[Documented]] = {
 CLASSES = {"document": "n", "ours": "n", "why they differ": "why"}
 
 
-def _shown(entry: Documented, result: Result) -> str:
+def _shown(entry: DocumentedValue, result: Result) -> str:
     """Bytes against a perfect tree differ in the third place."""
     value = result[entry.measure]
     return f"{value:.3f}" if entry.measure == "bytes_per_perfect" else significant(value)

@@ -1,1 +1,1 @@
-"""Who is in: the partial view of an overlay, the view of a dynamic group."""
+"""Membership: the partial view of an overlay, the view of a dynamic group."""

@@ -1,10 +1,10 @@
 """One try to become a member: rule 8 of docs/protocols/membership.md, from the joiner's side.
 
-Ask whoever may be a member; take the first offer; from then on this attempt belongs to that incarnation of
-the contact for good, since it may have told the group already. The state comes in pieces, in any order; a
-request says how far it has come, so that nothing travels twice but what was lost. When nothing comes for too
-long, the attempt is over, and the next one is another incarnation: what became of this one is for the group
-to find out.
+Ask the contacts that may be members; take the first offer; from then on this attempt belongs to that
+incarnation of the contact for good, since it may have told the group already. The state comes in pieces, in
+any order; a request says how far it has come, so that nothing travels twice but what was lost. When nothing
+comes for too long, the attempt is over, and the next one is another incarnation: what became of this one is
+for the group to find out.
 
 Invariant: pieces of two states are never mixed; a piece of another state than the one begun counts only if it
 is a first one. Of a state that is whole nothing counts any more.
@@ -19,6 +19,7 @@ class Attempt:
         "_total",
         "_transfer",
         "asked",
+        "began",
         "bound",
         "buffer",
         "contact",
@@ -41,6 +42,7 @@ class Attempt:
         """The process that is asked."""
         self.bound = ""
         """The incarnation of it that has offered."""
+        self.began = now
         self.retry_at = now
         self.until = until
         """When this attempt is over, unless something comes."""

@@ -1,15 +1,15 @@
-"""HyParView: a few neighbours by link, some more nodes by name, and nobody ever given up.
+"""HyParView: a few neighbours by link, some more nodes by name, and no contact is ever given up.
 
 Section 2.1.2.1 of the ECO SYNC Tree document, which takes it from Leitão, Pereira and Rodrigues (2007). The
-*active view* holds the neighbours, with whom a link is up in both directions; it changes only when something
-happens. The *passive view* holds names of others, for when a neighbour is lost; shuffles keep it fresh. How
-states, messages and departures fit together is told in docs/protocols/hyparview.md.
+*active view* holds the neighbours, each with a link that is up in both directions; it changes only when
+something happens. The *passive view* holds names of others, for when a neighbour is lost; shuffles keep it
+fresh. How states, messages and departures fit together is told in docs/protocols/hyparview.md.
 
 Invariants. A neighbour is announced by `NeighbourUp` once, and by `NeighbourDown` before it is again; in
-between its link is up. Both ends of a link come to agree on being neighbours or not: whoever drops the other
-says so and closes the link, and a link that goes down ends it for both. Views are bounded, hold nobody twice
-and never the node itself. Somebody who was a neighbour and vanished is tried again for as long as it is
-remembered, at growing, jittered intervals, and is not refused then: so two halves find together again.
+between its link is up. Both ends of a link come to agree on being neighbours or not: a node that drops the
+other says so and closes the link, and a link that goes down ends it for both. Views are bounded, hold no node
+twice and never the node itself. A neighbour that vanished is tried again for as long as it is remembered, at
+growing, jittered intervals, and is not refused then: so two halves find together again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,10 +29,11 @@ from thence.core.overlay import (
     Shuffle,
     ShuffleReply,
 )
+from thence.members.shuffles import Shuffles, jittered
 from thence.members.views import (
     Close,
     Connect,
-    Lost,
+    LostNeighbours,
     MembersEffect,
     NeighbourDown,
     NeighbourUp,
@@ -42,19 +43,18 @@ from thence.members.views import (
 
 AT_ONCE = 2
 """Peers asked at a time to fill free places: one that hangs must not hold up the others, and a node that
-asked for more than it has room for would have to drop those who agreed."""
+asked for more than it has room for would have to drop nodes that agreed."""
 
 ENOUGH_REFUSALS = 8
 """So many had no room since the last neighbour was lost: views are full nearly everywhere. A single free
-place is left to somebody who needs a neighbour; with more of them a node asks to be put between two others.
-Looking on would bring somebody in the end, long after everything else has come to rest."""
+place is left to a node that needs a neighbour; with more of them a node asks to be put between two others.
+Waiting would bring a neighbour in the end, long after everything else has come to rest."""
 
 
 class HyParView:
     __slots__ = (
-        "_active", "_asked", "_contacts", "_effects", "_fill_at", "_fill_wait", "_hungry_wait", "_links",
-        "_lost", "_me", "_passive", "_random", "_refusals", "_refused", "_replies", "_settings",
-        "_shuffle_at", "_shuffled", "_wake_at",
+        "_active", "_asked", "_contacts", "_effects", "_fill_at", "_fill_wait", "_links", "_lost", "_me",
+        "_passive", "_random", "_refusals", "_refused", "_replies", "_settings", "_shuffles", "_wake_at",
     )  # fmt: skip
 
     def __init__(
@@ -66,21 +66,19 @@ class HyParView:
         self._contacts = tuple([peer for peer in contacts if peer != me])
         self._active: dict[int, None] = {}
         self._passive = Passive(me, self._settings.passive, random)
-        self._lost = Lost(self._settings, random)
+        self._lost = LostNeighbours(self._settings, random)
         self._links: dict[int, None] = {}
         self._asked: dict[int, tuple[Join | Neighbour, int]] = {}
-        """Whom something was asked of, what, and until when an answer is waited for."""
+        """By peer: what it was asked, and until when an answer is waited for."""
         self._replies: dict[int, ShuffleReply] = {}
         """What waits for a link to be opened."""
         self._refused: dict[int, None] = {}
-        """Who had no room since the last shuffle."""
+        """Peers that had no room since the last shuffle."""
         self._refusals = 0
         """How many had none since a neighbour was lost."""
-        self._shuffled: tuple[int, ...] = ()
-        self._shuffle_at = NEVER
+        self._shuffles = Shuffles(self._settings, random)
         self._fill_at = NEVER
         self._fill_wait = self._settings.retry_first_us
-        self._hungry_wait = self._settings.retry_first_us
         self._wake_at = NEVER
         self._effects: list[MembersEffect] = []
 
@@ -90,7 +88,7 @@ class HyParView:
 
     @property
     def neighbours(self) -> Mapping[int, None]:
-        """The same, to look somebody up."""
+        """The same, to look a peer up."""
         return self._active
 
     @property
@@ -99,16 +97,17 @@ class HyParView:
 
     @property
     def known(self) -> tuple[int, ...]:
-        """Everybody worth asking after a restart, the likeliest first."""
+        """All nodes worth asking after a restart, the likeliest first."""
         return tuple(dict.fromkeys([*self._active, *self._passive, *self._lost, *self._contacts]))
 
     @property
     def mentioned(self) -> tuple[int, ...]:
-        """Everybody that anything here speaks of."""
-        return (*self.known, *self._links, *self._asked, *self._replies, *self._refused, *self._shuffled)
+        """All nodes that this state names."""
+        named = (*self.known, *self._links, *self._asked, *self._replies, *self._refused)
+        return (*named, *self._shuffles.offered)
 
     def start(self, now: int) -> list[MembersEffect]:
-        self._shuffle_at = now + self._jittered(self._settings.shuffle_every_us)
+        self._shuffles.plan(now)
         self._fill(now)
         return self._take(now)
 
@@ -122,9 +121,11 @@ class HyParView:
         return self.start(now)
 
     def meet(self, peer: int, now: int) -> list[MembersEffect]:
-        """One more contact."""
-        if peer != self._me and peer not in self._contacts:
+        """One more contact. If it was not known it may be of another overlay, and is looked for like one that
+        was lost in a partition: even if views are full."""
+        if peer != self._me and peer not in self.known:
             self._contacts = (*self._contacts, peer)
+            self._lost.add(peer, now)
             self._fill(now)
         return self._take(now)
 
@@ -136,11 +137,11 @@ class HyParView:
         self._contacts = ()
         self._passive.clear()
         self._lost.clear()
-        self._shuffle_at = self._fill_at = NEVER
+        self._shuffles.at = self._fill_at = NEVER
         return self._take(now)
 
     def up(self, peer: int, now: int) -> list[MembersEffect]:
-        """A link to `peer` is there, whoever opened it."""
+        """A link to `peer` is there, opened by either end."""
         self._links[peer] = None
         if peer in self._asked:
             self._send(peer, self._asked[peer][0])
@@ -159,7 +160,7 @@ class HyParView:
             del self._active[peer]
             self._effects.append(NeighbourDown(peer))
             self._lost.add(peer, now)
-            self._hungry_wait = self._settings.retry_first_us
+            self._shuffles.lost()
             self._refusals = 0
         if self._asked.pop(peer, None) is not None:
             self._failed(peer, now)
@@ -184,7 +185,7 @@ class HyParView:
             case Shuffle():
                 self._shuffling(peer, packet)
             case ShuffleReply():
-                self._merge(packet.nodes, self._shuffled)
+                self._merge(packet.nodes, self._shuffles.offered)
         return self._take(now)
 
     def wake(self, now: int) -> list[MembersEffect]:
@@ -195,10 +196,11 @@ class HyParView:
             self._failed(peer, now)
             self._passive.discard(peer)
             self._close_idle(peer)
-        if self._shuffle_at <= now:
-            self._shuffle_at = now + self._jittered(self._settings.shuffle_every_us)
+        if self._shuffles.at <= now:
+            self._shuffles.plan(now)
             self._refused.clear()
-            self._shuffle()
+            if self._active:
+                self._send(*self._shuffles.begin(self._me, self._active, self._passive))
         for peer in self._lost.due(now):
             if peer not in self._asked:
                 self._ask(peer, Neighbour(True), now)
@@ -276,7 +278,7 @@ class HyParView:
     # Views
 
     def _add(self, peer: int) -> None:
-        """A neighbour from here on; somebody else goes if there is no room."""
+        """A neighbour from here on; another one goes if there is no room."""
         self._asked.pop(peer, None)
         self._lost.found(peer)
         self._passive.discard(peer)
@@ -298,8 +300,8 @@ class HyParView:
         self._close_idle(peer)
 
     def _failed(self, peer: int, now: int) -> None:
-        """Somebody could not be reached. Who was named as a contact is looked for until it is found: it may
-        be on the other side of a partition that this node was born into."""
+        """A peer could not be reached. A contact is looked for until it is found: it may be on the other side
+        of a partition that this node was born into."""
         if peer in self._contacts and peer not in self._lost and peer not in self._active:
             self._lost.add(peer, now)
         else:
@@ -311,7 +313,7 @@ class HyParView:
                 self._passive.add(node, instead_of=sent)
 
     def _fill(self, now: int, first: int | None = None) -> None:
-        """Ask somebody to fill a free place; `first` if possible."""
+        """Ask a node to fill a free place; `first` if possible."""
         if self._active:
             self._fill_at = NEVER
         filling = [peer for peer in self._asked if peer not in self._lost]
@@ -326,9 +328,9 @@ class HyParView:
         one_left = len(self._active) + len(filling) >= self._settings.active - 1
         if self._active and one_left and self._refusals >= ENOUGH_REFUSALS:
             return
-        between = self._full()
+        between = [peer for peer in self._refused if peer not in self._active and peer not in self._asked]
         if self._active and between and self._refusals >= ENOUGH_REFUSALS:
-            # With two, it pays to be put between two neighbours that have none: nobody loses one by it.
+            # With two, it pays to be put between two neighbours that have none: no node loses one by it.
             self._ask(self._random.choice(between), Neighbour(True), now)
             return
         taken.update(self._refused)
@@ -345,37 +347,21 @@ class HyParView:
             return  # one free place is nothing to make others change for
         elif between:
             self._ask(self._random.choice(between), Neighbour(True), now)
-        elif self._shuffle_at > now + 2 * self._hungry_wait:
-            # With free places and nobody to ask, it is worth asking around before the time.
-            self._shuffle_at = now + self._jittered(self._hungry_wait)
-            self._hungry_wait = min(2 * self._hungry_wait, self._settings.shuffle_every_us)
-
-    def _full(self) -> list[int]:
-        """Those who refused lately."""
-        return [peer for peer in self._refused if peer not in self._active and peer not in self._asked]
+        else:
+            self._shuffles.hurry(now)
 
     def _beg(self, now: int) -> None:
-        """Nobody is left to be asked. Whoever is alone tries everybody that it ever knew, for ever."""
+        """No candidate is left. A node that is alone tries all that it ever knew, for ever."""
         known = [peer for peer in self.known if peer not in self._asked]
         if now < self._fill_at != NEVER:
             return
         if not known:
             self._fill_at = NEVER
             return
-        waited, self._fill_at = self._fill_at != NEVER, now + self._jittered(self._fill_wait)
+        waited, self._fill_at = self._fill_at != NEVER, now + jittered(self._fill_wait, self._random)
         if waited or self._fill_wait == self._settings.retry_first_us:
             self._ask(self._random.choice(known), Join(), now)
             self._fill_wait = min(2 * self._fill_wait, self._settings.retry_most_us)
-
-    def _shuffle(self) -> None:
-        if not self._active:
-            return
-        settings, random = self._settings, self._random
-        peer = random.choice(list(self._active))
-        others = [other for other in self._active if other != peer]
-        nodes = random.sample(others, min(len(others), settings.shuffle_active))
-        self._shuffled = (*nodes, *self._passive.sample(settings.shuffle_passive))
-        self._send(peer, Shuffle(self._me, settings.shuffle_steps, self._shuffled))
 
     # Links
 
@@ -396,13 +382,10 @@ class HyParView:
             del self._links[peer]
             self._effects.append(Close(peer))
 
-    def _jittered(self, wait: int) -> int:
-        return wait // 2 + self._random.randrange(wait)
-
     def _take(self, now: int) -> list[MembersEffect]:
         """What was asked for, and the next wake-up if it is earlier than the one outstanding."""
         effects, self._effects = self._effects, []
-        due = min(self._shuffle_at, self._fill_at, self._lost.next_due)
+        due = min(self._shuffles.at, self._fill_at, self._lost.next_due)
         if self._asked:
             due = min(due, *[until for _, until in self._asked.values()])
         if due < self._wake_at:

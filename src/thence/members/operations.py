@@ -5,8 +5,8 @@ incarnation had applied and the contact had not would be lost: those operations 
 again inside CARRY messages. An operation is known by the dot of the message that it was first sent in, for
 good: it is applied once, whether it comes as itself or is carried, by one member or by several.
 
-`inherited`: operations that took effect before this incarnation began, and that somebody who may come back,
-or whose side this member may have to join, could lack; those that it applied itself are in its log.
+`inherited`: operations that took effect before this incarnation began, and that a missed member, or a side
+that this one may have to join, could lack; those that it applied itself are in its log.
 `carried`: what came inside a CARRY; `listed`: the same, in the order in which it came. `orphans`: what this
 incarnation must carry, in the order in which the old one had applied it.
 
@@ -16,7 +16,8 @@ follow from it.
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from thence.core.groups import Place, told_apart
 from thence.members.spans import Spans
@@ -24,7 +25,7 @@ from thence.members.spans import Spans
 Count = Callable[[str], int]
 
 
-class Operation(NamedTuple):
+class Operation(Struct, frozen=True):
     origin: str
     """The incarnation that sent it, or one of its timelines (`core.groups.timeline`)."""
     seq: int

@@ -1,4 +1,4 @@
-"""Who returns to whom: rule 21 of docs/protocols/membership.md.
+"""Which of two sides returns to the other: rule 21 of docs/protocols/membership.md.
 
 Two members have turned away from each other, or one from the other. Each hears of it by a notice, and each
 decides by itself; since both compare the same two things, at most one of them returns.
@@ -14,11 +14,11 @@ class Course(Enum):
     RETURN = auto()
     """Join their side, as a new incarnation."""
     SUSPECT = auto()
-    """Go on without the one who sent it."""
+    """Go on without its sender."""
     ANSWER = auto()
-    """Tell them that it is they who must return."""
+    """Tell the other side that it must return."""
     WAIT = auto()
-    """The sides look the same from here: somebody who is on both will decide."""
+    """The sides look the same from here: a member that is on both will decide."""
 
 
 def course(source: str, theirs: Set[str], side: Set[str], with_us: Set[str]) -> Course:

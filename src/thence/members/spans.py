@@ -1,8 +1,8 @@
-"""Sets of incarnations that nobody needs to name one by one: per process, spans of numbers.
+"""Sets of incarnations that need not be named one by one: per process, spans of numbers.
 
 A process uses its numbers in ascending order, so those of its incarnations that are over and done with lie
-side by side, however many there were. Sets only grow, so whoever was told one at some time need not be told
-more than what has come since (`since`).
+side by side, however many there were. Sets only grow, so a peer that was told one at some time need not be
+told more than what has come since (`since`).
 """
 
 from collections import deque

@@ -7,7 +7,7 @@ different messages, its disk was put back to an earlier state in between, and co
 
 A timeline begins with the start that the incarnation was installed under, even if its first message was sent
 under a later one. So a disk that was put back to before that message still knows how the timeline begins, and
-who knows that, too, has been with it.
+a member that knows that, too, has been with it.
 
 Nothing is said of incarnations whose messages name no start: they were sent before there were any.
 """
@@ -61,7 +61,7 @@ class Timelines:
         self.starts = dict(starts)
         self.branches = dict(branches)
         """Up to which counter operations were carried: of timelines that are not the one here, and beyond the
-        last message of one that is. Of who is past, also up to where it was delivered."""
+        last message of one that is. Of what is past, also up to where it was delivered."""
         self.version = len(starts)
         """How often another start was heard of."""
 
@@ -85,7 +85,7 @@ class Timelines:
             self.branches.setdefault(member, 0)
 
     def forget(self, past: Spans) -> None:
-        """Of those who are past the last are kept."""
+        """Of those that are past the last are kept."""
         named = dict.fromkeys([*self.starts, *[told_apart(name)[0] for name in self.branches]])
         gone = [name for name in named if name in past]
         if len(gone) > PAST_KEPT:
@@ -113,7 +113,7 @@ class Timelines:
         return [*named, start] if start and start != before else named
 
     def reach(self, member: str, start: int, count: int) -> int:
-        """Of a timeline with so many messages: how far it goes under one start. Of who is past, carried ones
+        """Of a timeline with so many messages: how far it goes under one start. Of what is past, carried ones
         included: they are not remembered one by one."""
         starts, whole = self.starts.get(member, ()), count == ALL
         branch = self.branches.get(timeline(member, start), 0) if whole else 0

@@ -6,10 +6,11 @@ from random import Random
 from typing import Final, NamedTuple
 
 from thence.core.errors import UsageError
-from thence.core.machine import Close, Connect, Transmit, Wake
+from thence.core.machine import NEVER, Close, Connect, Transmit, Wake
 
 __all__ = [
-    "Close", "Connect", "Lost", "MembersEffect", "NeighbourDown", "NeighbourUp", "Passive", "ViewSettings",
+    "Close", "Connect", "LostNeighbours", "MembersEffect", "NeighbourDown", "NeighbourUp", "Passive",
+    "ViewSettings",
 ]  # fmt: skip
 
 
@@ -30,10 +31,10 @@ class ViewSettings:
     shuffle_every_us: int = 5_000_000
     """Names are for bad times: they need be no fresher than such times are rare."""
     answer_us: int = 2_000_000
-    """Above any round trip, a link's opening included: who has not answered by then is tried no more."""
+    """Above any round trip, a link's opening included: a peer that has not answered by then is given up."""
     retry_first_us: int = 250_000
     retry_most_us: int = 8_000_000
-    """How long a healed partition may go unnoticed, against connections to those who are gone for good."""
+    """How long a healed partition may go unnoticed, against connections to peers that are gone for good."""
     lost: int = 16
     """Former neighbours remembered. One that both halves remember is enough for them to merge."""
 
@@ -98,7 +99,7 @@ class Passive:
         return tuple(self._random.sample(list(self._names), min(count, len(self._names))))
 
 
-class Lost:
+class LostNeighbours:
     """Neighbours that vanished, and when to try each again."""
 
     __slots__ = ("_peers", "_random", "_settings", "next_due")
@@ -107,7 +108,7 @@ class Lost:
         self._settings = settings
         self._random = random
         self._peers: dict[int, tuple[int, int]] = {}
-        self.next_due = 1 << 62
+        self.next_due = NEVER
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._peers)
@@ -134,7 +135,7 @@ class Lost:
         self._look()
 
     def due(self, now: int) -> list[int]:
-        """Whom to try now; each counts as tried until it is found or fails."""
+        """Peers to try now; each counts as tried until it is found or fails."""
         peers = [peer for peer, (at, _) in self._peers.items() if at <= now]
         for peer in peers:
             self._plan(peer, self._peers[peer][1], now + self._settings.answer_us)
@@ -145,4 +146,4 @@ class Lost:
         self._look()
 
     def _look(self) -> None:
-        self.next_due = min([at for at, _ in self._peers.values()], default=1 << 62)
+        self.next_due = min([at for at, _ in self._peers.values()], default=NEVER)

@@ -2,7 +2,7 @@
 
 A segment goes for one of two reasons:
 
-* nobody needs it: all its messages are stable (every member has delivered them) and the application has
+* it is not needed: all its messages are stable (every member has delivered them) and the application has
   taken everything up to its end;
 * there is too much, or it is too old, and a snapshot stands in for it: a peer that would still need it
   gets the state instead.
@@ -17,14 +17,14 @@ Age alone (ECO SYNC Tree, §4.2.1) is no reason: a partition that outlasts it wo
 from itertools import pairwise
 
 from thence.oplog.segment import Segment
-from thence.oplog.settings import Settings
-from thence.oplog.state import State, covers
+from thence.oplog.settings import LogSettings
+from thence.oplog.state import ReplayedState, covers
 
 
 def removable(
     segments: list[Segment],
-    state: State,
-    settings: Settings,
+    state: ReplayedState,
+    settings: LogSettings,
     now: int,
     limit: int | None = None,
     least: int = 0,

@@ -55,7 +55,12 @@ class Index:
             self.place_positions.append(position)
             self.place_offsets.append(offset)
 
-    def message(self, dot: int, offset: int, before: int) -> None:
+    def message(self, position: int, dot: int, offset: int, before: int) -> None:
+        """The same of a message, of which there are most."""
+        if self._since_place + 1 >= PLACE_EVERY:
+            self.passed(position, offset)
+        else:
+            self._since_place += 1
         origin, seq = dot & ORIGIN_MASK, dot >> ORIGIN_BITS
         entries = self.origins.get(origin)
         if entries is None:

@@ -9,30 +9,35 @@ process, what was synced that of the machine.
     log.boot(incarnation, machine_id, now)         # durable; positions from here on are new
     log.append(dot, encoded)                       # any number of these
     effects = log.commit(now)                      # one write; what to sync, when to wake
-    ... for each Sync: files.sync(sync.file), then log.synced(sync, now) or log.sync_failed(sync, error, now)
+    ... for each sync: sync.carry_out(files), then log.synced(sync, now) or log.sync_failed(sync, error, now)
 
 Invariants: the log found after a crash is a prefix of what was committed and holds all that was synced; no
 position is used twice; an error says whether what was asked for may turn up all the same.
 """
 
+import sys
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, Group
+from thence.core.dots import ORIGIN_MASK, Group
 from thence.core.errors import StorageError, UsageError
 from thence.core.machine import Wake
 from thence.core.storage import DamageError, DiskError, Files, said
 from thence.oplog.collection import removable
-from thence.oplog.policy import Sync, SyncPolicy
+from thence.oplog.policy import DiskSync, SyncPolicy
 from thence.oplog.reading import Vector
-from thence.oplog.record import Member, Note, SnapshotRef, Stable, Taken
+from thence.oplog.record import MemberRecord, Note, SnapshotRef, StableRecord, Taken
 from thence.oplog.recovery import Recovered, recover
 from thence.oplog.segment import INDEX, SNAPSHOT, file_name, position_of
-from thence.oplog.settings import Settings
-from thence.oplog.snapshots import Snapshot, encode_snapshot, read_snapshot, write_snapshot
+from thence.oplog.settings import LogSettings
+from thence.oplog.snapshots import Draft, Snapshot, read_snapshot
 from thence.oplog.state import covers
-from thence.oplog.view import View
+from thence.oplog.view import CommittedView
 from thence.oplog.writer import Writer
+
+SLICE_BYTES: Final = 4 << 20
+"""Of a snapshot that are synced at a time: syncs of the log wait behind that."""
 
 
 class Collected(NamedTuple):
@@ -40,12 +45,12 @@ class Collected(NamedTuple):
     bytes: int
 
 
-class OpLog(View):
+class OpLog(CommittedView):
     """A log that is open."""
 
-    __slots__ = ("_group", "_must", "_policy", "_settings", "report")
+    __slots__ = ("_draft", "_drafts", "_group", "_more", "_must", "_policy", "_settings", "report")
 
-    def __init__(self, files: Files, settings: Settings, recovered: Recovered) -> None:
+    def __init__(self, files: Files, settings: LogSettings, recovered: Recovered) -> None:
         super().__init__(
             files, recovered.segments, Writer(files, settings, recovered.segments, recovered.state)
         )
@@ -54,10 +59,15 @@ class OpLog(View):
         self._group = Group(recovered.state.names)
         self._must = False
         """What was gathered since the last commit has to be synced, whatever the policy."""
+        self._more = False
+        """More was committed than the policy was told of: what it waits for is for that as well."""
+        self._draft: Draft | None = None
+        """The snapshot that is being written."""
+        self._drafts = 0
         self.report = recovered.report
 
     @classmethod
-    def open(cls, files: Files, settings: Settings, now: int, power_lost: bool = False) -> "OpLog":
+    def open(cls, files: Files, settings: LogSettings, now: int, power_lost: bool = False) -> "OpLog":
         """What is in the folder, checked; a new log if there is none. `power_lost`: the machine may have
         gone down since the log was last written, so its end may be torn in more than one place."""
         return cls(files, settings, recover(files, settings, power_lost, now))
@@ -77,17 +87,17 @@ class OpLog(View):
             return self._group.index(name)
         self._writer.begin()
         index = self._group.add(name)
-        self._writer.mark(Member(index, name))
+        self._writer.mark(MemberRecord(index, name))
         return index
 
     def append(self, dot: int, data: bytes) -> int:
         """A message that was delivered here. Returns its position, which is its own once committed."""
-        origin, seq, writer = dot & ORIGIN_MASK, dot >> ORIGIN_BITS, self._writer
-        if origin >= len(self._group.names):
-            raise UsageError(f"a message of member {origin}, who has no name")
-        if seq <= writer.counter(origin):
+        if dot & ORIGIN_MASK >= len(self._group.names):
+            raise UsageError(f"a message of member {dot & ORIGIN_MASK}, who has no name")
+        position = self._writer.message(dot, data)
+        if not position:
             raise UsageError(f"{self._group.show(dot)} is in the log already, or something after it is")
-        return writer.message(dot, data)
+        return position
 
     def mark_stable(self, frontier: Vector) -> int | None:
         """Everything up to these counters has become stable."""
@@ -98,7 +108,7 @@ class OpLog(View):
                 if seq > self._writer.counter(origin):
                     raise UsageError(f"message {seq} of member {origin} is stable before it was delivered")
                 changed.append((origin, seq))
-        return self._writer.mark(Stable(tuple(changed))) if changed else None
+        return self._writer.mark(StableRecord(tuple(changed))) if changed else None
 
     def mark_taken(self, upto: int) -> int | None:
         """The application will not ask again for what is at or below this position."""
@@ -118,24 +128,34 @@ class OpLog(View):
     def may_leave(self, position: int) -> bool:
         """Is so much durable that what follows from the records up to here may leave the node?"""
         policy = self._policy
-        return (policy.lets_go and not policy.insisted) or policy.required(position) <= self._writer.durable
+        return (policy.insisted if policy.lets_go else position) <= self._writer.durable
 
-    def commit(self, now: int) -> list[Sync | Wake]:
+    def commit(self, now: int) -> list[DiskSync | Wake]:
         """Write what was gathered since the last commit. What must be synced before anything that follows
         from it leaves the node is for the policy to say and for the driver to do."""
+        writer, settings = self._writer, self._settings
         try:
-            if not self._writer.commit():
+            if not writer.commit():
                 return []
-            target = self._writer.target
-            if self._due_for_rotation(now):
+            active = self._segments[-1]
+            if active.size >= settings.segment_bytes or now - active.created_us >= settings.segment_age_us:
                 self._rotate(now)
         finally:
-            if len(self._group.names) != len(self._writer.state.names):
+            if len(self._group.names) != len(writer.state.names):
                 self._forget_uncommitted_names()
         must, self._must = self._must, False
-        if self._writer.durable >= target.position:
+        if writer.durable >= active.last:
             return []
-        return self._policy.committed(target, now, must)
+        if self._policy.gathers and not must:
+            self._more = True
+            return []
+        self._more = False
+        return self._policy.committed(writer.target, now, must)
+
+    def _tell_policy(self, now: int) -> None:
+        if self._more:
+            self._more = False
+            self._policy.committed(self._writer.target, now)
 
     def commit_only(self) -> None:
         """The same without asking the policy: the caller syncs before anything follows from it, by `sync` or
@@ -146,18 +166,28 @@ class OpLog(View):
             if len(self._group.names) != len(self._writer.state.names):
                 self._forget_uncommitted_names()
 
-    def wake(self, now: int) -> list[Sync | Wake]:
+    def wake(self, now: int) -> list[DiskSync | Wake]:
+        self._tell_policy(now)
         return self._policy.wake(now)
 
-    def synced(self, sync: Sync, now: int) -> list[Sync | Wake]:
+    def synced(self, sync: DiskSync, now: int) -> list[DiskSync | Wake]:
         """The driver has done as asked."""
+        if sync.position < 0:
+            return self._draft_synced(sync, now)
         self._writer.synced(sync)
+        self._tell_policy(now)
         return self._policy.done(sync, now)
 
-    def sync_failed(self, sync: Sync, error: StorageError, now: int) -> list[Sync | Wake]:
-        """It could not. What the disk kept is anybody's guess: nothing more is written. Unless the segment
-        was sealed, and so synced, in the meantime."""
+    def sync_failed(self, sync: DiskSync, error: StorageError, now: int) -> list[DiskSync | Wake]:
+        """It could not. What the disk kept is unknown: nothing more is written. Unless the segment
+        was sealed, and so synced, in the meantime. Of a snapshot that is being written: that one is given up,
+        and `DiskError` says so."""
+        if sync.position < 0:
+            if self._draft is not None and self._draft.waits == sync:
+                raise self._given_up(self._draft, error)
+            return []
         if sync.position <= self._writer.durable:
+            self._tell_policy(now)
             return self._policy.done(sync, now)
         self._writer.broke(error)
         return []
@@ -176,10 +206,11 @@ class OpLog(View):
 
     def _rotate(self, now: int) -> None:
         self._writer.rotate(now)
+        self._more = False
         self._policy.settled()
 
     def _settle(self, now: int) -> None:
-        self._must = False
+        self._must = self._more = False
         self._policy.settled()
         if self._due_for_rotation(now):
             self._rotate(now)
@@ -192,22 +223,112 @@ class OpLog(View):
     def snapshot(self, upto: int, clock: Vector, data: bytes, now: int) -> int:
         """Keep the application's state after everything up to `upto`, with the clock of what went into it.
         A state that came from a peer, merged with the own, covers the whole log and may be ahead of it.
-        Durable when it returns; after a definite error the snapshots from before count on."""
-        writer = self._writer
-        if writer.gathering:
+        Durable when it returns; after a definite error the snapshots from before count on. Returns the
+        position that its file bears."""
+        if self._writer.gathering:
             raise UsageError("commit before taking a snapshot")
-        self._check_snapshot(upto, clock)
-        position = writer.begin()
-        named = tuple(zip(writer.state.names, clock, strict=False))
         try:
-            write_snapshot(self.files, position, encode_snapshot(upto, named, data))
+            self.draft(upto, clock, [data])
+            return self.finish_draft(now)
+        except DiskError as error:
+            if error.definite:
+                self._writer.drop()
+            raise
+
+    def draft(self, upto: int, clock: Vector, parts: Sequence[bytes]) -> None:
+        """The same, a little at a time: `write_draft` while it is `drafting`. It counts when it is `drafted`;
+        the ones from before are needed until it is `settled_draft`."""
+        writer = self._writer
+        self._check_snapshot(upto, clock)
+        self.drop_draft()
+        self._drafts += 1
+        names, clock = writer.state.names, tuple(clock)
+        self._draft = Draft(self.files, writer.begin(), self._drafts, upto, clock, names, parts)
+
+    @property
+    def drafting(self) -> bool:
+        """Is there something to be written of a snapshot, and nothing of it to be synced before?"""
+        draft = self._draft
+        return draft is not None and draft.waits is None and not draft.ref
+
+    @property
+    def drafted(self) -> bool:
+        """Does the snapshot count that was written a little at a time?"""
+        draft = self._draft
+        return draft is not None and 0 < draft.ref <= self._writer.durable
+
+    def write_draft(self, most: int, slice_bytes: int = SLICE_BYTES) -> DiskSync | None:
+        """About so many bytes more. What is to be synced before the next, if that is so much by now."""
+        draft = self._draft
+        assert draft is not None
+        try:
+            draft.write(most)
         except StorageError as error:
-            writer.drop()
-            raise DiskError(said(error), file=file_name(position, SNAPSHOT), definite=True) from error
-        writer.mark(SnapshotRef(upto, tuple(clock)))
-        self.sync(now)
+            raise self._given_up(draft, error) from error
+        return draft.sync() if draft.whole or draft.at - draft.synced >= slice_bytes else None
+
+    def _given_up(self, draft: Draft, error: StorageError) -> DiskError:
+        self.drop_draft()
+        return DiskError(said(error), file=draft.name, definite=True)
+
+    def _draft_synced(self, sync: DiskSync, now: int) -> list[DiskSync | Wake]:
+        draft = self._draft
+        if draft is None or draft.waits != sync:
+            return []  # it was given up meanwhile
+        draft.waits, draft.synced = None, draft.at
+        if not draft.whole:
+            return []
+        self._refer(draft)
+        try:
+            effects = self.commit(now)
+        except StorageError:
+            self._forget_unreferred(draft)
+            raise
+        if self._writer.target not in effects:
+            effects.append(self._writer.target)  # the policy may have time; this has none
+        return effects
+
+    def _refer(self, draft: Draft) -> None:
+        position = self._writer.begin()
+        name = 0 if position == draft.file else draft.file
+        draft.ref = self._writer.mark(SnapshotRef(draft.covers, draft.clock, name))
+
+    def _forget_unreferred(self, draft: Draft) -> None:
+        """The record could not be written. Its file stays: it may turn up all the same."""
+        if self.tail < draft.ref:
+            self._draft = None
+
+    def finish_draft(self, now: int) -> int:
+        """All that is left of it, at once."""
+        draft = self._draft
+        assert draft is not None
+        try:
+            if not draft.whole:
+                draft.write(sys.maxsize)
+            if not draft.ref:
+                draft.sync().carry_out(self.files)
+        except StorageError as error:
+            raise self._given_up(draft, error) from error
+        if not draft.ref:
+            self._refer(draft)
+        try:
+            self.sync(now)
+        except StorageError:
+            self._forget_unreferred(draft)
+            raise
+        self.settle_draft()
+        return draft.file
+
+    def settle_draft(self) -> None:
+        """It counts: older ones than the one before it go."""
+        self._draft = None
         self._remove_snapshots()
-        return position
+
+    def drop_draft(self) -> None:
+        """Give up what does not count yet."""
+        draft, self._draft = self._draft, None
+        if draft is not None and not draft.ref:
+            draft.give_up()
 
     def _check_snapshot(self, upto: int, clock: Vector) -> None:
         if len(clock) > len(self._writer.state.names):
@@ -274,4 +395,5 @@ class OpLog(View):
 
     def close(self, now: int) -> None:
         """Commit and sync what there is."""
+        self.drop_draft()
         self.sync(now)

@@ -4,7 +4,7 @@
 
 The checksum covers length, kind and body and starts from the segment's seed combined with the record's
 offset. So a record is valid in one place only: bytes that were moved, left over from another file, or
-smuggled in as somebody's payload do not pass for records. Recovery leans on this when it has to tell a
+smuggled in as a payload do not pass for records. Recovery leans on this when it has to tell a
 write that was cut short from damage further up.
 
 Kinds are bytes that are rare in text and in small integers; a search for the next record after a damaged
@@ -30,7 +30,7 @@ BOOT_BITS: Final = 40
 """A trillion records per boot; 2^23 boots before a position needs more than 63 bits."""
 
 MAX_BODY: Final = 64 << 20
-"""No record is longer: a length that claims more is damage, and nobody must allocate it to find out."""
+"""No record is longer: a length that claims more is damage, and must not be allocated to find out."""
 
 HEAD: Final = Struct("<IB")
 MESSAGE_HEAD: Final = Struct("<IBQ")
@@ -40,7 +40,7 @@ OVERHEAD: Final = HEAD.size + CRC.size
 DOT_BYTES: Final = 8
 
 
-class Member(NamedTuple):
+class MemberRecord(NamedTuple):
     """From here on dots whose origin is `number` belong to `name`."""
 
     number: int
@@ -48,14 +48,14 @@ class Member(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """A message that was delivered here, own or foreign, as whoever appended it had encoded it."""
+    """A message that was delivered here, own or foreign, as its appender had encoded it."""
 
     position: int
     dot: int
     data: bytes
 
 
-class Stable(NamedTuple):
+class StableRecord(NamedTuple):
     """Counters up to which messages have become stable, of those origins where that has changed."""
 
     changed: tuple[tuple[int, int], ...]
@@ -76,11 +76,13 @@ class Boot(NamedTuple):
 
 
 class SnapshotRef(NamedTuple):
-    """The snapshot file that bears this record's position counts from here on. It stands for everything
-    up to position `covers`. Where `clock` is above what the log had, a state was installed."""
+    """A snapshot file counts from here on. It stands for everything up to position `covers`. Where `clock`
+    is above what the log had, a state was installed."""
 
     covers: int
     clock: tuple[int, ...]
+    file: int = 0
+    """The position that the file bears; 0: that of this record."""
 
 
 class Note(NamedTuple):
@@ -97,7 +99,7 @@ class Synced(NamedTuple):
     offset: int
 
 
-Mark = Member | Stable | Taken | Boot | SnapshotRef | Note | Synced
+Mark = MemberRecord | StableRecord | Taken | Boot | SnapshotRef | Note | Synced
 Record = Stored | Mark
 
 
@@ -124,10 +126,10 @@ def _body(mark: Mark) -> tuple[int, bytes]:
     if isinstance(mark, Boot):
         return BOOT, WORD.pack(mark.position) + WORD.pack(mark.incarnation) + mark.machine
     out = bytearray()
-    if isinstance(mark, Member):
+    if isinstance(mark, MemberRecord):
         put(out, mark.number)
         return MEMBER, bytes(out) + mark.name.encode()
-    if isinstance(mark, Stable):
+    if isinstance(mark, StableRecord):
         put(out, len(mark.changed))
         for origin, seq in mark.changed:
             put(out, origin)
@@ -141,6 +143,8 @@ def _body(mark: Mark) -> tuple[int, bytes]:
         put(out, len(mark.clock))
         for seq in mark.clock:
             put(out, seq)
+        if mark.file:
+            put(out, mark.file)
         return SNAPSHOT, bytes(out)
     put(out, mark.key)
     return NOTE, bytes(out) + mark.data
@@ -173,16 +177,18 @@ def _decode_mark(kind: int, body: bytes) -> Mark:
     reader = Reader(body, 0, len(body))
     mark: Mark
     if kind == MEMBER:
-        return Member(reader.take(), reader.take_bytes(len(body) - reader.at).decode())
+        return MemberRecord(reader.take(), reader.take_bytes(len(body) - reader.at).decode())
     if kind == NOTE:
         return Note(reader.take(), reader.take_bytes(len(body) - reader.at))
     if kind == STABLE:
-        mark = Stable(tuple([(reader.take(), reader.take()) for _ in range(reader.take())]))
+        mark = StableRecord(tuple([(reader.take(), reader.take()) for _ in range(reader.take())]))
     elif kind == TAKEN:
         mark = Taken(reader.take())
     elif kind == SNAPSHOT:
         covers = reader.take()
         mark = SnapshotRef(covers, tuple([reader.take() for _ in range(reader.take())]))
+        if reader.at != len(body):
+            mark = mark._replace(file=reader.take())
     else:
         raise ValueError(f"a record of the unknown kind {kind}")
     if reader.at != len(body):

@@ -34,8 +34,8 @@ from thence.oplog.segment import (
     scan,
     understand,
 )
-from thence.oplog.settings import Settings
-from thence.oplog.state import State
+from thence.oplog.settings import LogSettings
+from thence.oplog.state import ReplayedState
 from thence.oplog.writer import enter, seal
 
 SEARCHED_BYTES = 4 << 20
@@ -44,7 +44,7 @@ minutes on checksums of what random bytes claim to be."""
 
 
 @dataclass(slots=True)
-class Report:
+class RecoveryReport:
     """What opening found and did."""
 
     cut_file: str = ""
@@ -66,12 +66,12 @@ class Report:
 @dataclass(slots=True)
 class Recovered:
     segments: list[Segment]
-    state: State
-    report: Report
+    state: ReplayedState
+    report: RecoveryReport
 
 
-def recover(files: Files, settings: Settings, power_lost: bool, now: int) -> Recovered:
-    report = Report()
+def recover(files: Files, settings: LogSettings, power_lost: bool, now: int) -> Recovered:
+    report = RecoveryReport()
     _sweep(files, report)
     loaded = _headers(files, settings, report, now)
     for at, (segment, state) in enumerate(loaded[:-1]):
@@ -93,12 +93,12 @@ def recover(files: Files, settings: Settings, power_lost: bool, now: int) -> Rec
     return Recovered([segment for segment, _ in loaded], state, report)
 
 
-def _remove(files: Files, name: str, report: Report) -> None:
+def _remove(files: Files, name: str, report: RecoveryReport) -> None:
     files.remove(name)
     report.removed.append(name)
 
 
-def _sweep(files: Files, report: Report) -> None:
+def _sweep(files: Files, report: RecoveryReport) -> None:
     names = files.names()
     logs = [name for name in names if position_of(name, LOG) is not None]
     for name in names:
@@ -111,10 +111,12 @@ def _sweep(files: Files, report: Report) -> None:
             raise DamageError("a snapshot without a log", file=name, offset=0, affected="the whole log")
 
 
-def _headers(files: Files, settings: Settings, report: Report, now: int) -> list[tuple[Segment, State]]:
+def _headers(
+    files: Files, settings: LogSettings, report: RecoveryReport, now: int
+) -> list[tuple[Segment, ReplayedState]]:
     """All segments as far as their headers tell, and the state before each. A new log gets its first."""
     logs = [name for name in files.names() if position_of(name, LOG) is not None]
-    loaded: list[tuple[Segment, State]] = []
+    loaded: list[tuple[Segment, ReplayedState]] = []
     for name in logs:
         try:
             loaded.append(read_header(files, name, settings.spacing))
@@ -128,8 +130,8 @@ def _headers(files: Files, settings: Settings, report: Report, now: int) -> list
     return loaded
 
 
-def _found(files: Files, settings: Settings, now: int) -> tuple[Segment, State]:
-    state = State()
+def _found(files: Files, settings: LogSettings, now: int) -> tuple[Segment, ReplayedState]:
+    state = ReplayedState()
     header = encode_header(1, now, state)
     segment = new_segment(header, 1, now, state, settings.spacing)
     files.write(segment.name, 0, header)
@@ -138,7 +140,9 @@ def _found(files: Files, settings: Settings, now: int) -> tuple[Segment, State]:
     return segment, state
 
 
-def _half_made(files: Files, name: str, loaded: list[tuple[Segment, State]], settings: Settings) -> bool:
+def _half_made(
+    files: Files, name: str, loaded: list[tuple[Segment, ReplayedState]], settings: LogSettings
+) -> bool:
     """Can this be a segment whose header was being written when everything stopped? Records follow only
     after the header was synced, and it is known how long it would have become."""
     if loaded:
@@ -149,11 +153,11 @@ def _half_made(files: Files, name: str, loaded: list[tuple[Segment, State]], set
     else:
         if position_of(name, LOG) != 1:
             return False
-        state = State()
+        state = ReplayedState()
     return files.size(name) <= len(encode_header(0, 0, state))
 
 
-def _scan_all(files: Files, segment: Segment, state: State, end: int) -> None:
+def _scan_all(files: Files, segment: Segment, state: ReplayedState, end: int) -> None:
     """Count every record of the segment, leaving in it and in `state` whatever was good."""
     for position, offset, kind, body in scan(files, segment, segment.body_at, end, segment.last):
         record = understand(segment, position, offset, kind, body)
@@ -177,7 +181,12 @@ def _crc(files: Files, name: str, end: int) -> int:
 
 
 def _sealed(
-    files: Files, settings: Settings, segment: Segment, state: State, after: State, report: Report
+    files: Files,
+    settings: LogSettings,
+    segment: Segment,
+    state: ReplayedState,
+    after: ReplayedState,
+    report: RecoveryReport,
 ) -> None:
     """Complete what is known of a sealed segment, from its index file or by reading it."""
     size = files.size(segment.name)
@@ -208,7 +217,9 @@ def _sealed(
     report.rebuilt.append(name)
 
 
-def _last(files: Files, segment: Segment, state: State, power_lost: bool, report: Report) -> None:
+def _last(
+    files: Files, segment: Segment, state: ReplayedState, power_lost: bool, report: RecoveryReport
+) -> None:
     size = files.size(segment.name)
     try:
         _scan_all(files, segment, state, size)

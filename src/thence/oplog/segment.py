@@ -20,7 +20,7 @@ from zlib import crc32
 from thence.core.storage import DamageError, ReadableFiles
 from thence.oplog.index import Index
 from thence.oplog.record import BOOT, CRC, HEAD, OVERHEAD, WORD, Record, decode
-from thence.oplog.state import State
+from thence.oplog.state import ReplayedState
 
 MAGIC: Final = b"thenceLG"
 VERSION: Final = 1
@@ -66,7 +66,7 @@ class Segment:
     )
 
     def __init__(
-        self, first: int, created_us: int, state: State, seed: int, body_at: int, index: Index
+        self, first: int, created_us: int, state: ReplayedState, seed: int, body_at: int, index: Index
     ) -> None:
         self.name: Final = file_name(first, LOG)
         self.first: Final = first
@@ -89,20 +89,20 @@ class Segment:
         self.gone = False
 
 
-def encode_header(first: int, created_us: int, state: State) -> bytes:
+def encode_header(first: int, created_us: int, state: ReplayedState) -> bytes:
     body = FIXED.pack(first, created_us) + state.encode()
     out = PREFIX.pack(MAGIC, VERSION, 0, len(body)) + body
     return out + CRC.pack(crc32(out))
 
 
-def new_segment(header: bytes, first: int, created_us: int, state: State, spacing: int) -> Segment:
+def new_segment(header: bytes, first: int, created_us: int, state: ReplayedState, spacing: int) -> Segment:
     seed = CRC.unpack_from(header, len(header) - CRC.size)[0]
     segment = Segment(first, created_us, state, seed, len(header), Index(spacing))
     segment.crc = crc32(header)
     return segment
 
 
-def read_header(files: ReadableFiles, name: str, spacing: int) -> tuple[Segment, State]:
+def read_header(files: ReadableFiles, name: str, spacing: int) -> tuple[Segment, ReplayedState]:
     """A segment as far as its header tells, and the state before it."""
     size = files.size(name)
     affected = "all records of this file"
@@ -128,7 +128,7 @@ def read_header(files: ReadableFiles, name: str, spacing: int) -> tuple[Segment,
     if file_name(first, LOG) != name:
         raise damaged(f"the header belongs to {file_name(first, LOG)}")
     try:
-        state = State.decode(header[PREFIX.size + FIXED.size : end])
+        state = ReplayedState.decode(header[PREFIX.size + FIXED.size : end])
     except ValueError as error:
         raise damaged(str(error), PREFIX.size + FIXED.size) from error
     segment = new_segment(header, first, created_us, state, spacing)

@@ -9,7 +9,7 @@ SECOND_US = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class LogSettings:
     sync: Policy = "everysec"
     """What most Redis installations run with: a second at risk, and only if the machine goes down."""
 

@@ -4,11 +4,13 @@
                size (8, of the data) data crc32 (4, of all before it)
     head     = covers, count, then per member: name (length, bytes) counter          (varints)
 
-A snapshot is written under a temporary name, synced, and renamed; it counts from the moment that a record
-in the log refers to it. So a file that a crash left behind, whole or in part, is never mistaken for the
-state of the node. The clock is spelled with names: a snapshot can be read without its log.
+It counts from the moment that a record in the log refers to it, and that is written when the file and its
+name are durable. So a file that a crash left behind, whole or in part, is never mistaken for the state of the
+node. The clock is spelled with names: a snapshot can be read without its log.
 """
 
+from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from struct import Struct
 from typing import Final, NamedTuple
@@ -17,24 +19,27 @@ from zlib import crc32
 from thence.core.errors import PeerError, StorageError
 from thence.core.storage import DamageError, Files
 from thence.core.varint import Reader, put
+from thence.oplog.policy import DiskSync
 from thence.oplog.record import CRC, WORD
-from thence.oplog.segment import SNAPSHOT, TEMPORARY, file_name
+from thence.oplog.segment import SNAPSHOT, file_name
 
 MAGIC: Final = b"thenceSN"
 VERSION: Final = 1
 PREFIX: Final = Struct("<8sHHI")
+PIECE_BYTES: Final = 1 << 16
+"""Of a part, where that is longer: what one write ends with."""
 
 
 class Snapshot(NamedTuple):
     position: int
-    """Of the record that refers to it."""
+    """That its file bears."""
     covers: int
     """The state reflects every record up to this position; replay what comes after."""
     clock: tuple[tuple[str, int], ...]
     data: bytes
 
 
-def encode_snapshot(covers: int, clock: tuple[tuple[str, int], ...], data: bytes) -> bytes:
+def _head(covers: int, clock: tuple[tuple[str, int], ...], size: int) -> bytes:
     head = bytearray()
     put(head, covers)
     put(head, len(clock))
@@ -43,27 +48,84 @@ def encode_snapshot(covers: int, clock: tuple[tuple[str, int], ...], data: bytes
         put(head, len(encoded))
         head += encoded
         put(head, seq)
-    out = b"".join((PREFIX.pack(MAGIC, VERSION, 0, len(head)), head, WORD.pack(len(data)), data))
-    return out + CRC.pack(crc32(out))
+    return b"".join((PREFIX.pack(MAGIC, VERSION, 0, len(head)), head, WORD.pack(size)))
 
 
-def write_snapshot(files: Files, position: int, encoded: bytes) -> None:
-    """Bring the file into being, whole and durable, or not at all."""
-    name = file_name(position, SNAPSHOT)
-    temporary = name + TEMPORARY
-    if temporary in files.names():
-        files.remove(temporary)
-    try:
-        files.write(temporary, 0, encoded)
-        files.sync(temporary)
-        files.rename(temporary, name)
-        files.sync_folder()
-    except StorageError:
-        # Half a snapshot is of no use, and may be what fills the disk.
+def _cut(part: bytes) -> list[bytes] | list[memoryview]:
+    """The part is kept until the last of it is not."""
+    if len(part) <= PIECE_BYTES:
+        return [part]
+    whole = memoryview(part)
+    return [whole[at : at + PIECE_BYTES] for at in range(0, len(part), PIECE_BYTES)]
+
+
+class Draft:
+    """A snapshot that is being written: a part is written, then synced, then the next.
+
+    | state | is left by |
+    | --- | --- |
+    | written to | `write`, until so much was written that it is to be synced |
+    | waits | the end of that sync: written to; after the last one the log refers to it |
+    | referred to | the end of a sync of the log: done |
+    """
+
+    __slots__ = (
+        "_crc", "_files", "_rest", "_serial", "at", "clock", "covers", "file", "name", "ref", "synced",
+        "waits",
+    )  # fmt: skip
+
+    def __init__(
+        self, files: Files, position: int, serial: int, covers: int, clock: tuple[int, ...], names: list[str],
+        parts: Sequence[bytes],
+    ) -> None:  # fmt: skip
+        """`serial`: none is written under the same again."""
+        self._files = files
+        self.file = position
+        self.name = file_name(position, SNAPSHOT)
+        self._serial = serial
+        self.covers = covers
+        self.clock = clock
+        named = tuple(zip(names, clock, strict=False))
+        head = _head(covers, named, sum(map(len, parts)))
+        self._rest = deque([head, *[piece for part in parts for piece in _cut(part)]])
+        self._crc = 0
+        self.at = 0
+        self.synced = 0
+        """Bytes that are written, and those that are durable."""
+        self.waits: DiskSync | None = None
+        self.ref = 0
+        """Position of the record that refers to it."""
+
+    def write(self, most: int) -> None:
+        """About so many bytes more."""
+        some, size, rest = list[bytes | memoryview](), 0, self._rest
+        while rest and size < most:
+            some.append(rest.popleft())
+            size += len(some[-1])
+        for part in some:
+            self._crc = crc32(part, self._crc)
+        if not rest:
+            some.append(CRC.pack(self._crc))
+        data = b"".join(some)
+        if not self.at and self.name in self._files.names():
+            self._files.remove(self.name)
+        self._files.write(self.name, self.at, data)
+        self.at += len(data)
+
+    @property
+    def whole(self) -> bool:
+        return not self._rest
+
+    def sync(self) -> DiskSync:
+        """What was written is to be synced; it waits for that."""
+        self.waits = DiskSync(self.name, self.at, -self._serial, self.whole)
+        return self.waits
+
+    def give_up(self) -> None:
+        """Half a snapshot is of no use, and may be what fills the disk."""
         with suppress(StorageError):
-            if temporary in files.names():
-                files.remove(temporary)
-        raise
+            if self.name in self._files.names():
+                self._files.remove(self.name)
 
 
 def read_snapshot(files: Files, position: int) -> Snapshot:

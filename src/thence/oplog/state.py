@@ -13,14 +13,14 @@ from typing import NamedTuple
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
 from thence.core.errors import PeerError
 from thence.core.varint import Reader, put
-from thence.oplog.record import Boot, Mark, Member, Note, SnapshotRef, Stable, Taken
+from thence.oplog.record import Boot, Mark, MemberRecord, Note, SnapshotRef, StableRecord, Taken
 
 SNAPSHOTS_KEPT = 2
 """The newest, and one to fall back on if that turns out to be damaged."""
 
 
 class Kept(NamedTuple):
-    """A snapshot that counts: its record's position names its file."""
+    """A snapshot that counts: `position` names its file."""
 
     position: int
     covers: int
@@ -28,7 +28,7 @@ class Kept(NamedTuple):
     """Came from a peer and brought messages that this log does not hold: nothing older can replace it."""
 
 
-class State:
+class ReplayedState:
     __slots__ = (
         "incarnation",
         "last_message",
@@ -55,7 +55,7 @@ class State:
 
     def deliver(self, position: int, dot: int) -> None:
         """A message was appended. Counters of an origin only grow; that they have no gaps is up to the
-        order, which knows to whom messages are addressed."""
+        order, which knows the addressees of messages."""
         origin, seq = dot & ORIGIN_MASK, dot >> ORIGIN_BITS
         if origin >= len(self.vector):
             raise ValueError(f"a message of member {origin}, who has no name")
@@ -67,13 +67,13 @@ class State:
     def apply(self, position: int, mark: Mark) -> dict[int, int]:
         """Count a mark. Returns where the vector jumped: origin -> counter that the log holds nothing
         below of."""
-        if isinstance(mark, Member):
+        if isinstance(mark, MemberRecord):
             if mark.number != len(self.names):
                 raise ValueError(f"member {mark.number} after {len(self.names)} members")
             self.names.append(mark.name)
             self.vector.append(0)
             self.stable.append(0)
-        elif isinstance(mark, Stable):
+        elif isinstance(mark, StableRecord):
             for origin, seq in mark.changed:
                 self._known(origin)
                 self.stable[origin] = max(self.stable[origin], seq)
@@ -94,7 +94,7 @@ class State:
             if seq > self.vector[origin]:
                 self.vector[origin] = jumps[origin] = seq
         self.taken = max(self.taken, ref.covers)
-        self.snapshots.append(Kept(position, ref.covers, bool(jumps)))
+        self.snapshots.append(Kept(ref.file or position, ref.covers, bool(jumps)))
         del self.snapshots[:-SNAPSHOTS_KEPT]
         return jumps
 
@@ -125,14 +125,14 @@ class State:
         return bytes(out)
 
     @classmethod
-    def decode(cls, data: bytes) -> "State":
+    def decode(cls, data: bytes) -> "ReplayedState":
         try:
             return cls._take(Reader(data, 0, len(data)))
         except (PeerError, UnicodeDecodeError) as error:
             raise ValueError(f"a state that cannot be read ({error})") from error
 
     @classmethod
-    def _take(cls, reader: Reader) -> "State":
+    def _take(cls, reader: Reader) -> "ReplayedState":
         state = cls()
         for _ in range(reader.take()):
             state.names.append(reader.take_bytes(reader.take()).decode())
@@ -158,7 +158,7 @@ def _put_bytes(out: bytearray, data: bytes) -> None:
 
 
 def covers(vector: "list[int] | tuple[int, ...]", other: "list[int] | tuple[int, ...]") -> bool:
-    """Has whoever delivered `vector` everything in `other`? Entries that are not there are 0."""
+    """Has a member that delivered `vector` everything in `other`? Entries that are not there are 0."""
     if len(other) > len(vector) and any(other[len(vector) :]):
         return False
     return all(map(int.__ge__, vector, other))

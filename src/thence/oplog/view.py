@@ -20,7 +20,7 @@ from thence.oplog.state import covers
 from thence.oplog.writer import Writer
 
 
-class View:
+class CommittedView:
     """Records that were gathered and not committed are not seen here, in no way."""
 
     __slots__ = ("_segments", "_writer", "files")

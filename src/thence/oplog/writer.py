@@ -3,7 +3,7 @@
 What the records say counts from the commit on, not before, so that a commit that fails can be forgotten:
 the file is cut back to where it was, what was gathered is dropped, and the log goes on as if nothing had
 been asked of it. Only two things end writing for good (until the log is opened again): a sync that failed,
-since nobody knows what a disk kept after it said no (unless it was not even tried); and a half-made segment
+since it is unknown what a disk kept after it said no (unless it was not even tried); and a half-made segment
 file that cannot be removed.
 
 | state | appends | leaves it by |
@@ -19,24 +19,26 @@ from zlib import crc32
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
 from thence.core.errors import StorageError, UsageError
 from thence.core.storage import DiskError, Files, said
-from thence.oplog.policy import Sync
+from thence.oplog.policy import DiskSync
 from thence.oplog.record import BOOT_BITS, DOT_BYTES, MAX_BODY, Boot, Mark, Synced, put_mark, put_message
 from thence.oplog.segment import INDEX, Segment, encode_header, file_name, new_segment
-from thence.oplog.settings import Settings
-from thence.oplog.state import State
+from thence.oplog.settings import LogSettings
+from thence.oplog.state import ReplayedState
 
 
-def enter(segment: Segment, state: State, position: int, offset: int, what: Mark | int) -> None:
+def enter(segment: Segment, state: ReplayedState, position: int, offset: int, what: Mark | int) -> None:
     """Count a record that stands in the segment: a mark, or a message by its dot."""
     index = segment.index
     before = segment.last
-    index.passed(position, offset)
-    if isinstance(what, int):
+    if type(what) is int:
         state.deliver(position, what)
-        index.message(what, offset, before)
-    elif isinstance(what, Synced):
+        index.message(position, what, offset, before)
+        segment.last = position
+        return
+    index.passed(position, offset)
+    if isinstance(what, Synced):
         segment.marked = what.offset
-    elif jumps := state.apply(position, what):
+    elif jumps := state.apply(position, what):  # type: ignore[arg-type]
         index.jumped(jumps)
     segment.last = position
 
@@ -61,7 +63,9 @@ class Writer:
         "written_bytes",
     )
 
-    def __init__(self, files: Files, settings: Settings, segments: list[Segment], state: State) -> None:
+    def __init__(
+        self, files: Files, settings: LogSettings, segments: list[Segment], state: ReplayedState
+    ) -> None:
         self._files = files
         self._settings = settings
         self._segments = segments
@@ -91,10 +95,10 @@ class Writer:
         return bool(self._pending)
 
     @property
-    def target(self) -> Sync:
+    def target(self) -> DiskSync:
         """What a sync now would have to make durable."""
         active = self._segments[-1]
-        return Sync(active.name, active.size, active.last)
+        return DiskSync(active.name, active.size, active.last)
 
     def counter(self, origin: int) -> int:
         """The newest message of a member, gathered ones included."""
@@ -126,14 +130,18 @@ class Writer:
             raise DiskError("the remains of a failed write cannot be cut off", file=name, definite=True)
 
     def message(self, dot: int, data: bytes) -> int:
+        """Its position; 0: it, or something after it of the same member, is there."""
+        origin, seq, vector = dot & ORIGIN_MASK, dot >> ORIGIN_BITS, self.state.vector
+        if seq <= (self._ahead.get(origin) or (vector[origin] if origin < len(vector) else 0)):
+            return 0
         position = self._next if self._pending else self.begin()
         if len(data) > MAX_BODY - DOT_BYTES:
             raise UsageError(f"a message of {len(data)} bytes; the longest is {MAX_BODY - DOT_BYTES}")
-        active = self._segments[-1]
-        offset = active.size + len(self._buffer)
-        put_message(self._buffer, offset, active.seed, dot, data)
+        active, buffer = self._segments[-1], self._buffer
+        offset = active.size + len(buffer)
+        put_message(buffer, offset, active.seed, dot, data)
         self._pending.append((position, offset, dot))
-        self._ahead[dot & ORIGIN_MASK] = dot >> ORIGIN_BITS
+        self._ahead[origin] = seq
         self._next = position + 1
         return position
 
@@ -226,7 +234,7 @@ class Writer:
             raise self.broke(error) from error
         self.synced(self.target)
 
-    def synced(self, sync: Sync) -> None:
+    def synced(self, sync: DiskSync) -> None:
         active = self.active
         if sync.file == active.name:
             active.synced = max(active.synced, sync.size)

@@ -1,4 +1,4 @@
-"""Separators found in a graph of who can send to whom: zones are its cliques, separators where they meet.
+"""Separators found in a graph of links: zones are its cliques, separators where they meet.
 
 A graph whose zones form a tree is chordal. A search by largest number of visited neighbours visits such a
 graph so that, when a process is visited, its visited neighbours are a clique (Tarjan and Yannakakis, 1984).

@@ -89,6 +89,15 @@ class Deliveries(Generic[Item]):
                 return noted.hop & ORIGIN_MASK
         return None
 
+    def last(self, sender: int) -> int:
+        """The counter of the last hop of a sender that is here, delivered or not."""
+        held = [dot >> ORIGIN_BITS for dot in self._waiting if dot & ORIGIN_MASK == sender]
+        return max([self.newest.get(sender, 0), *held])
+
+    def held(self) -> list[Item]:
+        """What waits, in the order in which it came."""
+        return [item for _, item in self._waiting.values()]
+
     def word(self) -> tuple[int, ...]:
         """R11: the newest hop of each sender that was delivered here."""
         return tuple([pack(sender, count) for sender, count in sorted(self.newest.items()) if count])

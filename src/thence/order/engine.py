@@ -20,12 +20,15 @@ and `admit` tells both halves of a member that came.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from thence.core.machine import OrderEffect
 from thence.core.message import Message
 from thence.core.tag import Tag
-from thence.order.tags import Attic
+from thence.order.tags import TagSpill
+
+SEPARATOR: Final = "separator"
+"""The engine that is made where there is a topology (`order/separator.py`)."""
 
 
 class Tagger(Protocol):
@@ -69,10 +72,10 @@ class Witness(Protocol):
 
     @property
     def drained(self) -> bool:
-        """Everything seen is stable, and nobody spoke of anything that was not seen."""
+        """Everything seen is stable, and no member spoke of anything that was not seen."""
         ...
 
-    def stow_in(self, attic: Attic, deep: int) -> None:
+    def stow_in(self, attic: TagSpill, deep: int) -> None:
         """Keep about `deep` tags in memory, and the older ones in the attic."""
         ...
 

@@ -4,10 +4,8 @@ which needs a topology and is made where there is one (`order/separator.py`)."""
 from typing import Final
 
 from thence.core.errors import UsageError
-from thence.order.engine import Engine
+from thence.order.engine import SEPARATOR, Engine
 from thence.order.graph import GRAPH
-from thence.order.probabilistic import ENTRIES, KEYS, RECENT, probabilistic
-from thence.order.separator import SEPARATOR
 from thence.order.unordered import NONE
 from thence.order.vector import VECTOR
 from thence.order.vector_e2e import VECTOR_E2E
@@ -29,6 +27,8 @@ def chosen(
 ) -> Engine:
     """An engine by its name, or the probabilistic one with what was asked for."""
     if name == PROBABILISTIC:
+        from thence.order.probabilistic import ENTRIES, KEYS, RECENT, probabilistic  # most never need it
+
         return probabilistic(
             ENTRIES if entries is None else entries,
             KEYS if keys is None else keys,

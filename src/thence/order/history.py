@@ -1,4 +1,4 @@
-"""Extended causal histories: what precedes the next hop of a process, who must wait for it, who was told.
+"""Extended causal histories: what precedes the next hop of a process, and which addressees know.
 
 Rules R2, R4 and R6 to R9 of chapter 4 of the causal separators document, with its carbon copies, and three
 more: R6.4, R10 and R11 (docs/protocols/separators.md). Each can be switched off.
@@ -30,7 +30,7 @@ class Rules:
     """R5: hops of one sender are ordered, so that delivered ones are a counter, and the addressees of a later
     one were told of the earlier ones (R6.3)."""
     copies: bool = True
-    """R6: who was told is kept. R7, R8 and R9 need it."""
+    """R6: the processes that were told are kept. R7, R8 and R9 need them."""
     carried: bool = False
     """R6.1: it travels with stamps."""
     covered: bool = True
@@ -42,7 +42,7 @@ class Rules:
     separate: bool = True
     """R9: separators leave out what does not concern the other side."""
     residual: bool = True
-    """R10: stamps name only those who were not told."""
+    """R10: stamps name only processes that were not told."""
     words: bool = True
     """R11: what a process said that it has delivered need not be waited for there."""
 
@@ -82,7 +82,7 @@ def rules(name: str) -> Rules:
         raise UsageError(f"unknown rules {name!r}; there is {', '.join(RULES)}") from None
 
 
-class Cut(NamedTuple):
+class SeparatorCut(NamedTuple):
     """A separator as one of its members sees it, in one direction."""
 
     others: Processes
@@ -91,7 +91,7 @@ class Cut(NamedTuple):
     behind: Container[int]
 
 
-class Entry:
+class HistoryEntry:
     """What is known of one hop."""
 
     __slots__ = ("residual", "told")
@@ -111,16 +111,25 @@ class Noted(NamedTuple):
     """R6.1."""
 
 
-class History:
+class KeptHistory(NamedTuple):
+    """All of a history, to be written down."""
+
+    counter: int
+    entries: list[Noted]
+    heard: dict[int, dict[int, int]]
+    lost: set[int]
+
+
+class CausalHistory:
     """One process's (c, H, C, K)."""
 
     __slots__ = ("_cuts", "_entries", "_heard", "_lost", "_me", "_rules", "counter")
 
-    def __init__(self, me: int, rules: Rules, cuts: Iterable[Cut] = ()) -> None:
+    def __init__(self, me: int, rules: Rules, cuts: Iterable[SeparatorCut] = ()) -> None:
         self._me: Final = me
         self._rules: Final = rules
         self._cuts = list(cuts)
-        self._entries: dict[int, dict[int, Entry]] = {}
+        self._entries: dict[int, dict[int, HistoryEntry]] = {}
         self._heard: dict[int, dict[int, int]] = {}
         self._lost: set[int] = set()
         self.counter = 0
@@ -128,7 +137,7 @@ class History:
     def __len__(self) -> int:
         return sum([len(hops) for hops in self._entries.values()])
 
-    def __iter__(self) -> Iterator[tuple[int, Entry]]:
+    def __iter__(self) -> Iterator[tuple[int, HistoryEntry]]:
         for sender, hops in self._entries.items():
             for counter, entry in hops.items():
                 yield pack(sender, counter), entry
@@ -154,11 +163,11 @@ class History:
                 stamp.append(Noted(hop, residual, told if rules.carried else NONE))
             if rules.copies:
                 entry.told = told | address | {me} if carried else told | {me}
-        self._entries.setdefault(me, {})[self.counter] = Entry(address - self._lost, NONE)
+        self._entries.setdefault(me, {})[self.counter] = HistoryEntry(address - self._lost, NONE)
         self._prune()
         return pack(me, self.counter), stamp
 
-    def _filtered(self, entry: Entry, address: Processes) -> bool:
+    def _filtered(self, entry: HistoryEntry, address: Processes) -> bool:
         """R9: is there a separator that keeps this hop from where the next one goes?"""
         told = entry.told
         for others, ahead, behind in self._cuts:
@@ -181,7 +190,7 @@ class History:
         for noted in stamp:
             self._learn(noted, reached)
         told = frozenset((sender, self._me)) if rules.copies else NONE
-        entries.setdefault(sender, {})[hop >> ORIGIN_BITS] = Entry(self._due(hop, address), told)
+        entries.setdefault(sender, {})[hop >> ORIGIN_BITS] = HistoryEntry(self._due(hop, address), told)
         self._prune()
 
     def _learn(self, noted: Noted, reached: Processes) -> None:
@@ -199,7 +208,7 @@ class History:
                         other.told |= noted.residual
         entry = hops.get(counter)
         if entry is None:
-            hops[counter] = Entry(residual, told)
+            hops[counter] = HistoryEntry(residual, told)
         else:
             entry.residual &= residual
             entry.told |= told
@@ -250,9 +259,23 @@ class History:
             entry.residual -= {process}
         self._prune()
 
+    # Over a restart
+
+    def kept(self) -> KeptHistory:
+        heard = {process: dict(said) for process, said in self._heard.items()}
+        return KeptHistory(self.counter, self.snapshot(), heard, set(self._lost))
+
+    def restore(self, kept: KeptHistory) -> None:
+        self.counter = kept.counter
+        self._heard, self._lost = kept.heard, kept.lost
+        self._entries = {}
+        for hop, residual, told in kept.entries:
+            hops = self._entries.setdefault(hop & ORIGIN_MASK, {})
+            hops[hop >> ORIGIN_BITS] = HistoryEntry(residual, told)
+
     # Joins and incomplete orders
 
-    def use(self, cuts: Iterable[Cut]) -> None:
+    def use(self, cuts: Iterable[SeparatorCut]) -> None:
         """Separators have changed: these, from the next hop on."""
         self._cuts = list(cuts)
 
@@ -271,5 +294,5 @@ class History:
                 hops[counter].residual &= residual
                 hops[counter].told |= noted.told
             else:
-                hops[counter] = Entry(residual, noted.told)
+                hops[counter] = HistoryEntry(residual, noted.told)
         self._prune()

@@ -89,7 +89,7 @@ def read(topology: Topology, message: Message) -> Hop:
         topology.check(message.dest)
     except Exception as error:
         raise PeerError(f"a hop to nowhere: {error}") from error
-    address = topology.address(zone, message.dest, came, sender)
+    address = topology.address(zone, message.dest, came, sender, counter)
     return Hop(zone, came, pack(sender, counter), address, stamp)
 
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Final, Generic
 
 from thence.order.deliveries import Deliveries, Item
-from thence.order.history import Cut, History, Noted, Processes, Rules
+from thence.order.history import CausalHistory, Noted, Processes, Rules, SeparatorCut
 
 
 class Labels(Generic[Item]):
@@ -24,15 +24,15 @@ class Labels(Generic[Item]):
 
     __slots__ = ("_cuts", "_me", "_parts", "_rules")
 
-    def __init__(self, me: int, rules: Rules, cuts: Iterable[Cut] = ()) -> None:
+    def __init__(self, me: int, rules: Rules, cuts: Iterable[SeparatorCut] = ()) -> None:
         self._me: Final = me
         self._rules: Final = rules
         self._cuts: Final = list(cuts)
-        self._parts: dict[str, tuple[History, Deliveries[Item]]] = {}
+        self._parts: dict[str, tuple[CausalHistory, Deliveries[Item]]] = {}
 
-    def _of(self, label: str) -> tuple[History, Deliveries[Item]]:
+    def _of(self, label: str) -> tuple[CausalHistory, Deliveries[Item]]:
         if label not in self._parts:
-            history = History(self._me, self._rules, self._cuts)
+            history = CausalHistory(self._me, self._rules, self._cuts)
             self._parts[label] = history, Deliveries(self._me, self._rules.fifo)
         return self._parts[label]
 
@@ -59,19 +59,19 @@ class Contexts(Generic[Item]):
 
     __slots__ = ("_counter", "_cuts", "_histories", "_me", "_rules", "deliveries")
 
-    def __init__(self, me: int, rules: Rules, cuts: Iterable[Cut] = ()) -> None:
+    def __init__(self, me: int, rules: Rules, cuts: Iterable[SeparatorCut] = ()) -> None:
         self._me: Final = me
         self._rules: Final = replace(
             rules, fifo=False, covered=False, brief=False, separate=False, words=False
         )
         self._cuts: Final = list(cuts)
         self._counter = 0
-        self._histories: dict[str, History] = {}
+        self._histories: dict[str, CausalHistory] = {}
         self.deliveries: Final = Deliveries[Item](me, fifo=False)
 
-    def history(self, name: str) -> History:
+    def history(self, name: str) -> CausalHistory:
         if name not in self._histories:
-            self._histories[name] = History(self._me, self._rules, self._cuts)
+            self._histories[name] = CausalHistory(self._me, self._rules, self._cuts)
         return self._histories[name]
 
     def send(self, name: str, address: Processes) -> tuple[int, list[Noted]]:

@@ -16,8 +16,9 @@ from marshal import dumps, loads
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, STEP, pack
 from thence.core.errors import InvariantError, PeerError, StorageError
+from thence.core.machine import NEVER
 from thence.core.message import Message
-from thence.order.tags import BLOCK, NEVER, SWEEP_MAX, Attic
+from thence.order.tags import BLOCK, SWEEP_MAX, TagSpill
 
 
 class VectorTag:
@@ -67,7 +68,7 @@ class Matrix:
         self._lowest = [me] * size
         self._tags: dict[int, VectorTag] = {}
         self._pending: dict[int, list[tuple[int, ...]]] = {}
-        self._attic: Attic | None = None
+        self._attic: TagSpill | None = None
         self._stowed = 0
         self._deep = 0
         self._full = NEVER
@@ -79,7 +80,7 @@ class Matrix:
     def drained(self) -> bool:
         return not (self._tags or self._stowed or self._pending)
 
-    def stow_in(self, attic: Attic, deep: int) -> None:
+    def stow_in(self, attic: TagSpill, deep: int) -> None:
         """Keep about `deep` tags in memory, and the older ones in the attic."""
         self._attic = attic
         self._deep = max(1, deep)

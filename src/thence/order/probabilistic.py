@@ -55,10 +55,12 @@ class Detector:
     """Algorithms 4 and 5: what was delivered lately, and which of it a message that comes late makes
     doubtful."""
 
-    __slots__ = ("_keys", "_recent")
+    __slots__ = ("_keys", "_recent", "is_complete")
 
     def __init__(self, keys: Keys, recent: int) -> None:
         self._keys: Final = keys
+        self.is_complete = True
+        """Nothing before the list was doubtful when something was doubted last."""
         self._recent: Final[deque[Message]] = deque(maxlen=recent)
 
     def __len__(self) -> int:
@@ -75,6 +77,7 @@ class Detector:
             if clock[key] == stamp[key]:  # it was this message that the entry waited for
                 return []
         if not self._recent.maxlen:
+            self.is_complete = False
             return [message]
         found = self._as_if(message, keys, clock)
         found.reverse()
@@ -86,6 +89,7 @@ class Detector:
         stamp = late.context
         ahead = {key: clock[key] - 1 - stamp[key] for key in keys}
         found = []
+        self.is_complete = True
         for message in reversed(self._recent):
             context = message.context
             for key in keys:
@@ -98,6 +102,7 @@ class Detector:
                     ahead[key] -= 1
                     if ahead[key] < 0:
                         return found
+        self.is_complete = len(self._recent) != self._recent.maxlen
         return found
 
 
@@ -179,6 +184,17 @@ class ProbabilisticOrderer:
     @property
     def waiting(self) -> int:
         return len(self._queue)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Of their payloads."""
+        return sum([len(message.payload) for message in self._queue])
+
+    def let_go(self) -> int:
+        """What has waited for longest waits no longer: it is as if it had not come."""
+        message = self._queue.pop(0)
+        self._queued.discard(message.dot)
+        return message.dot
 
     def words(self) -> int:
         stamped = len(self._queue) + len(self._detector)

@@ -11,21 +11,40 @@ Invariant. `todo` holds the logical messages that this member has delivered and 
 nor sent the echo, in the order of delivery.
 """
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, STEP
 from thence.core.errors import PeerError, UsageError
 from thence.core.machine import Forward, OrderEffect
 from thence.core.message import Message
 from thence.order.deliveries import Deliveries
-from thence.order.engine import Engine
-from thence.order.history import History, Rules
+from thence.order.engine import SEPARATOR, Engine
+from thence.order.history import CausalHistory, KeptHistory, Noted, Rules
 from thence.order.hops import Hop, read, write
 from thence.order.topology import NOWHERE, Topology, flat
 
-SEPARATOR: Final = "separator"
 NO_LOG: Final = "order separator keeps no log: a node cannot be built from one"
+
+
+class KeptOrder(NamedTuple):
+    """All of an orderer, to be written down. Nothing of it is ready to be released."""
+
+    delivered: int
+    newest: dict[int, int]
+    held: list[Message]
+    history: KeptHistory | None = None
+    """Of a gateway, as what follows."""
+    todo: tuple[tuple[int, Message], ...] = ()
+    gone: frozenset[int] = frozenset()
+    dying: tuple[tuple[int, int], ...] = ()
+
+
+class SeparatorState(NamedTuple):
+    """What a member of a separator gives to one that joins it."""
+
+    history: list[Noted]
+    todo: dict[int, tuple[int, Message]]
 
 
 class SeparatorTagger:
@@ -39,7 +58,7 @@ class SeparatorTagger:
         self._me: Final = me
         self._topology: Final = topology
         self._dot = me
-        self.history: Final = History(me, rules)
+        self.history: Final = CausalHistory(me, rules)
 
     def tag(self, payload: bytes, dest: tuple[int, ...] = ()) -> Message:
         topology, me = self._topology, self._me
@@ -63,6 +82,15 @@ class SeparatorTagger:
 
     def resume(self, own: int, context: tuple[int, ...]) -> None:  # noqa: ARG002
         raise UsageError(NO_LOG)
+
+    @property
+    def sent(self) -> int:
+        """The counter of the last message."""
+        return self._dot >> ORIGIN_BITS
+
+    def restore(self, sent: int, history: KeptHistory) -> None:
+        self._dot = self._me + sent * STEP
+        self.history.restore(history)
 
     def context(self) -> tuple[int, ...]:
         """Nothing: what a client has seen is not told by counters."""
@@ -147,6 +175,21 @@ class SeparatorOrderer:
         """R11: what was delivered here."""
         return self._deliveries.word()
 
+    def last(self, sender: int) -> int:
+        """The counter of the last hop of a sender that came, delivered or not."""
+        return self._deliveries.last(sender)
+
+    def kept(self) -> KeptOrder:
+        held = [message for _, message in self._deliveries.held()]
+        return KeptOrder(self.delivered, dict(self._deliveries.newest), held)
+
+    def restore(self, kept: KeptOrder) -> None:
+        self.delivered = kept.delivered
+        self._deliveries.newest.update(kept.newest)
+        for message in kept.held:
+            hop = read(self._topology, message)
+            self._deliveries.offer(hop.dot, hop.stamp, (hop, message))
+
     def lost(self, process: int, last: int) -> list[OrderEffect]:  # noqa: ARG002
         """`process` is dead, and `last` is the counter of its last hop to this one."""
         return []
@@ -160,7 +203,7 @@ class GatewayOrderer(SeparatorOrderer):
     def __init__(self, me: int, topology: Topology, rules: Rules) -> None:
         super().__init__(me, topology, rules)
         self._number: Final = topology.separator_of(me)
-        self.history: Final = History(me, rules, topology.cuts(me))
+        self.history: Final = CausalHistory(me, rules, topology.cuts(me))
         self.todo: dict[int, tuple[int, Message]] = {}
         """By dot: the zone that it goes to, and the message."""
         self._gone: set[int] = set()
@@ -169,6 +212,34 @@ class GatewayOrderer(SeparatorOrderer):
 
     def words(self) -> int:
         return super().words() + self.history.words() + 2 * len(self.todo)
+
+    # A member joins (section 4.4, iii)
+
+    def adopt(self) -> SeparatorState:
+        """In one step this member uses the separator with the joiner in it, and shares what it knows."""
+        self.history.use(self._topology.cuts(self._me))
+        return SeparatorState(self.history.snapshot(), dict(self.todo))
+
+    def begin(self, shared: Sequence[SeparatorState]) -> None:
+        """All members have adopted this one. What one of them has not to forward was forwarded before, or
+        will be by that one; of what was, no echo comes here."""
+        for each in shared:
+            self.history.merge(each.history)
+        first, *others = [each.todo for each in shared]
+        self.todo = {dot: what for dot, what in first.items() if all(dot in other for other in others)}
+
+    def kept(self) -> KeptOrder:
+        return super().kept()._replace(
+            history=self.history.kept(), todo=tuple(self.todo.values()), gone=frozenset(self._gone),
+            dying=tuple(self._dying.items()),
+        )  # fmt: skip
+
+    def restore(self, kept: KeptOrder) -> None:
+        super().restore(kept)
+        assert kept.history is not None
+        self.history.restore(kept.history)
+        self.todo = {message.dot: (far, message) for far, message in kept.todo}
+        self._gone, self._dying = set(kept.gone), dict(kept.dying)
 
     def sent(self, message: Message, now: int) -> list[OrderEffect]:  # noqa: ARG002
         raise UsageError(f"{self._topology.names[self._me]} is a gateway: it has no client")
@@ -220,7 +291,7 @@ class GatewayOrderer(SeparatorOrderer):
 
 
 def predecessors(message: Message) -> None:
-    """A stamp names hops, not messages, and only those that someone may wait for."""
+    """A stamp names hops, not messages, and only those that a process may wait for."""
 
 
 def separator(rules: Rules, topology: Callable[[int, int], Topology] = lambda me, size: flat(size)) -> Engine:  # noqa: ARG005

@@ -2,7 +2,7 @@
 
 While a member is away nothing becomes stable, and a node must not grow with everything that is said
 meanwhile. Old tags are seldom asked for: when something new follows from an old message directly, when
-somebody compares, and when the member is back and they become stable at last, one after the other. So a
+a program compares, and when the member is back and they become stable at last, one after the other. So a
 window that has an attic keeps a bounded number of tags and puts the oldest there, as they are: an exact tag
 stays exact.
 
@@ -18,11 +18,12 @@ from itertools import islice
 from marshal import dumps, loads
 from typing import Final, Protocol
 
+from msgspec import Struct
+
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
 from thence.core.errors import InvariantError, StorageError
+from thence.core.machine import NEVER
 from thence.order.runs import Runs
-
-NEVER: Final = 1 << 62
 
 BLOCK: Final = 128
 """Tags that go to the attic, or are read from it, at a time: below a millisecond."""
@@ -39,24 +40,22 @@ TAGS_MAX: Final = 32_768
 """Tags to keep in memory: ten seconds of a busy group, and some ten megabytes."""
 
 
-class GraphTag:
+class GraphTag(Struct, eq=False, gc=False):
     """A message's place in happens-before, as one client has seen it.
 
     Tags of one client compare exactly, for as long as the application keeps them. `context` is what
-    the sender wrote, whole.
+    the sender wrote, whole. They are kept by the ten thousand and hold numbers only: the collector of cycles
+    need not look at them.
     """
 
-    __slots__ = ("_bits", "_place", "_reach", "_vector", "context", "dot")
-
-    def __init__(
-        self, dot: int, context: tuple[int, ...], place: int, floor: int, bits: int, vector: tuple[int, ...]
-    ) -> None:
-        self.dot = dot
-        self.context = context
-        self._place = place
-        self._reach = place - floor  # small and shared, where a floor would be an object of its own
-        self._bits = bits  # its own place included; unused where there is a vector
-        self._vector = vector
+    dot: int
+    context: tuple[int, ...]
+    _place: int
+    _depth: int
+    """Down to its floor: small and shared, where a floor would be an object of its own."""
+    _bits: int
+    """Its own place included; unused where there is a vector."""
+    _vector: tuple[int, ...]
 
     def before(self, other: "GraphTag") -> bool:
         """Did this message happen before the other?"""
@@ -65,7 +64,7 @@ class GraphTag:
             return False
         if other._vector:
             return self.dot <= other._vector[self.dot & ORIGIN_MASK]
-        floor = other._place - other._reach
+        floor = other._place - other._depth
         return place < floor or other._bits >> (place - floor) & 1 == 1
 
     def after(self, other: "GraphTag") -> bool:
@@ -79,7 +78,7 @@ class GraphTag:
         return self._place != other._place and not other.before(self)
 
 
-class Attic(Protocol):
+class TagSpill(Protocol):
     """Somewhere that is large and slow. Whatever is put there ascends in place, and goes in the same order.
     Nothing in it outlives the process."""
 
@@ -96,7 +95,7 @@ class Attic(Protocol):
         ...
 
     def forget(self, below: int) -> None:
-        """Nobody will ask for lower places any more."""
+        """Lower places will not be asked for any more."""
         ...
 
 
@@ -115,7 +114,7 @@ class Tags:
         self.runs = Runs()
         self.gone = array("q", range(size))
         self._stowed_upto = array("q", range(size))
-        self._attic: Attic | None = None
+        self._attic: TagSpill | None = None
         self._deep = 0
         self._full = NEVER
 
@@ -130,7 +129,7 @@ class Tags:
         self.gone.append(member)
         self._stowed_upto.append(member)
 
-    def stow_in(self, attic: Attic, deep: int) -> None:
+    def stow_in(self, attic: TagSpill, deep: int) -> None:
         """From now on keep about `deep` tags here."""
         self._attic = attic
         self._deep = max(1, deep)
@@ -252,12 +251,12 @@ class Tags:
 
 
 def _packed(tag: GraphTag) -> bytes:
-    return dumps((tag.context, tag._place - tag._reach, tag._bits, tag._vector))
+    return dumps((tag.context, tag._place - tag._depth, tag._bits, tag._vector))
 
 
 def _unpacked(place: int, dot: int, data: bytes) -> GraphTag:
     context, floor, bits, vector = loads(data)
-    return GraphTag(dot, context, place, floor, bits, vector)
+    return GraphTag(dot, context, place, place - floor, bits, vector)
 
 
 def as_bits(places: list[int], floor: int) -> int:

@@ -10,11 +10,14 @@ root, that it and what lies behind it have: a side is a comparison and needs no 
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
 from typing import Final
 
 from thence.core.errors import UsageError
-from thence.order.history import Cut, Processes
+from thence.order.history import Processes, SeparatorCut
 
+LAST: Final = 1 << 62
+"""Stands for a hop that is later than all that there are."""
 NOWHERE: Final = -1
 """Stands for the separator of a hop that came through none."""
 
@@ -82,7 +85,10 @@ class Side:
 class Topology:
     """Processes by index, in zones. `names`: of processes; zones are given as names of their members."""
 
-    __slots__ = ("_child", "_children", "_depth_first", "_spans", "_zones_of", "names", "separators", "zones")
+    __slots__ = (
+        "_child", "_children", "_depth_first", "_since", "_spans", "_zones_of", "names", "separators",
+        "zones",
+    )  # fmt: skip
 
     def __init__(self, names: Sequence[str], zones: Mapping[str, Sequence[int]]) -> None:
         if not zones:
@@ -91,6 +97,8 @@ class Topology:
         self.zones: Final = [Zone(name) for name in zones]
         self.separators: Final[list[Separator]] = []
         self._zones_of: Final[list[list[int]]] = [[] for _ in names]
+        self._since: Final[dict[int, dict[int, int]]] = {}
+        """By member that joins a separator: by neighbour, its last hop that does not go to it."""
         for number, (zone, members) in enumerate(zip(self.zones, zones.values(), strict=True)):
             if not members:
                 raise UsageError(f"zone {zone.name} has no members")
@@ -104,6 +112,14 @@ class Topology:
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def digest(self) -> bytes:
+        """The same for all that know the same processes, zones and ranks."""
+        told = blake2b(digest_size=16)
+        for zone in self.zones:
+            told.update(f"{zone.name!r} {[self.names[process] for process in zone.members]!r}".encode())
+        told.update(repr(self.names).encode())
+        return told.digest()
 
     def _separate(self) -> None:
         """Gateways of the same two zones are one separator; rank follows from the order of processes."""
@@ -211,12 +227,12 @@ class Topology:
         start, end = self._spans[child]
         return start <= place < end
 
-    def cuts(self, gateway: int) -> list[Cut]:
+    def cuts(self, gateway: int) -> list[SeparatorCut]:
         """Its separator in both directions, for R9."""
         number = self.separator_of(gateway)
-        others = frozenset(self.separators[number].members) - {gateway}
+        others = frozenset(self.separators[number].members) - {gateway} - self._unknown(gateway, LAST)
         up, down = Side(self, number, False), Side(self, number, True)
-        return [Cut(others, up, down), Cut(others, down, up)]
+        return [SeparatorCut(others, up, down), SeparatorCut(others, down, up)]
 
     # The way of a message
 
@@ -237,7 +253,9 @@ class Topology:
             if self.is_gateway(process):
                 raise UsageError(f"{self.names[process]} is a gateway: it has no application to send to")
 
-    def address(self, zone: int, dest: Sequence[int], came: int, sender: int) -> Processes:
+    def address(
+        self, zone: int, dest: Sequence[int], came: int, sender: int, counter: int = LAST
+    ) -> Processes:
         """Of the hop of `sender` in `zone` that brings a message to `dest`; it came through `came`."""
         index, found = self.zones[zone].index, set[int]()
         for process in dest or self.applications:
@@ -250,6 +268,8 @@ class Topology:
         if came != NOWHERE:
             found.update(self.separators[came].members)
         found.discard(sender)
+        if self._since:
+            found -= self._unknown(sender, counter)
         return frozenset(found)
 
     # Joins (section 4.4)
@@ -280,8 +300,24 @@ class Topology:
         self._walk()
         return number
 
+    def awaits(self, joiner: int) -> None:
+        """(iii) A member of a separator, last in rank, that no process sends to before it has adopted it."""
+        self._since[joiner] = {}
+
+    def adopts(self, process: int, joiner: int, counter: int) -> None:
+        """Hops of a neighbour go to the joiner as well, but for those up to `counter`."""
+        self._since[joiner][process] = counter
+
+    def adopted(self, process: int, joiner: int) -> int | None:
+        """Up to which of its hops a neighbour had not adopted the joiner; None: it has not."""
+        return self._since[joiner].get(process)
+
+    def _unknown(self, sender: int, counter: int) -> set[int]:
+        """Those that join, and that this hop of a process does not go to."""
+        return {joiner for joiner, since in self._since.items() if counter <= since.get(sender, LAST)}
+
     def widen(self, separator: int, name: str) -> int:
-        """(iii) A member of a separator, last in rank."""
+        """(iii) A member of a separator, last in rank, that all send to from now on."""
         one, other = self.separators[separator].zones
         process = self.admit(name, one)
         self.zones[other].add(process)

@@ -3,23 +3,36 @@
 X messages are under way at a time. A message that is missing at a receiver has its K entries covered by them
 with probability c = (1 − (1 − 1/R)^(K·X))^K, as in a Bloom filter, which is least where K = ln 2 · R / X.
 
-The document bounds the error by P_nc · c and leaves P_nc open, the probability that a cause is missing. Here:
-delays are roughly normal, and independent but for what receivers of one message share. A message leaves j; a
-cause of it comes to the receiver t after that, and the message itself earlier than that. The cause left its
-sender t less than its own delay before. If it is j's, that is all; if not, it must have reached j in time. So
-causes come t late at the rates
+The document bounds the error by P_nc · c and leaves P_nc open, the probability that a cause is missing; here
+that is 1 − exp(−M), see below. Entries are not covered independently, nor all within one delay, so
+`clock` derives another prediction. Delays are roughly normal, and independent but for what receivers of one
+message share. A message leaves j; a cause of it comes to the receiver t after that, and the message itself
+earlier than that. The cause left its sender t less than its own delay before. If it is j's, that is all; if
+not, it must have reached j in time. So causes come t late at the rates
 
-    own(t) = rate · P(d > t) · P(d < t)
-    other(t) = (N − 2) · rate · P(d1 − d2 > t) · P(d < t)
+    own(t) = rate · P(d > t),   other(t) = (N − 2) · rate · P(d1 − d2 > t),   ρ = own + other
 
-and what covers them is what others send within t. A member that sends twice covers no more entries than one
-that sends once, so what counts is how many members send: a binomial number, and not just X. Integrated over
-t, M = ∫ (own + other) is how many causes are missing on average, and ∫ (own + other) · c(t) how many of them
-are covered before they come.
+and with P(d < t) the message is there before. M = ∫ ρ(t) · P(d < t) is how many causes are missing.
+
+A message waits for all that it lacks. What is covered stays covered, so that it comes too early exactly if
+the *last* of its causes is covered just before it comes:
+
+    errors = ∫ ρ(t) · exp(−∫ over t' > t of ρ) · P(d < t) · c(t) dt
+
+What covers is what reached the receiver by then, and j not before it sent: of each other member what it sent
+in a time of E[(t + d2 − d1)⁺], of the receiver itself in t and its way to j. A member that sends twice covers
+no more entries than one that sends once: each of N − 2 members covers with the probability p = 1 −
+exp(−rate · time) a set of K distinct entries. Such a set avoids i given entries with the probability q(i) =
+C(R − i, K) / C(R, K), so that by inclusion and exclusion
+
+    c = Σ over i of (−1)^i · C(K, i) · (1 − p · (1 − q(i)))^(N − 2)
+
+Departure: (1 − q(1))^K, as if entries were independent, is up to a tenth too high for few
+keys, and more for many.
 """
 
 from dataclasses import dataclass
-from math import ceil, comb, erfc, expm1, isfinite, log, sqrt
+from math import ceil, comb, erfc, exp, expm1, fsum, isfinite, log, pi, sqrt
 from typing import Final
 
 from thence.core.errors import UsageError
@@ -31,6 +44,9 @@ MANY: Final = 500.0
 
 SLICES: Final = 64
 """Of the integral over lateness."""
+
+EXACT: Final = 10
+"""Up to so many keys inclusion and exclusion leaves enough digits."""
 
 
 def covered(entries: int, keys: int, under_way: float) -> float:
@@ -48,8 +64,22 @@ def best_keys(entries: int, under_way: float) -> int:
     return min({low, min(low + 1, entries)}, key=lambda keys: (covered(entries, keys, under_way), keys))
 
 
-def covered_by(entries: int, keys: int, members: int, share: float) -> float:
-    """The same if each of so many members sends with this probability, and increments distinct entries."""
+def covered_by(entries: int, keys: int, members: int, share: float, receiver: float = 0.0) -> float:
+    """The same if each of so many members sends with this probability, and increments distinct entries; and
+    the receiver itself with another."""
+    if keys > EXACT:
+        return _one_by_one(entries, keys, members + (receiver > 0), share)
+    sets = comb(entries, keys)
+    terms = []
+    for given in range(keys + 1):
+        meets = 1 - comb(entries - given, keys) / sets
+        avoided = (1 - share * meets) ** members * (1 - receiver * meets)
+        terms.append((-1) ** given * comb(keys, given) * avoided)
+    return max(0.0, fsum(terms))
+
+
+def _one_by_one(entries: int, keys: int, members: int, share: float) -> float:
+    """As if entries were covered independently of each other: too high."""
     spares = 1 - keys / entries
     mean = members * share
     if mean > MANY or share == 1:
@@ -66,6 +96,14 @@ def below(z: float) -> float:
     return erfc(-z / sqrt(2)) / 2
 
 
+def beyond(mean: float, deviation: float) -> float:
+    """The mean of a normal number, where it is above 0."""
+    if deviation == 0:
+        return max(0.0, mean)
+    z = mean / deviation
+    return mean * below(z) + deviation * exp(-z * z / 2) / sqrt(2 * pi)
+
+
 @dataclass(frozen=True, slots=True)
 class Clock:
     """A clock under a load: what it costs and how it errs."""
@@ -74,12 +112,26 @@ class Clock:
     keys: int
     covered: float
     """The share of missing messages that the clock does not miss."""
+    documented: float
+    """The share of deliveries that come before a cause, by the document's formula."""
     errors: float
-    """The share of deliveries that come before a cause."""
+    """By ours."""
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class Lateness:
+    """A slice of the integral."""
+
+    late: float
+    """Milliseconds after a message was sent."""
+    causes: float
+    """Of it that come then, on average."""
+    before: float
+    """The probability that it is there before them."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedLoad:
     """What a group sends, and how long it is under way."""
 
     nodes: int
@@ -107,11 +159,12 @@ class Load:
         """X: messages sent while one is under way."""
         return self.nodes * self.rate * self.delay_ms / 1000
 
-    def late(self) -> list[tuple[float, float]]:
-        """Lateness in ms, and how many causes of a message come about that late after it was sent, if it is
-        there before them."""
-        mean, deviation = self.delay_ms, self.deviation_ms
-        skew = deviation if self.skew_ms is None else self.skew_ms
+    @property
+    def _skew(self) -> float:
+        return self.deviation_ms if self.skew_ms is None else self.skew_ms
+
+    def late(self) -> list[Lateness]:
+        mean, deviation, skew = self.delay_ms, self.deviation_ms, self._skew
         if deviation == 0:
             return []
         low, high = max(0.0, mean - 5 * deviation), mean + 5 * deviation
@@ -121,14 +174,14 @@ class Load:
             late = low + (slice_ + 0.5) * step
             z = (late - mean) / deviation
             reached = below(-late / (sqrt(2) * skew)) if skew else 0.0
-            causes = below(-z) + (self.nodes - 2) * reached
-            found.append((late, self.rate / 1000 * causes * below(z) * step))
+            causes = self.rate / 1000 * (below(-z) + (self.nodes - 2) * reached) * step
+            found.append(Lateness(late, causes, below(z)))
         return found
 
     @property
     def missing(self) -> float:
         """M: causes that are missing when a message arrives."""
-        return sum(causes for _, causes in self.late())
+        return sum(slice_.causes * slice_.before for slice_ in self.late())
 
     def clock(self, entries: int, keys: int | None = None) -> Clock:
         """What to expect of so many entries, with the best number of keys or this one."""
@@ -137,11 +190,21 @@ class Load:
         keys = best_keys(entries, self.under_way) if keys is None else keys
         if not 1 <= keys <= entries:
             raise UsageError(f"--keys must be between 1 and the {entries} entries, not {keys}")
-        others, rate = self.nodes - 1, self.rate / 1000
-        errors = sum(
-            causes * covered_by(entries, keys, others, -expm1(-rate * late)) for late, causes in self.late()
+        errors = later = 0.0
+        for slice_ in reversed(self.late()):
+            last = slice_.causes * exp(-later - slice_.causes / 2)
+            errors += last * slice_.before * self._covered(entries, keys, slice_.late)
+            later += slice_.causes
+        share = covered(entries, keys, self.under_way)
+        return Clock(entries, keys, share, -expm1(-self.missing) * share, errors)
+
+    def _covered(self, entries: int, keys: int, late: float) -> float:
+        """The probability that others have covered a cause by the time that it comes."""
+        rate = self.rate / 1000
+        share, own = (
+            -expm1(-rate * time) for time in (beyond(late, sqrt(2) * self._skew), late + self.delay_ms)
         )
-        return Clock(entries, keys, covered(entries, keys, self.under_way), -expm1(-errors))
+        return covered_by(entries, keys, self.nodes - 2, share, own)
 
     def smallest(self, target: float) -> Clock | None:
         """The clock with the fewest entries that errs in at most this share of deliveries; none: it would

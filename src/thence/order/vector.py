@@ -62,16 +62,20 @@ class VectorTagger:
 
 
 class SeenTagger:
-    """The client's half where members come and go: the vector as dots, without those who are past. A
-    `GraphOrderer` waits for the entries that are ahead of what was delivered, which is the same."""
+    """The client's half where members come and go: the vector as dots, without members that are past. A
+    `GraphOrderer` waits for the entries that are ahead of what was delivered, which is the same.
 
-    __slots__ = ("_dot", "_seen")
+    A member that is past is named until a message, own or of another, follows from what it sent last: else
+    none might name that, and what follows from it would not be told exactly."""
+
+    __slots__ = ("_dot", "_past", "_seen")
 
     def __init__(self, me: int, size: int) -> None:
         if not 0 <= me < size:
             raise ValueError(f"member {me} of {size}")
         self._dot = me
         self._seen: dict[int, int] = {}
+        self._past: set[int] = set()
 
     def tag(self, payload: bytes, dest: tuple[int, ...] = (), span: int = 1) -> Message:
         self._dot += span * STEP
@@ -81,6 +85,15 @@ class SeenTagger:
 
     def took(self, message: Message) -> None:
         self._seen[message.dot & ORIGIN_MASK] = message.dot
+        if self._past:
+            self._leave_out(message.context)
+
+    def _leave_out(self, context: tuple[int, ...]) -> None:
+        for dot in context:
+            member = dot & ORIGIN_MASK
+            if member in self._past and self._seen[member] <= dot:
+                self._past.discard(member)
+                del self._seen[member]
 
     def recall(self, message: Message) -> None:
         if (message.dot ^ self._dot) & ORIGIN_MASK == 0:
@@ -98,11 +111,12 @@ class SeenTagger:
         return self.context()
 
     def admit(self, member: int) -> None:
-        """Nothing to do: who has sent nothing has no entry."""
+        """Nothing to do: a member that has sent nothing has no entry."""
 
     def settled(self, member: int) -> None:
-        """Everything of this member is stable, and no message needs to name it."""
-        self._seen.pop(member, None)
+        """Everything of this member is stable."""
+        if member in self._seen:
+            self._past.add(member)
 
 
 class VectorOrderer:

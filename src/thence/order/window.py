@@ -33,8 +33,9 @@ from typing import ClassVar
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, STEP
 from thence.core.errors import PeerError
+from thence.core.machine import NEVER
 from thence.core.message import Message
-from thence.order.tags import NEVER, SWEEP_MAX, Attic, GraphTag, Tags, as_bits, as_places
+from thence.order.tags import SWEEP_MAX, GraphTag, Tags, TagSpill, as_bits, as_places
 
 __all__ = ["GraphTag", "Past", "Window"]
 
@@ -48,13 +49,13 @@ class Window:
     Invariants. `_tags` holds the window, by place and by dot. Everything seen and not in it is stable.
     Row q is a set of places (all below `_floors[q]`, and from there on `_bits[q]`), or, in a wide window,
     a dot per origin; it never shrinks. `_stable` holds, per origin, the newest dot that was announced as
-    stable; per origin stability comes in order. `_done` has a bit for each place of the window that was
+    stable; per origin stability comes in order. `_announced` has a bit for each place of the window that was
     announced, and stays because an older one was not: a sweep costs what is new.
     """
 
     __slots__ = (
-        "_aside", "_bits", "_done", "_floors", "_me", "_pending", "_seen", "_spelled", "_stable", "_tags",
-        "unfinished",
+        "_announced", "_bits", "_floors", "_ignored_rows", "_me", "_pending", "_seen", "_stable", "_tags",
+        "_vector_rows", "unfinished",
     )  # fmt: skip
 
     wide: ClassVar[int] = 4096
@@ -65,16 +66,16 @@ class Window:
             raise ValueError(f"member {me} of {size}")
         self._me = me
         self._tags = Tags(size)
-        self._done = 0
+        self._announced = 0
         self._seen = list(range(size))
         self._stable = array("q", range(size))  # arrays: numbers that change often and are read in sweeps
         self._floors = array("q", [0] * size)
         self._bits = [0] * size
-        self._spelled: list[tuple[int, ...]] | None = None  # the rows of a wide window
+        self._vector_rows: list[tuple[int, ...]] | None = None  # the rows of a wide window
         self._pending: dict[int, list[tuple[int, ...]]] = {}
         self.unfinished = False
         """The last sweep found as much as it was allowed to."""
-        self._aside = {me}  # nobody waits for what these have seen (order/roster.py adds and removes)
+        self._ignored_rows = {me}  # what these have seen is not waited for (order/roster.py adds and removes)
 
     def __len__(self) -> int:
         # Not the window's length: what is stable stays in it while something older is not.
@@ -82,10 +83,10 @@ class Window:
 
     @property
     def drained(self) -> bool:
-        """Everything seen is stable, and nobody spoke of anything that was not seen."""
+        """Everything seen is stable, and no member spoke of anything that was not seen."""
         return not (len(self._tags) or self._pending)
 
-    def stow_in(self, attic: Attic, deep: int) -> None:
+    def stow_in(self, attic: TagSpill, deep: int) -> None:
         """Keep about `deep` tags in memory, and the older ones in the attic."""
         self._tags.stow_in(attic, deep)
 
@@ -94,13 +95,17 @@ class Window:
         dot, context = message.dot, message.context
         tags = self._tags
         place = tags.base + tags.stowed + len(tags.young)  # `tags.end`, once per message
-        if self._spelled is not None:
-            tag = GraphTag(dot, context, place, 0, 0, self._past_as_vector(dot, (*context, message.before)))
-            self._spelled[dot & ORIGIN_MASK] = tag._vector
+        if self._vector_rows is not None:
+            tag = GraphTag(
+                dot, context, place, place, 0, self._past_as_vector(dot, (*context, message.before))
+            )
+            self._vector_rows[dot & ORIGIN_MASK] = tag._vector
         else:
-            before = tags.live.get(message.before) or tags.find(message.before)
+            before = tags.live.get(message.before)
+            if before is None and tags.stowed:
+                before = tags.find(message.before)
             if before is not None and context == (message.before,) and not before._vector:
-                floor, bits = before._place - before._reach, before._bits  # as `_union` would say
+                floor, bits = before._place - before._depth, before._bits  # as `_union` would say
                 if floor < tags.base:
                     floor, bits = tags.base, bits >> (tags.base - floor)
             else:
@@ -113,14 +118,14 @@ class Window:
                 covered = (bits ^ bits + 1).bit_length() - 1
                 floor += covered
                 bits >>= covered
-            tag = GraphTag(dot, context, place, floor, bits, ())
+            tag = GraphTag(dot, context, place, place - floor, bits, ())
             self._floors[dot & ORIGIN_MASK] = floor
             self._bits[dot & ORIGIN_MASK] = bits
         tags.add(tag)
         if dot - message.before > STEP:
             tags.runs.add(message.before, dot)
         self._seen[dot & ORIGIN_MASK] = dot
-        if tags.bits > self.wide * len(tags.young) and self._spelled is None:
+        if tags.bits > self.wide * len(tags.young) and self._vector_rows is None:
             self._widen()
         return tag
 
@@ -134,7 +139,7 @@ class Window:
             if before._vector:
                 other, more = self._as_places(before._vector)
             else:
-                other, more = before._place - before._reach, before._bits
+                other, more = before._place - before._depth, before._bits
             if other > floor:
                 bits = bits >> (other - floor) | more
                 floor = other
@@ -181,7 +186,7 @@ class Window:
                 gone = self._tags.runs.holding(gone + STEP)
                 left.append(self._place_of(gone))
         if left:
-            self._done |= as_bits(left, self._tags.base)
+            self._announced |= as_bits(left, self._tags.base)
 
     def tag_of(self, dot: int) -> GraphTag | None:
         """The tag of the message with this operation, which was seen and is not stable."""
@@ -196,13 +201,13 @@ class Window:
         if not len(self._tags):
             return []
         most_found = (SWEEP_MAX if self._tags.stowed else NEVER) if most is None else most
-        if self._spelled is None:
+        if self._vector_rows is None:
             stable = self._stable_of_places(most_found)
         else:
-            stable = self._stable_of_vectors(self._spelled, most_found)
+            stable = self._stable_of_vectors(self._vector_rows, most_found)
         for tag in stable:
             self._stable[tag.dot & ORIGIN_MASK] = tag.dot
-        if stable or self._done & 1:
+        if stable or self._announced & 1:
             dropped = self._collect([tag._place for tag in stable], NEVER if most is None else most)
             self.unfinished = max(len(stable), dropped) >= most_found
         return stable
@@ -212,18 +217,18 @@ class Window:
         tag = self._tags.find(dot)
         if tag is None:
             return len(self._seen)
-        return 1 + sum(self._covers(q, tag) for q in range(len(self._seen)) if q not in self._aside)
+        return 1 + sum(self._covers(q, tag) for q in range(len(self._seen)) if q not in self._ignored_rows)
 
     def silent(self) -> list[int]:
         """The members that hold the oldest unstable message back."""
         if not len(self._tags):
             return []
         tag = self._tags.at(self._tags.base)
-        return [q for q in range(len(self._seen)) if q not in self._aside and not self._covers(q, tag)]
+        return [q for q in range(len(self._seen)) if q not in self._ignored_rows and not self._covers(q, tag)]
 
     def behind(self) -> list[int]:
         """The members that are not known to have seen everything that is not stable."""
-        return [q for q in range(len(self._seen)) if q not in self._aside and not self._covers_all(q)]
+        return [q for q in range(len(self._seen)) if q not in self._ignored_rows and not self._covers_all(q)]
 
     def words(self) -> int:
         """Per message two words for its dot, two per predecessor and two per successor, one for its
@@ -232,19 +237,19 @@ class Window:
         edges = sum([len(tag.context) for tag in young])
         kept = sum([len(tag._vector) or tag._bits.bit_length() // 64 + 1 for tag in young])
         rows = sum([bits.bit_length() // 64 + 2 for bits in self._bits])
-        if self._spelled is not None:
-            rows = sum(map(len, self._spelled))
+        if self._vector_rows is not None:
+            rows = sum(map(len, self._vector_rows))
         return 3 * len(young) + 4 * edges + kept + rows + 2 * len(self._seen)
 
     def _covers(self, member: int, tag: GraphTag) -> bool:
-        if self._spelled is not None:
-            return self._spelled[member][tag.dot & ORIGIN_MASK] >= tag.dot
+        if self._vector_rows is not None:
+            return self._vector_rows[member][tag.dot & ORIGIN_MASK] >= tag.dot
         floor, bits = self._floors[member], self._bits[member]
         return tag._place < floor or bits >> (tag._place - floor) & 1 == 1
 
     def _covers_all(self, member: int) -> bool:
-        if self._spelled is not None:
-            row, gone = self._spelled[member], self._tags.gone
+        if self._vector_rows is not None:
+            row, gone = self._vector_rows[member], self._tags.gone
             return all(seen <= max(row[origin], gone[origin]) for origin, seen in enumerate(self._seen))
         low = max(self._floors[member], self._tags.base)
         left = self._tags.end - low
@@ -266,9 +271,9 @@ class Window:
         return all(p <= seen[p & ORIGIN_MASK] for p in context)
 
     def _count(self, member: int, context: tuple[int, ...]) -> None:
-        if self._spelled is not None:
-            known = self._past_as_vector(self._spelled[member][member], context)
-            self._spelled[member] = tuple(map(max, self._spelled[member], known))
+        if self._vector_rows is not None:
+            known = self._past_as_vector(self._vector_rows[member][member], context)
+            self._vector_rows[member] = tuple(map(max, self._vector_rows[member], known))
             return
         floor, bits = self._floors[member], self._bits[member]
         other, more = self._union(context)
@@ -280,7 +285,7 @@ class Window:
 
     def _stable_of_places(self, most: int) -> list[GraphTag]:
         rows = zip(self._floors, self._bits, strict=True)
-        others = [row for q, row in enumerate(rows) if q not in self._aside]
+        others = [row for q, row in enumerate(rows) if q not in self._ignored_rows]
         tags, end = self._tags, self._tags.end
         low, stable = min(others, default=(end, 0))
         if low < tags.base:
@@ -291,14 +296,14 @@ class Window:
             elif floor - low < stable.bit_length():  # else it covers all of them
                 stable &= bits << (floor - low) | (1 << (floor - low)) - 1
         low = min(low, end)
-        if self._done:  # some from `base` on were announced already
-            stable = (stable << (low - tags.base) | (1 << (low - tags.base)) - 1) & ~self._done
+        if self._announced:  # some from `base` on were announced already
+            stable = (stable << (low - tags.base) | (1 << (low - tags.base)) - 1) & ~self._announced
             low = tags.base
         found = tags.run(tags.base, min(low, tags.base + most))
         return found + tags.many(as_places(low, stable, most - len(found))) if stable else found
 
     def _stable_of_vectors(self, rows: list[tuple[int, ...]], most: int) -> list[GraphTag]:
-        others = [row for q, row in enumerate(rows) if q not in self._aside]
+        others = [row for q, row in enumerate(rows) if q not in self._ignored_rows]
         reached = list(map(min, self._seen, self._seen, *others))
         oldest = zip(self._stable, reached, strict=True)
         runs = self._tags.runs
@@ -327,12 +332,12 @@ class Window:
         `announced`: the places that have just become so. Returns how many were forgotten."""
         tags = self._tags
         done = tags.drop(self._stable, most)
-        self._done >>= done
+        self._announced >>= done
         left = [place for place in announced if place >= tags.base]  # because an older one stays
         if left:
-            self._done |= as_bits(left, tags.base)
-        if done and self._spelled is not None and len(tags) <= self.wide // 2:
-            self._narrow(self._spelled)
+            self._announced |= as_bits(left, tags.base)
+        if done and self._vector_rows is not None and len(tags) <= self.wide // 2:
+            self._narrow(self._vector_rows)
         return done
 
     def _as_places(self, vector: tuple[int, ...]) -> Past:
@@ -362,15 +367,15 @@ class Window:
         for p in context:
             before = self._tags.find(self._tags.runs.holding(p))
             if before is not None:
-                vectors.append(before._vector or self._as_vector(before._place - before._reach, before._bits))
+                vectors.append(before._vector or self._as_vector(before._place - before._depth, before._bits))
         past = list(map(max, self._stable, self._stable, *vectors))
         past[dot & ORIGIN_MASK] = max(past[dot & ORIGIN_MASK], dot)
         return tuple(past)
 
     def _widen(self) -> None:
-        self._spelled = list(map(self._as_vector, self._floors, self._bits))
+        self._vector_rows = list(map(self._as_vector, self._floors, self._bits))
 
     def _narrow(self, rows: list[tuple[int, ...]]) -> None:
         for member, row in enumerate(rows):
             self._floors[member], self._bits[member] = self._as_places(row)
-        self._spelled = None
+        self._vector_rows = None

@@ -8,7 +8,7 @@ import altair as alt
 from thence.pages.charts import COLOURS, Chart, finished
 from thence.pages.page import Page, table
 from thence.pages.text import duration, number
-from thence.pages.timeline import Point, Timeline, draw
+from thence.pages.timeline import Timeline, TimelinePoint, draw
 
 Row = dict[str, Any]
 Rows = Sequence[Row]
@@ -136,7 +136,7 @@ def _over_time(title: str, rows: Rows, from_us: int, until_s: float) -> Chart | 
     ranks = {"p50": COLOURS[0], "p90": COLOURS[4], "p99": COLOURS[1]}
     ordered = sorted(rows, key=lambda row: int(row["start_us"]))
     points = [
-        Point(max(0.0, (row["start_us"] - from_us) / 1e6), rank, max(row[rank], 1) / 1000)
+        TimelinePoint(max(0.0, (row["start_us"] - from_us) / 1e6), rank, max(row[rank], 1) / 1000)
         for rank in ranks
         for row in ordered
     ]
@@ -208,15 +208,15 @@ def _samples(rows: Rows, from_us: int, until_s: float) -> Iterable[Chart]:
         yield draw(Timeline(title=title, label=label, points=points, colours=colours, axis=axis), [], until_s)
 
 
-def _line(node: str, rows: Rows, counts: bool, factor: float, from_us: int) -> Iterable[Point]:
+def _line(node: str, rows: Rows, counts: bool, factor: float, from_us: int) -> Iterable[TimelinePoint]:
     before: Row | None = None
     for row in rows:
         at_s = max(0.0, (row["at_us"] - from_us) / 1e6)
         if not counts:
-            yield Point(at_s, node, row["value"] * factor)
+            yield TimelinePoint(at_s, node, row["value"] * factor)
         elif before is not None and row["at_us"] > before["at_us"] and row["value"] >= before["value"]:
             seconds = (row["at_us"] - before["at_us"]) / 1e6
-            yield Point(at_s, node, (row["value"] - before["value"]) * factor / seconds)
+            yield TimelinePoint(at_s, node, (row["value"] - before["value"]) * factor / seconds)
         before = row
 
 
@@ -229,6 +229,14 @@ def _facts(page: Page, run: Any, *, named: bool) -> None:
     ]  # fmt: skip
     if changes:
         page.section(f"Membership changes{of}", table(changes, {"took": "n"}))
+    behind = [
+        {"node": row["node"], "after its": row["change"],
+         "messages from before": f"{row['late_deliveries']:,}", "the last after": duration(row["took_us"])}
+        for row in run.catch_up
+        if row["late_deliveries"]
+    ]  # fmt: skip
+    if behind:
+        page.section(f"Catching up{of}", table(behind, dict.fromkeys(list(behind[0])[2:], "n")))
     heals = [
         {"late deliveries": f"{row['late_deliveries']:,}", "the last after": duration(row["took_us"])}
         for row in run.convergence

@@ -17,6 +17,7 @@ body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 1080px;
 h1 { font-weight: 600; margin-bottom: 0 } h2 { margin-top: 2em; font-weight: 600 }
 h3 { font-weight: 600; margin-bottom: .2em }
 p.lead { color: #555; margin-top: .3em } .ok { color: #0b6e4f } .bad { color: #b00020 }
+.planted { color: #31688e; font-weight: 600 }
 p.verdict { font-size: 18px; font-weight: 600; border-left: 5px solid; padding: .3em .8em;
   background: #f7f7f7 }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(470px, 100%), 1fr)); gap: 18px }
@@ -34,8 +35,16 @@ li.ok::before { content: "✓"; color: #0b6e4f; margin-right: .5em } li.ok { col
 li.bad::before { content: "✗"; color: #b00020; margin-right: .5em }
 table.dense { font-size: 13px } table.dense th, table.dense td { padding: 4px 6px }
 code { background: #f4f4f4; padding: 1px 4px; border-radius: 3px; overflow-wrap: anywhere }
-@media (max-width: 520px) { body { margin: 1em auto; padding: 0 .7em } h1 { font-size: 24px } }
+@media (max-width: 520px) { body { margin: 1em auto; padding: 0 .7em } h1 { font-size: 24px }
+  table.cards thead { display: none } table.cards tr { display: block; padding: .4em 0;
+    border-bottom: 1px solid #ccc }
+  table.cards td { display: flex; justify-content: space-between; gap: 1em; border: 0; padding: 1px 4px;
+    min-width: 0; text-align: right; white-space: normal; overflow-wrap: anywhere }
+  table.cards td:empty { display: none }
+  table.cards td::before { content: attr(data-of); color: #555; font-weight: 400; white-space: nowrap } }
 """
+MOST_CARDS = 40
+"""Rows of a table that stand one below the other where the screen is narrow; longer ones scroll sideways."""
 
 DRAW = """
 const specs = %s;
@@ -100,15 +109,24 @@ def wide(head: str, body: str, kind: str = "") -> str:
     return f'<div class="wide"><table class="{kind}">{inner}</table></div>'
 
 
-def table(rows: Sequence[Mapping[str, str]], classes: Mapping[str, str]) -> str:
+def table(rows: Sequence[Mapping[str, str]], classes: Mapping[str, str], kind: str = "") -> str:
     """Rows with the same keys, and the style of some columns; `n` is for numbers."""
+    return styled([{key: (cell, classes.get(key, "")) for key, cell in row.items()} for row in rows], kind)
+
+
+def styled(rows: Sequence[Mapping[str, tuple[str, str]]], kind: str = "") -> str:
+    """The same with a style for each cell."""
     head = "".join(
-        f'<th class="{"n" if classes.get(key) == "n" else ""}">{escape(key)}</th>' for key in rows[0]
+        f'<th class="{"n" if style.split()[:1] == ["n"] else ""}">{escape(key)}</th>'
+        for key, (_, style) in rows[0].items()
     )
     body = "".join(
         "<tr>"
-        + "".join(f'<td class="{classes.get(key, "")}">{escape(cell)}</td>' for key, cell in row.items())
+        + "".join(
+            f'<td class="{style}" data-of="{escape(key)}">{escape(cell)}</td>'
+            for key, (cell, style) in row.items()
+        )
         + "</tr>"
         for row in rows
     )
-    return wide(head, body)
+    return wide(head, body, f"{kind} cards" if len(rows) <= MOST_CARDS else kind)

@@ -10,7 +10,7 @@ from thence.pages.charts import Chart, finished
 SHADES = ("#f2c14e", "#d1495b", "#8d99ae")
 
 
-class Point(NamedTuple):
+class TimelinePoint(NamedTuple):
     s: float
     series: str
     value: float
@@ -28,7 +28,7 @@ class Span(NamedTuple):
 class Timeline:
     title: str
     label: str
-    points: list[Point]
+    points: list[TimelinePoint]
     colours: dict[str, str]
     """By series, in the order of the legend."""
     scale: Literal["linear", "sqrt", "log"] = "linear"

@@ -1,18 +1,23 @@
 """The page of a verdict: what was judged, what was found, and examples."""
 
-from collections.abc import Mapping, Sequence
-from html import escape
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 import altair as alt
 
 from thence.pages.charts import COLOURS, Chart, finished
-from thence.pages.page import Page, table, wide
+from thence.pages.page import Page, styled, table
 from thence.pipeline.report import Report, RunReport
 from thence.trace.schema import VERDICTS
 
 MOST_RUNS: Final = 40
 """Bars in a figure; tables have all."""
+
+PLANTED: Final = (
+    'A number with a <span class="planted">✓</span> is no failure: these faults were put there for the '
+    "verdict to find, and it found them."
+)
 
 SAYS = (
     "What happened before what was worked out from the trace alone; the clocks and tags that the protocol "
@@ -42,23 +47,24 @@ def _name(run: RunReport) -> str:
     return " ".join(part for part in (run.run, run.group) if part) or "the run"
 
 
-def verdicts(judged: Mapping[str, RunReport]) -> str:
-    """The table of runs and verdicts."""
-    columns = ("trace", "nodes", "sends", "deliveries", "stables", *VERDICTS)
-    head = "".join(f'<th class="{"n" if column != "trace" else ""}">{column}</th>' for column in columns)
-    body = "".join(_judged(title, run) for title, run in judged.items())
-    return wide(head, body, "dense")
+def verdicts(
+    judged: Mapping[str, RunReport], planted: Mapping[str, Collection[str]] = MappingProxyType({})
+) -> str:
+    """The table of runs and verdicts. `planted`: by run, the verdicts that are to find something there."""
+    rows = [_judged(title, run, planted.get(title, ())) for title, run in judged.items()]
+    return styled(rows, "dense") + (f'<p class="lead">{PLANTED}</p>' if planted else "")
 
 
-def _judged(title: str, run: RunReport) -> str:
-    counts = "".join(
-        f'<td class="n">{count:,}</td>' for count in (run.nodes, run.sends, run.deliveries, run.stables)
-    )
-    found = "".join(
-        f'<td class="n {"bad" if run.violations[verdict] else "ok"}">{run.violations[verdict]:,}</td>'
-        for verdict in VERDICTS
-    )
-    return f'<tr><td class="name">{escape(title)}</td>{counts}{found}</tr>'
+def _judged(title: str, run: RunReport, planted: Collection[str]) -> dict[str, tuple[str, str]]:
+    counts = {name: (f"{getattr(run, name):,}", "n") for name in ("nodes", "sends", "deliveries", "stables")}
+    found = {name: _count(run.violations[name], name in planted) for name in VERDICTS}
+    return {"trace": (title, "name"), **counts, **found}
+
+
+def _count(count: int, planted: bool) -> tuple[str, str]:
+    if planted:
+        return (f"{count:,} ✓", "n planted") if count else ("0 ✗", "n bad")
+    return f"{count:,}", f"n {'bad' if count else 'ok'}"
 
 
 def _examples(examples: Sequence[tuple[str, dict[str, Any]]]) -> str:
@@ -72,10 +78,17 @@ def _examples(examples: Sequence[tuple[str, dict[str, Any]]]) -> str:
                 "node": str(example["node"]),
                 "position": str(example.get("pos", "")),
                 "message": str(example["message"]),
-                "why": ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in rest.items()),
+                "why": ", ".join(_why(key, str(value)) for key, value in rest.items()),
             }
         )
+    if len({run for run, _ in examples}) == 1:
+        for row in rows:
+            del row["run"]
     return table(rows, {"position": "n", "why": "why"})
+
+
+def _why(key: str, value: str) -> str:
+    return value if key == "reason" else f"{key.replace('_', ' ')} {value}"
 
 
 def _charts(report: Report) -> list[Chart]:
@@ -103,7 +116,7 @@ def _bars(title: str, label: str, rows: list[dict[str, Any]]) -> Chart:
         alt.Chart(alt.InlineData(values=rows))
         .mark_bar()
         .encode(
-            x=alt.X("count:Q", title=label, axis=alt.Axis(format=",~s")),
+            x=alt.X("count:Q", title=label, axis=alt.Axis(format=",~s", tickMinStep=1)),
             y=alt.Y("run:N", title=None, sort=None),
             color=alt.Color("kind:N", title=None, scale=alt.Scale(domain=kinds, range=colours)),
             tooltip=["run:N", "kind:N", alt.Tooltip("count:Q", format=",")],

@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from thence.pipeline import kernels
-from thence.pipeline.pack import Chunk, ranges, widen
+from thence.pipeline.pack import Chunk, ranges
 from thence.pipeline.rows import EVICT, I32, I64, OTHER, SEND, U8, Lists
+from thence.pipeline.widths import widen
 
 Bools = npt.NDArray[np.bool_]
 

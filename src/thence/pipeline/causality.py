@@ -14,7 +14,7 @@ import numpy as np
 from thence.pipeline.columns import Block, Columns
 from thence.pipeline.jit import inlined, kernel
 from thence.pipeline.program import Holdings, bring, weigh
-from thence.pipeline.resolve import Facts
+from thence.pipeline.resolve import RunFacts
 from thence.pipeline.rows import DELIVER, I32, I64, INSTALL, RESTART, SEND, STABLE, SUBSCRIBE, U8, UNSUBSCRIBE
 from thence.pipeline.schedule import grown
 from thence.pipeline.single import UNSENT, holds, is_for
@@ -72,7 +72,7 @@ def _learn(knows: I32, complete: I32, past: I32, node: int, dot: int) -> int:
 
 @inlined
 def _missing(
-    facts: Facts, columns: Columns, block: Block, found: Pasts, inside: U8, node: int, message: int,
+    facts: RunFacts, columns: Columns, block: Block, found: Pasts, inside: U8, node: int, message: int,
     complete: I32,
 ) -> int:  # fmt: skip
     """The smallest of a message's past that the node lacks, -1 if none; extends the complete prefixes."""
@@ -94,7 +94,14 @@ def _missing(
 
 @inlined
 def _frontier(
-    facts: Facts, columns: Columns, block: Block, found: Pasts, reach: I32, front: int, first: int, end: int
+    facts: RunFacts,
+    columns: Columns,
+    block: Block,
+    found: Pasts,
+    reach: I32,
+    front: int,
+    first: int,
+    end: int,
 ) -> None:
     """Fill `reach` with the past of a frontier, broken messages (first to end) aside."""
     reach[:] = 0
@@ -113,7 +120,7 @@ def _frontier(
 
 
 @inlined
-def _comes_with(facts: Facts, now: Knowledge, node: int, row: int, dot: int) -> bool:
+def _comes_with(facts: RunFacts, now: Knowledge, node: int, row: int, dot: int) -> bool:
     """Whether a node that gets a state holds this message by it: of channels, if it is subscribed to them."""
     if facts.kind[row] == SUBSCRIBE:
         return bool(facts.dot_channel[dot] == facts.front_channel[facts.dot[row]])
@@ -121,7 +128,7 @@ def _comes_with(facts: Facts, now: Knowledge, node: int, row: int, dot: int) -> 
 
 
 @inlined
-def _forget(facts: Facts, held: U8, program: Holdings, node: int, channel: int) -> None:
+def _forget(facts: RunFacts, held: U8, program: Holdings, node: int, channel: int) -> None:
     """A node that is not subscribed any more holds nothing of the channel but its own."""
     program.top[node] = 0
     program.got[node] = 0
@@ -134,8 +141,8 @@ def _forget(facts: Facts, held: U8, program: Holdings, node: int, channel: int) 
 
 @inlined
 def _take_state(
-    facts: Facts, columns: Columns, block: Block, found: Pasts, program: Holdings, now: Knowledge, node: int,
-    row: int,
+    facts: RunFacts, columns: Columns, block: Block, found: Pasts, program: Holdings, now: Knowledge,
+    node: int, row: int,
 ) -> None:  # fmt: skip
     """An install adds the frontier's past to what the node holds; a restart leaves it nothing else."""
     found.stateful[node] = min(found.stateful[node], row)
@@ -170,7 +177,7 @@ def _take_state(
 
 @kernel
 def causality(
-    facts: Facts, columns: Columns, block: Block, found: Pasts, program: Holdings, shared: bool,
+    facts: RunFacts, columns: Columns, block: Block, found: Pasts, program: Holdings, shared: bool,
     stretches: I64, flags: U8, changed: I64,
 ) -> tuple[I64, I64, I64]:  # fmt: skip
     """Fill in pasts, holdings and flags; rows out of order, with a missing message each, and what `weigh` has

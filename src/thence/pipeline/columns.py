@@ -1,7 +1,7 @@
 """Happens-before as a matrix: one row per message, one column per chain of sends.
 
 A *column* is one node between two restarts. Its *entries* are, in row order, the messages that the node
-sent, and those that it came to know at a broken row (see `schedule`) without knowing their past. Whoever
+sent, and those that it came to know at a broken row (see `schedule`) without knowing their past. A node that
 knows an entry knows all earlier ones of its column, so a past is a vector of prefix lengths and the union
 of pasts is the maximum, exactly. A message can have several entries: sent twice, or known at a broken row.
 
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from thence.pipeline.jit import kernel
-from thence.pipeline.resolve import Facts, Run, starts
+from thence.pipeline.resolve import ResolvedRun, RunFacts, starts
 from thence.pipeline.rows import I32, I64, RESTART, SEND, U8
 
 
@@ -42,7 +42,7 @@ class Block(NamedTuple):
 
 @kernel
 def _chains(
-    facts: Facts, broken_row: I64, broken_dot: I64, epoch_start: I64,
+    facts: RunFacts, broken_row: I64, broken_dot: I64, epoch_start: I64,
     epoch_column: I32, entry_column: I32, entry_dot: I32, dot_column: I32, dot_index: I32, unclear: U8,
 ) -> int:  # fmt: skip
     """Walk all rows once and write the entries down; the number of columns."""
@@ -73,7 +73,7 @@ def _chains(
     return columns
 
 
-def build(run: Run, broken_row: I64, broken_dot: I64) -> Columns:
+def build(run: ResolvedRun, broken_row: I64, broken_dot: I64) -> Columns:
     """The columns of a run; broken rows sorted by row."""
     table = run.table
     restarts = np.searchsorted(np.flatnonzero(table.kind == RESTART), table.node_start)

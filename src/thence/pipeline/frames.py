@@ -20,8 +20,9 @@ from thence.core.errors import TraceError
 from thence.pipeline import lost, marks
 from thence.pipeline.files import Hive, Split, TraceFile, cut
 from thence.pipeline.findings import EXAMPLES, Finding
-from thence.pipeline.judge import Part, judge, tell_pasts
+from thence.pipeline.judge import judge, tell_pasts
 from thence.pipeline.locate import Suspect, look
+from thence.pipeline.outcome import Part
 from thence.pipeline.pack import COMMON, WHOLE, pack
 from thence.pipeline.plan import Share
 from thence.pipeline.readers import read
@@ -221,13 +222,18 @@ def judged(
     limit: int | None = EXAMPLES,
     buckets: int = 1,
     pasts: DataFrame | None = None,
+    *,
+    again: bool = False,
 ) -> DataFrame:
-    """Findings of all tasks, up to `limit` of a verdict; `pasts`: what is known of them, for shards."""
+    """Findings of all tasks, up to `limit` of a verdict; `pasts`: what is known of them, for shards. `again`:
+    as `judge` has it."""
     if not shares:
         return spark.createDataFrame([], FOUND)
 
     def judge_task(batches: Iterator[tuple[pa.Array, ...]]) -> Any:
-        return _each_part(batches, limit, buckets, judge)
+        return _each_part(
+            batches, limit, buckets, lambda rows, part, told: judge(rows, part, told, again=again)
+        )
 
     return _by_task(_work(spark, pieces, shares, pasts), judge_task)
 
@@ -243,7 +249,7 @@ def told_pasts(spark: SparkSession, pieces: DataFrame, shares: Sequence[Share], 
 
 def pasts_in(found: DataFrame, number: int) -> DataFrame:
     """The pasts that were told, as of this round."""
-    told = found.where("what = 'pasts'").withColumn("bucket", F.lit(number))
+    told = found.where("what IN ('pasts', 'same')").withColumn("bucket", F.lit(number))
     return told.select("run", "group", "block", "bucket", "payload")
 
 
@@ -281,7 +287,12 @@ def _each_part(
 
 def unmarked(found: DataFrame) -> DataFrame:
     """What needs no settling between the parts of a run."""
-    return found.where("what NOT IN ('marks', 'holding', 'pasts')")
+    return found.where("what NOT IN ('marks', 'holding', 'pasts', 'same')")
+
+
+def unsettled(found: DataFrame) -> DataFrame:
+    """What `settled` would make something of: marks, and shards that lack a message."""
+    return found.where("what = 'marks' OR (what = 'holding' AND number > 0)")
 
 
 def settled(found: DataFrame, limit: int | None = EXAMPLES) -> DataFrame:
@@ -336,4 +347,4 @@ def first_ones(found: DataFrame, limit: int = EXAMPLES) -> DataFrame:
     order = Window.partitionBy("run", "group", "verdict").orderBy("node", "pos", *dot)
     examples = found.where("what = 'example'").withColumn("place", F.row_number().over(order))
     few = examples.where(F.col("place") <= limit).drop("place")
-    return found.where("what NOT IN ('example', 'marks', 'holding', 'pasts')").unionByName(few)
+    return found.where("what NOT IN ('example', 'marks', 'holding', 'pasts', 'same')").unionByName(few)

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 import msgspec
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -22,7 +23,7 @@ from thence.pipeline import files, frames
 from thence.pipeline.files import Split, TraceFile
 from thence.pipeline.locate import Suspect, look
 from thence.pipeline.plan import buckets_for
-from thence.pipeline.session import is_local
+from thence.pipeline.session import FAILURES, is_local, reason
 
 FILES_MANY: Final = 256
 """Below that, looking into files one after another is over before a job of Spark has begun."""
@@ -106,8 +107,7 @@ class UrlInput:
     def __init__(
         self, spark: SparkSession, url: str, tolerant: bool, parallelism: int, buckets: int | None
     ) -> None:
-        reader = spark.read.format("binaryFile").option("recursiveFileLookup", "true")
-        self._files = reader.load(url)
+        self._files = _listing(spark, url)
         self._root = url
         self._tolerant = tolerant
         listed = self._files.select("path", "length").collect()
@@ -153,6 +153,25 @@ class UrlInput:
             return pa.array(found, kind)
 
         return read
+
+
+def _listing(spark: SparkSession, url: str) -> DataFrame:
+    """The files there, with their contents."""
+    try:
+        return spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(url)
+    except AnalysisException as error:
+        if error.getCondition() == "PATH_NOT_FOUND":
+            raise TraceError(f"{url}: no such file or folder") from None
+        raise
+    except FAILURES as error:
+        told = reason(error)
+        if "No FileSystem for scheme" in told or "ClassNotFoundException" in told:
+            scheme = url.partition(":")[0]
+            raise OSError(
+                f"this Spark has no file system for {scheme}://; --conf spark.jars.packages=… or "
+                f"spark.hadoop.fs.{scheme}.impl=… brings one"
+            ) from None
+        raise
 
 
 @contextmanager

@@ -94,7 +94,7 @@ def cached_file(name: str, text: str) -> Path:
 
 
 def _private_folder() -> Path:
-    """Of this user alone. Anybody can make a folder with a name that can be guessed: then it is another one,
+    """Of this user alone. Any user can make a folder with a name that can be guessed: then it is another one,
     for as long as this process runs."""
     folder = Path(tempfile.gettempdir()) / f"thence-{os.getuid()}"
     with suppress(FileExistsError):

@@ -1,6 +1,7 @@
 """Verification in this process: the same readers and kernels as on Spark, without Spark's seconds to start.
 
-For traces that fit into the memory of one process: small ones, and gates that run often.
+For traces whose rows fit into the memory of one process: small ones, and gates that run often. What nodes
+know of each other is worked out in blocks of columns, one after the other, so that it need not fit.
 """
 
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 from thence.core.errors import TraceError
 from thence.pipeline import files, report
 from thence.pipeline.findings import EXAMPLES
-from thence.pipeline.judge import Part, judge
+from thence.pipeline.judge import judge_in_blocks
 from thence.pipeline.locate import look, tell
 from thence.pipeline.pack import pack
 from thence.pipeline.readers import read
@@ -41,6 +42,7 @@ def verify(
     still_open: bool = False,
     findings: str | Path | None = None,
     tolerant: bool = False,
+    blocks: int | None = None,
     split_bytes: int = files.SPLIT_BYTES,
     split_rows: int = files.SPLIT_ROWS,
 ) -> report.Report:
@@ -50,7 +52,9 @@ def verify(
     limit = EXAMPLES if findings is None else None
     rows = []
     for run, group in sorted(runs):
-        rows += [finding.row(run, group) for finding in judge(runs.pop((run, group)), Part(limit=limit))]
+        rows += [
+            finding.row(run, group) for finding in judge_in_blocks(runs.pop((run, group)), limit, blocks)
+        ]
     suspect = report.suspect(rows)
     if suspect is not None:
         raise TraceError(tell(suspect, look(splits, suspect)))

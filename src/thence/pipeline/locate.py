@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from thence.pipeline.files import Split
-from thence.pipeline.readers import Piece, read
+from thence.pipeline.readers import SplitRows, read
 
 PLACES_MAX: Final = 10
 """Named at most; what is wrong more often than that is wrong everywhere."""
@@ -64,7 +64,7 @@ def tell(suspect: Suspect, clues: Iterable[Clue]) -> str:
     return f"node {suspect.node} is not the same in all rows{scope}: {told}"
 
 
-def _rows_of(splits: Sequence[Split], suspect: Suspect) -> Iterator[tuple[str, Piece, int]]:
+def _rows_of(splits: Sequence[Split], suspect: Suspect) -> Iterator[tuple[str, SplitRows, int]]:
     scope, node = (suspect.run, suspect.group), suspect.node
     for split in splits:
         unit = "row" if split.suffix == ".parquet" else "line"

@@ -20,15 +20,16 @@ from thence.core.codec import Codec
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
 from thence.core.errors import PeerError, TraceError, UsageError
 from thence.core.message import Message
+from thence.core.runs import span_of_payload
 from thence.core.storage import DamageError
 from thence.oplog.record import (
     OVERHEAD,
     Boot,
-    Member,
+    MemberRecord,
     Note,
     Record,
     SnapshotRef,
-    Stable,
+    StableRecord,
     Stored,
     Synced,
     Taken,
@@ -46,7 +47,7 @@ STAMPS: Final = ("dots", "counters")
 BATCH_ROWS: Final = 1 << 14
 SPACING: Final = 1 << 20  # of an index, which nothing here asks for
 KINDS: Final = {
-    Stored: "message", Member: "member", Stable: "stable", Taken: "taken", Boot: "boot",
+    Stored: "message", MemberRecord: "member", StableRecord: "stable", Taken: "taken", Boot: "boot",
     SnapshotRef: "snapshot", Note: "note", Synced: "synced",
 }  # fmt: skip
 
@@ -144,7 +145,7 @@ def records(which: LogSegment, stamps: str = "dots") -> Iterator[Row]:
         try:
             for position, offset, kind, body in scan(files, segment, segment.body_at, end, segment.first - 1):
                 record = understand(segment, position, offset, kind, body)
-                if isinstance(record, Member):
+                if isinstance(record, MemberRecord):
                     state.names.append(record.name)
                 yield {**where, "byte": offset, "pos": position, **_row(record, state.names, stamps)}
                 segment.size = offset + len(body) + OVERHEAD
@@ -162,9 +163,9 @@ def _row(record: Record, names: list[str], stamps: str) -> Row:
     if isinstance(record, Stored):
         row |= {"origin": names[record.dot & ORIGIN_MASK], "seq": record.dot >> ORIGIN_BITS}
         row |= _message(record, names, stamps)
-    elif isinstance(record, Member):
+    elif isinstance(record, MemberRecord):
         row |= {"origin": record.name, "seq": record.number}
-    elif isinstance(record, Stable):
+    elif isinstance(record, StableRecord):
         row["frontier"] = [{"origin": names[origin], "seq": seq} for origin, seq in record.changed]
     elif isinstance(record, SnapshotRef):
         clock = zip(names, record.clock, strict=False)
@@ -182,7 +183,8 @@ def _message(stored: Stored, names: list[str], stamps: str) -> Row:
     """A message as it was encoded; its bytes if that was done in another way."""
     as_dots = stamps == "dots"
     try:
-        message = Codec(ORIGIN_MASK + 1 if as_dots else len(names), as_dots).decode(stored.data)
+        size, run_span = (ORIGIN_MASK + 1, span_of_payload) if as_dots else (len(names), None)
+        message = Codec(size, as_dots, run_span=run_span).decode(stored.data)
         if not isinstance(message, Message) or message.dot != stored.dot:
             return {"data": stored.data}
         if as_dots:

@@ -14,15 +14,15 @@ import numpy as np
 from thence.pipeline import single
 from thence.pipeline.findings import EXAMPLES, Finding, detail
 from thence.pipeline.jit import kernel
-from thence.pipeline.pack import narrow, view
-from thence.pipeline.resolve import Facts, Run
+from thence.pipeline.resolve import ResolvedRun, RunFacts
 from thence.pipeline.rows import I64, U8
-from thence.pipeline.single import holds, is_for, is_void
+from thence.pipeline.single import Concerned, holds, is_for, is_void, next_of
+from thence.pipeline.widths import narrow, view
 
 Packed = tuple[str, memoryview]
 
 
-class _Sheet(msgspec.Struct, array_like=True, frozen=True):
+class _LostSheet(msgspec.Struct, array_like=True, frozen=True):
     """What the nodes of one shard hold and lack at the end, of the messages of one block."""
 
     nodes: list[str]
@@ -39,26 +39,36 @@ class _Sheet(msgspec.Struct, array_like=True, frozen=True):
 
 
 @kernel
-def _lacking(facts: Facts, inside: U8, held: U8, owned: U8, gone: U8, out: U8) -> int:
-    """Mark what nodes lack that was meant for them; how many such pairs there are."""
-    count, sent = 0, facts.sent
+def _lacking(facts: RunFacts, inside: U8, held: U8, mine: Concerned, gone: U8, out: U8) -> int:
+    """Mark which of these messages nodes lack that were meant for them; how many such pairs there are."""
+    count = 0
     for node in range(len(held)):
         if gone[node]:
             continue
-        for dot in range(sent):
-            if holds(held, node, dot) or not owned[dot]:
+        dot, at, named = next_of(mine, node, 0, mine.start[node])
+        while dot >= 0:
+            this = dot
+            dot, at, named = next_of(mine, node, at, named)
+            if holds(held, node, this):
                 continue
-            if is_for(facts, inside, dot, node) and not is_void(facts, dot, node):
-                out[node, dot >> 3] |= np.uint8(1 << (dot & 7))
+            if is_for(facts, inside, this, node) and not is_void(facts, this, node):
+                out[node, this >> 3] |= np.uint8(1 << (this & 7))
                 count += 1
     return count
 
 
-def tell(run: Run, held: U8, owned: U8, down: U8, left: U8) -> Finding:
+def tell(run: ResolvedRun, held: U8, owned: U8, down: U8, left: U8) -> Finding:
     """What the others have to know of this shard."""
     facts, table = run.facts, run.table
     lacking = np.zeros_like(held)
-    count = _lacking(facts, single.subscribed(facts), held, owned, down | left, lacking)
+    count = _lacking(
+        facts,
+        single.subscribed(facts),
+        held,
+        single.concerned(facts, np.flatnonzero(owned)),
+        down | left,
+        lacking,
+    )
     dots = np.zeros(0, np.int64)
     if count:
         some = np.bitwise_or.reduce(lacking, axis=0)
@@ -67,7 +77,7 @@ def tell(run: Run, held: U8, owned: U8, down: U8, left: U8) -> Finding:
     for node in range(len(table.nodes)):
         names = facts.evict_name[facts.evict_start[node] : facts.evict_start[node + 1]]
         evicted += [(run.node_name(node), table.names[name]) for name in names.tolist()]
-    sheet = _Sheet(
+    sheet = _LostSheet(
         [run.node_name(node) for node in range(len(table.nodes))],
         narrow(down),
         held.reshape(-1).data,
@@ -78,12 +88,12 @@ def tell(run: Run, held: U8, owned: U8, down: U8, left: U8) -> Finding:
         narrow(facts.dot_seq[dots]),
         evicted,
     )
-    return Finding("holding", payload=msgspec.msgpack.encode(sheet))
+    return Finding("holding", number=count, payload=msgspec.msgpack.encode(sheet))
 
 
 def settle(payloads: Iterable[Any], limit: int | None = EXAMPLES) -> Iterator[Finding]:
     """Counts and examples of one run and block, from all its shards; `limit`: how many, None: all."""
-    sheets = [msgspec.msgpack.decode(payload, type=_Sheet) for payload in payloads]
+    sheets = [msgspec.msgpack.decode(payload, type=_LostSheet) for payload in payloads]
     if not any(len(sheet.lacking) for sheet in sheets):
         return
     nodes = [name for sheet in sheets for name in sheet.nodes]
@@ -128,7 +138,7 @@ def _apart(names: list[str], evicted: list[tuple[str, str]]) -> U8:
     return apart
 
 
-def _labels(sheets: list[_Sheet], wanted: I64) -> dict[int, str]:
+def _labels(sheets: list[_LostSheet], wanted: I64) -> dict[int, str]:
     label: dict[int, str] = {}
     for sheet in sheets:
         dots = view(sheet.dots)

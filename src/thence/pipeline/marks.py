@@ -14,14 +14,14 @@ import msgspec
 import numpy as np
 
 from thence.pipeline.findings import EXAMPLES, Finding, detail
-from thence.pipeline.pack import narrow, view, widen
-from thence.pipeline.resolve import Run
+from thence.pipeline.resolve import ResolvedRun
 from thence.pipeline.rows import I64
+from thence.pipeline.widths import narrow, view, widen
 
 Packed = tuple[str, memoryview]
 
 
-class _Sheet(msgspec.Struct, array_like=True, frozen=True):
+class _MarkSheet(msgspec.Struct, array_like=True, frozen=True):
     """Marks of one verdict from one block. `dots` are what it speaks of, by number, name and counter."""
 
     verdict: str
@@ -48,7 +48,7 @@ class _Marks(NamedTuple):
 
 
 def mark(
-    run: Run, at: I64, verdict: str, rows: I64, extra: I64, lacking: I64, *, cancel: bool = False
+    run: ResolvedRun, at: I64, verdict: str, rows: I64, extra: I64, lacking: I64, *, cancel: bool = False
 ) -> Finding:
     """A finding that carries these marks. `at`: the operations by place."""
     table, facts = run.table, run.facts
@@ -59,7 +59,7 @@ def mark(
     spoken_of = np.flatnonzero(spoken[:-1])
     dots = np.concatenate([np.arange(len(facts.dot_seq)), at])[spoken_of]
     owner = table.nodes[np.searchsorted(table.node_start, rows, side="right") - 1]
-    sheet = _Sheet(
+    sheet = _MarkSheet(
         verdict, cancel, table.names,
         narrow(spoken_of), narrow(facts.dot_name[dots]), narrow(facts.dot_seq[dots]),
         narrow(rows), narrow(owner), narrow(table.pos[rows]), narrow(dot),
@@ -70,7 +70,7 @@ def mark(
 
 def settle(payloads: Iterable[Any], limit: int | None = EXAMPLES) -> Iterator[Finding]:
     """Counts and examples of one run's marks, from all its blocks; `limit`: how many, None: all."""
-    sheets = [msgspec.msgpack.decode(payload, type=_Sheet) for payload in payloads]
+    sheets = [msgspec.msgpack.decode(payload, type=_MarkSheet) for payload in payloads]
     label: dict[int, str] = {}
     for verdict in sorted({sheet.verdict for sheet in sheets}):
         mine = [sheet for sheet in sheets if sheet.verdict == verdict]
@@ -94,7 +94,7 @@ def _about(verdict: str, marks: _Marks) -> I64:
     return (marks.row << 32) + marks.extra if verdict == "program" else marks.row
 
 
-def _joined(sheets: list[_Sheet]) -> _Marks:
+def _joined(sheets: list[_MarkSheet]) -> _Marks:
     columns = [
         [widen(view(getattr(sheet, name))) for sheet in sheets] or [np.zeros(0, np.int64)]
         for name in _Marks._fields
@@ -102,7 +102,7 @@ def _joined(sheets: list[_Sheet]) -> _Marks:
     return _Marks(*(np.concatenate(parts) for parts in columns))
 
 
-def _labels(sheet: _Sheet) -> dict[int, str]:
+def _labels(sheet: _MarkSheet) -> dict[int, str]:
     parts = (view(part).tolist() for part in (sheet.dots, sheet.dot_name, sheet.dot_seq))
     return {dot: f"{sheet.names[name]}:{seq}" for dot, name, seq in zip(*parts, strict=True)}
 

@@ -9,6 +9,7 @@ bucket, and one more (COMMON) what every part of the run has to know, which is a
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 from zlib import crc32
@@ -17,6 +18,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from thence.pipeline import dealing
 from thence.pipeline.rows import (
     DELIVER,
     I32,
@@ -27,19 +29,22 @@ from thence.pipeline.rows import (
     RESTART,
     SEND,
     STABLE,
+    START,
     SUBSCRIBE,
     U8,
     UNSUBSCRIBE,
     Lists,
     Rows,
+    of_kinds,
 )
-
-Ints = npt.NDArray[Any]
+from thence.pipeline.widths import Ints, frozen, narrow, view, widen
 
 WHOLE, COMMON = -1, -2
 """Instead of a bucket: rows of all nodes; of all nodes what every part of a run has to know."""
 PRIVATE: Final = (DELIVER, STABLE, OTHER)
 """Kinds that concern the node alone."""
+KEYS_FEW: Final = 1 << 16
+"""So many nodes of runs may have a counter each, however few rows there are."""
 BUCKETED_ROWS: Final = 1 << 12
 """A run that has fewer rows in a split is not cut there: a piece costs more than its rows do."""
 
@@ -66,7 +71,7 @@ class Packed(msgspec.Struct, array_like=True, frozen=True):
     channel: tuple[tuple[str, memoryview], ...] = ()
 
 
-class Piece(NamedTuple):
+class PackedPiece(NamedTuple):
     """A packed piece as it is sent, with what planning needs to know about it."""
 
     run: str
@@ -83,9 +88,9 @@ class Piece(NamedTuple):
 class Chunk(NamedTuple):
     """An unpacked piece. Node `nodes[i]` owns the next `counts[i]` rows; codes index `names`.
 
-    Columns stay as narrow as they came: whoever computes with one widens it, one chunk at a time. `lives` is
-    what rows say of their nodes, without repetition: a node, its process and its incarnation, -1 for unsaid.
-    """
+    Columns stay as narrow as they came: code that computes with one widens it, one chunk at a time. `lives`
+    is what rows say of their nodes, without repetition: a node, its process and its incarnation, -1 for
+    unsaid."""
 
     names: list[str]
     nodes: I64
@@ -111,29 +116,10 @@ class Chunk(NamedTuple):
         return total + np.repeat(self.first - total[self.begins], self.counts)
 
 
-def narrow(values: Ints) -> tuple[str, memoryview]:
-    """An array of numbers from 0 on in the narrowest type that holds them."""
-    top = int(values.max()) if len(values) else 0
-    kind = next(code for code, bits in (("u1", 8), ("u2", 16), ("u4", 32), ("i8", 63)) if top < 1 << bits)
-    return kind, memoryview(np.ascontiguousarray(values, kind).view("u1").data)
-
-
-def view(packed: tuple[str, memoryview]) -> Ints:
-    return np.frombuffer(packed[1], packed[0])
-
-
-def widen(values: Ints) -> I64:
-    """As int64 and a copy: views into a binary are neither aligned nor writable, and each such difference
-    would have every kernel compiled once more."""
-    return np.array(values, np.int64)
-
-
-def pack(rows: Rows, buckets: int = 1) -> Iterator[Piece]:
+def pack(rows: Rows, buckets: int = 1) -> Iterator[PackedPiece]:
     """A piece for each (run, group) of the rows, or one for each bucket of its nodes and a common one."""
     bucket = None if buckets == 1 else np.array([bucket_of(name, buckets) for name in rows.names], np.int64)
-    order, starts = _sorted(rows, bucket)
-    if order is not None:
-        rows = _take(rows, order)
+    rows, starts = _sorted(rows, bucket)
     single = len(rows.scopes) == 1
     for scope, start, end in starts:
         if bucket is None or end - start < BUCKETED_ROWS:
@@ -150,39 +136,74 @@ def pack(rows: Rows, buckets: int = 1) -> Iterator[Piece]:
 
 
 def is_common(kind: U8, node: I32) -> npt.NDArray[np.bool_]:
-    """Which rows every part of a run has to know: of each node what is not private, and its first row that
-    counts, since an `install` or `restart` that is the first means more than later ones."""
-    common = ~np.isin(kind, PRIVATE)
-    counting = np.flatnonzero(kind != OTHER)
+    """Which rows every part of a run has to know: of each node what is not private, and its first row but for
+    starts, since an `install` or `restart` that is the first means more than later ones."""
+    common = ~of_kinds(*PRIVATE)[kind]
+    counting = np.flatnonzero((kind != OTHER) & (kind != START))
     first = np.ones(len(counting), bool)
     first[1:] = node[counting[1:]] != node[counting[:-1]]
     common[counting[first]] = True
     return common
 
 
-def _sorted(rows: Rows, bucket: I64 | None) -> tuple[I64 | None, list[tuple[int, int, int]]]:
-    """The order by (scope, bucket, node, position), None if the rows are in it; and each scope's range."""
-    node = rows.node
+def _sorted(rows: Rows, bucket: I64 | None) -> tuple[Rows, list[tuple[int, int, int]]]:
+    """The rows by (scope, bucket, node, position), and each scope's range. Rows that are about no message get
+    their node and 0 for one."""
+    names, scopes = len(rows.names), len(rows.scopes)
+    rank = np.arange(names, dtype=np.int32)
     if bucket is not None:
-        rank = np.empty(len(bucket), np.int32)
-        rank[np.argsort(bucket, kind="stable")] = np.arange(len(bucket), dtype=np.int32)
-        node = rank[node]
-    key = rows.scope.astype(np.int64) * len(rows.names) + node if rows.scope.any() else node
-    if len(key) and int(key.max()) < 1 << 16:
-        key = key.astype(np.uint16)  # numpy sorts these in linear time
-    order = None
-    if len(key) and (key[1:] < key[:-1]).any():
-        order = np.argsort(key, kind="stable")
-        key, pos = key[order], rows.pos[order]
+        rank[np.argsort(bucket, kind="stable")] = np.arange(names, dtype=np.int32)
+    if names * scopes > max(KEYS_FEW, 4 * len(rows.pos)):
+        rows, sizes = _finely_sorted(rows, rank), np.bincount(rows.scope, minlength=scopes)
     else:
-        pos = rows.pos
-    if ((pos[1:] < pos[:-1]) & (key[1:] == key[:-1])).any():
-        finer = np.lexsort((pos, key))
-        order = finer if order is None else order[finer]
-    scope = rows.scope if order is None else rows.scope[order]
-    cuts = np.flatnonzero(np.diff(scope)) + 1 if len(scope) else np.zeros(0, np.int64)
-    bounds = [0, *cuts.tolist(), len(scope)] if len(scope) else []
-    return order, [(int(scope[a]), a, b) for a, b in pairwise(bounds)]
+        counts = np.zeros(names * scopes, np.int64)
+        found = dealing.survey(
+            frozen(rows.scope), frozen(rank), frozen(rows.node), frozen(rows.pos), counts
+        )  # fmt: skip
+        sizes = counts.reshape(scopes, names).sum(axis=1) if names else np.zeros(scopes, np.int64)
+        if found == dealing.BY_NODE:
+            rows = _dealt(rows, rank, counts)
+        else:
+            rows = _finely_sorted(rows, rank) if found == dealing.MIXED else _blanked(rows)
+    bounds = np.concatenate([[0], np.cumsum(sizes)]).tolist()
+    return rows, [(scope, a, b) for scope, (a, b) in enumerate(pairwise(bounds)) if a < b]
+
+
+def _dealt(rows: Rows, rank: I32, counts: I64) -> Rows:
+    """The rows by (scope, rank of the node), in one go: those of each are in order already."""
+    starts = np.cumsum(counts) - counts
+    size = len(rows.pos)
+    place, scope, node, origin = (np.empty(size, np.int32) for _ in range(4))
+    pos, seq, kind = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.uint8)
+    dealing.deal(
+        frozen(rows.scope), frozen(rank), frozen(rows.node), frozen(rows.pos), frozen(rows.kind),
+        frozen(rows.origin), frozen(rows.seq), of_kinds(*NEEDS_DOT),
+        starts, place, scope, node, pos, kind, origin, seq,
+    )  # fmt: skip
+    return replace(
+        rows, scope=scope, node=node, pos=pos, kind=kind, origin=origin, seq=seq,
+        deps=_move(rows.deps, place), dest=_move(rows.dest, place), carries=_move(rows.carries, place),
+        channel=_move(rows.channel, place), process=_placed(rows.process, place),
+        incarnation=_placed(rows.incarnation, place),
+    )  # fmt: skip
+
+
+def _placed(column: Ints | None, place: I32) -> Ints | None:
+    if column is None:
+        return None
+    moved = np.empty_like(column)
+    moved[place] = column
+    return moved
+
+
+def _blanked(rows: Rows) -> Rows:
+    known = of_kinds(*NEEDS_DOT)[rows.kind]
+    return replace(rows, origin=np.where(known, rows.origin, rows.node), seq=np.where(known, rows.seq, 0))
+
+
+def _finely_sorted(rows: Rows, rank: I32) -> Rows:
+    """Where positions of a node go to and fro."""
+    return _blanked(_take(rows, np.lexsort((rows.pos, rank[rows.node], rows.scope))))
 
 
 def _take(rows: Rows, order: I64) -> Rows:
@@ -242,18 +263,19 @@ def _pack_one(
     *,
     keep_names: bool,
     lives: tuple[I64, ...] | None = None,
-) -> Piece:
+) -> PackedPiece:
     node, pos, kind = rows.node[start:end], rows.pos[start:end], rows.kind[start:end]
-    known = np.isin(kind, NEEDS_DOT)
-    origin = np.where(known, rows.origin[start:end], node)
-    seq = np.where(known, rows.seq[start:end], 0)
-    deps = _within(rows.deps, start, end, np.isin(kind, NEEDS_DEPS))
+    origin, seq = rows.origin[start:end], rows.seq[start:end]
+    tells = of_kinds(*NEEDS_DEPS)[kind]
+    if bucket == COMMON:
+        tells &= kind != SEND  # a tag is judged where its sender is
+    deps = _within(rows.deps, start, end, tells)
     dest = _within(rows.dest, start, end, kind == SEND)
     carries = _within(rows.carries, start, end, kind == SEND)
-    channel = _within(rows.channel, start, end, np.isin(kind, (SEND, SUBSCRIBE, UNSUBSCRIBE)))
+    channel = _within(rows.channel, start, end, of_kinds(SEND, SUBSCRIBE, UNSUBSCRIBE)[kind])
     lives = _lives(rows, start, end) if lives is None else lives
     names = rows.names
-    if not keep_names:
+    if not keep_names or len(names) > len(node):
         spoken = [
             node,
             origin,
@@ -296,7 +318,7 @@ def _pack_one(
         tuple(narrow(part) for part in (channel.row, channel.name)) if len(channel.row) else (),
     )
     counted = np.bincount(kind, minlength=OTHER + 1)
-    return Piece(
+    return PackedPiece(
         *rows.scopes[scope],
         bucket=bucket,
         events=len(kind),

@@ -7,14 +7,14 @@ import numpy as np
 from thence.pipeline.causality import BROKEN, Pasts
 from thence.pipeline.columns import Block, Columns
 from thence.pipeline.jit import inlined, kernel
-from thence.pipeline.resolve import BEFORE, OPEN, PASSED, Facts
+from thence.pipeline.resolve import BEFORE, OPEN, PASSED, RunFacts
 from thence.pipeline.rows import DELIVER, I32, I64, STABLE, U8
 from thence.pipeline.schedule import grown
 from thence.pipeline.single import UNSENT
 
 OVERTAKEN: Final = 32  # a bit of a stable row's flags: a later delivery does not have the message in its past
 SEVERAL: Final = -2
-NOBODY: Final = -1
+NONE_YET: Final = -1
 
 
 @inlined
@@ -30,7 +30,7 @@ def reaches(columns: Columns, block: Block, past: I32, dot: int) -> bool:
 
 @inlined
 def _overtaken_by(
-    facts: Facts, columns: Columns, block: Block, found: Pasts, flags: U8, row: int, end: int
+    facts: RunFacts, columns: Columns, block: Block, found: Pasts, flags: U8, row: int, end: int
 ) -> int:  # fmt: skip
     """The first delivery after a stable row that contradicts it, -1 if none does."""
     dot = facts.dot[row]
@@ -45,13 +45,13 @@ def _overtaken_by(
 
 @kernel
 def overtaken_by(
-    facts: Facts, columns: Columns, block: Block, found: Pasts, flags: U8, row: int, end: int
+    facts: RunFacts, columns: Columns, block: Block, found: Pasts, flags: U8, row: int, end: int
 ) -> int:  # fmt: skip
     return _overtaken_by(facts, columns, block, found, flags, row, end)
 
 
 @kernel
-def judge_stables(facts: Facts, columns: Columns, block: Block, found: Pasts, flags: U8) -> None:
+def judge_stables(facts: RunFacts, columns: Columns, block: Block, found: Pasts, flags: U8) -> None:
     """From each node's last row backwards, with the smallest past of the deliveries met so far."""
     least = np.empty(len(block.columns), np.int32)
     # Taken out of the tuples once: each access to them counts references, which the usual row must not.
@@ -65,14 +65,14 @@ def judge_stables(facts: Facts, columns: Columns, block: Block, found: Pasts, fl
         if begin == end:
             continue
         least[:] = np.iinfo(np.int32).max
-        alone = NOBODY  # the message of the broken deliveries met so far: each has nothing but itself
+        alone = NONE_YET  # the message of the broken deliveries met so far: each has nothing but itself
         for row in range(end - 1, begin - 1, -1):
             what, dot = kinds[row], dots[row]
             if (what != DELIVER and what != STABLE) or dot >= sent or flags[row] & UNSENT:
                 continue
             if what == DELIVER:
                 if flags[row] & BROKEN:
-                    alone = int(dot) if alone == NOBODY or alone == dot else SEVERAL  # noqa: SIM109
+                    alone = int(dot) if alone == NONE_YET or alone == dot else SEVERAL  # noqa: SIM109
                     continue
                 column = local[dot_column[dot]]
                 own = least[column] if column >= 0 else 0
@@ -85,7 +85,7 @@ def judge_stables(facts: Facts, columns: Columns, block: Block, found: Pasts, fl
                     wrong = _overtaken_by(facts, columns, block, found, flags, row, end) >= 0
                 else:
                     wrong = least[local[dot_column[dot]]] < dot_index[dot]
-                    wrong = wrong or (alone != NOBODY and alone != dot)
+                    wrong = wrong or (alone != NONE_YET and alone != dot)
                 if wrong:
                     flags[row] |= OVERTAKEN
 
@@ -124,7 +124,7 @@ def _is_unclear(columns: Columns, block: Block, found: Pasts, dot: int) -> bool:
 
 @inlined
 def _spell_out(
-    facts: Facts, columns: Columns, block: Block, found: Pasts, previous: int, tag: int, total: I32
+    facts: RunFacts, columns: Columns, block: Block, found: Pasts, previous: int, tag: int, total: I32
 ) -> None:
     """What a tag and the sender's previous send amount to."""
     total[:] = 0
@@ -136,8 +136,8 @@ def _spell_out(
 
 
 @inlined
-def _unsent_entry(facts: Facts, tag: int) -> int:
-    """An entry of a tag that nobody sent."""
+def _unsent_entry(facts: RunFacts, tag: int) -> int:
+    """An entry of a tag that no node sent."""
     for k in range(facts.tag_start[tag], facts.tag_start[tag + 1]):
         if facts.tag_dot[k] >= facts.sent:
             return int(facts.tag_dot[k])
@@ -146,7 +146,7 @@ def _unsent_entry(facts: Facts, tag: int) -> int:
 
 @kernel
 def judge_tags(
-    facts: Facts, columns: Columns, block: Block, found: Pasts, previous: I32
+    facts: RunFacts, columns: Columns, block: Block, found: Pasts, previous: I32
 ) -> tuple[I64, I64, I64]:
     """Send rows with a wrong tag, each with a message that it has too much and one that it lacks.
 

@@ -62,9 +62,16 @@ def buckets_for(events: int, parallelism: int) -> int:
 
 def blocks_of(size: Size, parallelism: int) -> int:
     """Into how many blocks of columns a run is cut that cannot be cut into shards."""
-    for_memory = -(-size.sends * size.columns * 4 // MATRIX_BYTES_MAX)
+    for_memory = -(-_matrix_bytes(size) // MATRIX_BYTES_MAX)
     for_speed = min(parallelism, size.events // EVENTS_PER_BLOCK, size.columns // COLUMNS_PER_BLOCK_MIN)
     return max(1, min(max(for_memory, for_speed), size.columns))
+
+
+def _matrix_bytes(size: Size, shards: int = 1) -> int:
+    """Of pasts, in shards of runs with restarts of lineages as well; and of each node what it knows, of how
+    much of that it has all, and which place in each program it has reached."""
+    matrices = 2 if size.restarts and shards > 1 else 1
+    return 4 * size.columns * (matrices * size.sends + 3 * -(-size.columns // shards))
 
 
 def shards_of(size: Size, parallelism: int) -> int:
@@ -111,11 +118,11 @@ def plan(
 
 
 def _parts(size: Size, parallelism: int, blocks: int | None, shards: int | None, buckets: int) -> list[_Part]:
-    cut = 1 if size.restarts else min(shards or shards_of(size, parallelism), buckets)
+    cut = min(shards or shards_of(size, parallelism), buckets)
     if cut == 1:
         pieces = blocks or blocks_of(size, parallelism)
         return [_Part(size, block, pieces, 0, 1, (), size.events) for block in range(pieces)]
-    pieces = blocks or max(1, -(-size.sends * size.columns * 4 // MATRIX_BYTES_MAX))
+    pieces = blocks or max(1, -(-_matrix_bytes(size, cut) // MATRIX_BYTES_MAX))
     return [
         _Part(size, block, pieces, shard, cut, own, events)
         for shard, (own, events) in enumerate(_dealt(size, cut, buckets))

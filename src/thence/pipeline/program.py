@@ -14,7 +14,7 @@ import numpy as np
 
 from thence.pipeline.jit import inlined
 from thence.pipeline.pack import ranges
-from thence.pipeline.resolve import Run, starts
+from thence.pipeline.resolve import ResolvedRun, starts
 from thence.pipeline.rows import I32, I64, U8
 from thence.pipeline.schedule import grown
 from thence.pipeline.single import holds
@@ -44,7 +44,7 @@ class Holdings(NamedTuple):
     got: U8
 
 
-def number(run: Run) -> ProgramOrder:
+def number(run: ResolvedRun) -> ProgramOrder:
     """Put the run's operations in order."""
     table, names, seq = run.table, run.facts.dot_name, run.facts.dot_seq
     carrier, start, carried = _carried(run)
@@ -67,7 +67,7 @@ def number(run: Run) -> ProgramOrder:
     return ProgramOrder(own, place, at, carrier, start, carried)
 
 
-def _carried(run: Run) -> tuple[U8, I64, I32]:
+def _carried(run: ResolvedRun) -> tuple[U8, I64, I32]:
     """The operations that messages carry, by message, as their first sends have it."""
     said, facts = run.table.carries, run.facts
     none = np.zeros(0, np.uint8), np.zeros(1, np.int64), np.zeros(0, np.int32)

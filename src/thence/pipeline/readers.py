@@ -30,7 +30,7 @@ READ_BYTES: Final = 1 << 20
 DOT_TYPE: Final = pa.struct([("origin", pa.string()), ("seq", pa.int64())])
 
 
-class Piece(NamedTuple):
+class SplitRows(NamedTuple):
     """Some rows of a split, how to number them in their file, and whether the file's last line was torn."""
 
     rows: Rows
@@ -43,7 +43,7 @@ def unreadable(path: str, number: int, what: str) -> TraceError:
     return TraceError(f"{path}: {unit} {number}: {what}")
 
 
-class Bare(msgspec.Struct, frozen=True, kw_only=True):
+class LooseRow(msgspec.Struct, frozen=True, kw_only=True):
     """A row as JSON may have it: like `trace.schema.Event`, but whatever is optional may be null too, and
     anything may be left to the folder's name."""
 
@@ -63,7 +63,7 @@ class Bare(msgspec.Struct, frozen=True, kw_only=True):
     channel: str | None = None
 
 
-class Line(Bare, frozen=True, kw_only=True):
+class TraceRow(LooseRow, frozen=True, kw_only=True):
     """A row that says all it must."""
 
     node: str
@@ -88,7 +88,7 @@ def tables(split: Split, columns: Sequence[str]) -> Tables:
         raise refused(split.path, error) from error
 
 
-def read(split: Split) -> Iterator[Piece]:
+def read(split: Split) -> Iterator[SplitRows]:
     """The split's rows, checked; raises TraceError naming file and row."""
     checked = USED if split.suffix == ".parquet" else (*USED, "at_us")  # there, types are all that is checked
     for table, number, torn in tables(split, checked):
@@ -96,7 +96,7 @@ def read(split: Split) -> Iterator[Piece]:
             rows = decode(table)
         except RowError as problem:
             raise unreadable(split.path, number(problem.index), problem.what) from None
-        yield Piece(rows, number, torn)
+        yield SplitRows(rows, number, torn)
 
 
 def _from(first: int) -> Callable[[int], int]:
@@ -197,12 +197,12 @@ def _whole_lines(split: Split) -> tuple[bytes, int]:
     return data[: data.rfind(b"\n") + 1], 1
 
 
-def _decoder(split: Split) -> msgspec.json.Decoder[Bare]:
+def _decoder(split: Split) -> msgspec.json.Decoder[LooseRow]:
     told = {name for name, _ in split.hive}
-    return msgspec.json.Decoder(Bare if told.intersection(REQUIRED) else Line)
+    return msgspec.json.Decoder(LooseRow if told.intersection(REQUIRED) else TraceRow)
 
 
-def _first_bad_line(data: bytes, decoder: msgspec.json.Decoder[Bare]) -> tuple[int, str]:
+def _first_bad_line(data: bytes, decoder: msgspec.json.Decoder[LooseRow]) -> tuple[int, str]:
     for index, line in enumerate(line for line in data.split(b"\n") if line.strip()):
         try:
             _event_table([decoder.decode(line)], FORMAT)
@@ -215,7 +215,7 @@ def _first_bad_line(data: bytes, decoder: msgspec.json.Decoder[Bare]) -> tuple[i
     raise AssertionError("lines read one by one are as readable as together")
 
 
-def _event_table(events: Sequence[Bare], wanted: Sequence[str]) -> pa.Table:
+def _event_table(events: Sequence[LooseRow], wanted: Sequence[str]) -> pa.Table:
     """What no line has is left out: most traces have few of the columns, and need not pay for the others."""
     columns: dict[str, Any] = {}
     for name in wanted:
@@ -337,7 +337,8 @@ def _column(name: str, cells: list[str | None]) -> pa.Array:
         return pa.array(cells, pa.string()).cast(pa.int64())  # ArrowInvalid is a ValueError
     if name == "dest":
         return pa.array([cell.split() if cell else None for cell in cells], pa.list_(pa.string()))
-    return _dot_lists([[_dot(word) for word in cell.split()] if cell else [] for cell in cells])
+    empty: list[tuple[str, int]] | None = [] if name == "deps" else None
+    return _dot_lists([[_dot(word) for word in cell.split()] if cell else empty for cell in cells])
 
 
 def _dot(word: str) -> tuple[str, int]:

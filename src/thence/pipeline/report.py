@@ -77,7 +77,7 @@ def _run_report(run: str, group: str, rows: list[Any]) -> RunReport:
 
 
 def _place(row: Any) -> tuple[int, str, int, str, int]:
-    """Examples by verdict, then node, position and message: the same ones whoever found them."""
+    """Examples by verdict, then node, position and message: the same ones whichever task found them."""
     origin, _, seq = row["message"].rpartition(":")
     return VERDICTS.index(row["verdict"]), row["node"], row["pos"], origin, int(seq)
 

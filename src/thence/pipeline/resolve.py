@@ -19,7 +19,7 @@ NONE, BEFORE, KEEP = -1, -2, -3
 OPEN, PASSED, WRONG = 0, 1, 2
 
 
-class Facts(NamedTuple):
+class RunFacts(NamedTuple):
     """What the kernels need. Lists are in compressed form: list k is values[start[k]:start[k+1]]."""
 
     node_start: I64
@@ -32,7 +32,7 @@ class Facts(NamedTuple):
     before: U8  # messages from before the trace
     def_row: I64  # the send row that defines a message
     def_node: I32
-    restricted: U8  # the message says whom it is for
+    restricted: U8  # the message names its receivers
     dest_start: I64
     dest_node: I32
     channels: int
@@ -52,11 +52,11 @@ class Facts(NamedTuple):
 
 
 @dataclass
-class Run:
+class ResolvedRun:
     """A run ready to be judged."""
 
     table: Table
-    facts: Facts
+    facts: RunFacts
     front_unsent: list[tuple[int, int]]  # (row, message) of frontier entries without send
     elsewhere: dict[int, tuple[str, int]] = field(default_factory=dict)
     """Messages whose send here is not the first, which is at this node and position of another shard."""
@@ -78,10 +78,11 @@ def starts(lengths: I64) -> I64:
     return total
 
 
-def resolve(table: Table) -> Run:
+def resolve(table: Table) -> ResolvedRun:
     sent = len(table.sent.seq)
     dot_name = np.concatenate([table.sent.origin, table.unsent.origin]).astype(np.int32)
-    dot_seq = np.concatenate([table.sent.seq, table.unsent.seq])
+    unsent = table.unsent.seq
+    dot_seq = np.concatenate([table.sent.seq, unsent]) if len(unsent) else table.sent.seq
     node_of_name = np.full(len(table.names), -1, np.int32)
     node_of_name[table.nodes] = np.arange(len(table.nodes), dtype=np.int32)
     def_row = _definitions(table)
@@ -100,7 +101,7 @@ def resolve(table: Table) -> Run:
     own, seq_before = _own_entries(table, front, front_all, first, before)
     tag_start, tag_dot, tag_state = _tags(table, tags, before)
     owner = _nodes_of(table, table.evict.row)
-    facts = Facts(
+    facts = RunFacts(
         node_start=table.node_start, kind=table.kind, dot=dot, sent=sent,
         dot_node=node_of_name[dot_name], dot_name=dot_name, dot_seq=dot_seq, before=before.view(np.uint8),
         def_row=def_row, def_node=_nodes_of(table, def_row).astype(np.int32),
@@ -111,7 +112,7 @@ def resolve(table: Table) -> Run:
         evict_start=np.searchsorted(owner, np.arange(len(table.nodes) + 1)),
         evict_name=table.evict.origin.astype(np.int32), evict_seq=table.evict.seq,
     )  # fmt: skip
-    return Run(table, facts, front_unsent)
+    return ResolvedRun(table, facts, front_unsent)
 
 
 def _nodes_of(table: Table, rows: I64) -> I64:
@@ -135,7 +136,7 @@ def _destinations(table: Table, def_row: I64, node_of_name: I32) -> tuple[U8, I6
     sent = len(def_row)
     restricted = np.zeros(sent, np.uint8)
     if not len(table.dest.row):
-        return restricted, np.zeros(sent + 1, np.int64), np.zeros(0, np.int32)
+        return restricted, np.zeros(1, np.int64), np.zeros(0, np.int32)  # nothing asks where they begin
     dots = table.dot[table.dest.row]
     used = (def_row[dots] == table.dest.row) & (table.dest.length > 0)
     restricted[dots[used]] = 1

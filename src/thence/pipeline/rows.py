@@ -5,7 +5,7 @@ Names become small integers at once, since everything later compares them millio
 """
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -26,6 +26,14 @@ KIND_CODE: Final = {name: code for code, name in enumerate(COUNTING_KINDS)}
 NEEDS_DOT: Final = (SEND, DELIVER, STABLE, EVICT)
 NEEDS_DEPS: Final = (SEND, INSTALL, RESTART, SUBSCRIBE)
 NEEDS_CHANNEL: Final = (SUBSCRIBE, UNSUBSCRIBE)
+
+
+def of_kinds(*kinds: int) -> npt.NDArray[np.bool_]:
+    """By code, whether it is one of these: looking kinds up takes a fraction of comparing them."""
+    chosen = np.zeros(OTHER + 1, bool)
+    chosen[list(kinds)] = True
+    return chosen
+
 
 TEXT: Final = ("run", "group", "node", "kind", "origin", "process", "channel")
 NUMBERS: Final = ("pos", "seq", "at_us", "incarnation")
@@ -149,7 +157,9 @@ def check_columns(schema: pa.Schema, known: Collection[str] = ()) -> None:
             raise RowError(0, f"column {column.name!r} holds {kind}, not whole numbers")
         if column.name in DOTS and not pa.types.is_null(kind):
             inner = kind.value_type if is_list(kind) else None
-            if inner is None or not pa.types.is_struct(inner) or not _is_dot(inner):
+            if inner is None or not (
+                pa.types.is_null(inner) or (pa.types.is_struct(inner) and _is_dot(inner))
+            ):
                 raise RowError(0, f"column {column.name!r} holds {kind}, not lists of (origin, seq)")
         texts = pa.types.is_null(kind) or (is_list(kind) and is_text(kind.value_type))
         if column.name == "dest" and not texts:
@@ -163,11 +173,13 @@ def _is_dot(struct: pa.DataType) -> bool:
 
 def array_of(column: Any) -> Any:
     if isinstance(column, pa.ChunkedArray):
+        if column.num_chunks == 1:
+            return column.chunk(0)  # combining would copy it
         if pa.types.is_dictionary(column.type):
             column = column.unify_dictionaries()
         column = column.combine_chunks()
         if isinstance(column, pa.ChunkedArray):  # what cannot be one array stays chunked even so
-            column = column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+            column = pa.concat_arrays(column.chunks)
     return column
 
 
@@ -235,6 +247,8 @@ def _lists(column: Any, names: Names, column_name: str) -> Lists:
 
     if values.null_count:
         raise RowError(owner(_first_null(values)), f"null in {column_name}")
+    if pa.types.is_null(values.type):  # all are empty, so that their writer could not tell of what
+        return replace(none, row=row, length=length)
     if column_name == "dest":
         return Lists(row, length, text_codes(values, names), np.zeros(0, np.int64))
     code = text_codes(pc.struct_field(values, "origin"), names)
@@ -303,7 +317,7 @@ def check(table: pa.Table) -> None:
 
 def _channels(code: I32, kind: U8) -> Lists:
     """Which rows name a channel."""
-    lacking = np.isin(kind, NEEDS_CHANNEL) & (code < 0)
+    lacking = of_kinds(*NEEDS_CHANNEL)[kind] & (code < 0)
     if lacking.any():
         first = int(np.argmax(lacking))
         raise RowError(first, f"{COUNTING_KINDS[kind[first]]} without channel")
@@ -327,9 +341,7 @@ def _check_needed(node: I32, pos: I64, kind: U8, origin: I32, seq: I64) -> None:
             raise RowError(int(np.argmax(values < 0)), what)
     lacking = (origin < 0) | (seq < 0)
     if lacking.any():
-        needs = np.zeros(OTHER + 1, bool)
-        needs[list(NEEDS_DOT)] = True
-        lacking &= needs[kind]
+        lacking &= of_kinds(*NEEDS_DOT)[kind]
         if lacking.any():
             first = int(np.argmax(lacking))
             name = next(name for name, code in KIND_CODE.items() if code == kind[first])

@@ -14,14 +14,14 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from thence.pipeline.jit import inlined, kernel
-from thence.pipeline.resolve import Facts
+from thence.pipeline.resolve import RunFacts
 from thence.pipeline.rows import DELIVER, I32, I64, INSTALL, RESTART, SEND, SUBSCRIBE
 
 FREE: Final = -1
 
 
-class Waiting(NamedTuple):
-    """Who waits for what. Waiters of a message form a linked list; nodes that can move stand in a ring."""
+class WaitingGraph(NamedTuple):
+    """What nodes wait for. Waiters of a message form a linked list; nodes that can move stand in a ring."""
 
     done: I64  # each node's next row
     message: I64  # what a node waits for
@@ -42,19 +42,19 @@ def grown(values: I64, used: int) -> I64:
 
 
 @inlined
-def _enqueue(state: Waiting, node: int) -> None:
+def _enqueue(state: WaitingGraph, node: int) -> None:
     state.ready[(state.ring[0] + state.ring[1]) % len(state.ready)] = node
     state.ring[1] += 1
     state.message[node] = FREE
 
 
 @inlined
-def _is_sent(facts: Facts, state: Waiting, dot: int) -> bool:
+def _is_sent(facts: RunFacts, state: WaitingGraph, dot: int) -> bool:
     return bool(facts.def_row[dot] < state.done[facts.def_node[dot]])
 
 
 @inlined
-def _awaited(facts: Facts, state: Waiting, row: int) -> int:
+def _awaited(facts: RunFacts, state: WaitingGraph, row: int) -> int:
     """The smallest message that an install or restart waits for."""
     dot = facts.dot[row]
     for k in range(facts.front_start[dot], facts.front_start[dot + 1]):
@@ -64,8 +64,8 @@ def _awaited(facts: Facts, state: Waiting, row: int) -> int:
 
 
 @inlined
-def _wake(state: Waiting, dot: int) -> None:
-    """The message is sent: whoever waits for it can move."""
+def _wake(state: WaitingGraph, dot: int) -> None:
+    """The message is sent: nodes that wait for it can move."""
     other = state.first[dot]
     state.first[dot] = FREE
     while other != FREE:
@@ -74,7 +74,7 @@ def _wake(state: Waiting, dot: int) -> None:
 
 
 @inlined
-def _advance(facts: Facts, state: Waiting, node: int) -> int:
+def _advance(facts: RunFacts, state: WaitingGraph, node: int) -> int:
     """Work through a node's rows until it must wait or is done; the row where it stopped."""
     # Taken out of the tuples once: each access to them counts references, which the usual row must not.
     kinds, dots, sent = facts.kind, facts.dot, facts.sent
@@ -99,7 +99,7 @@ def _advance(facts: Facts, state: Waiting, node: int) -> int:
 
 
 @inlined
-def _circles(facts: Facts, state: Waiting, on_circle: I32) -> None:
+def _circles(facts: RunFacts, state: WaitingGraph, on_circle: I32) -> None:
     """Mark the nodes that wait for each other. Each waits for one send: follow that until it closes."""
     seen = np.zeros(len(state.done), np.int32)
     for begin in range(len(state.done)):
@@ -116,8 +116,8 @@ def _circles(facts: Facts, state: Waiting, on_circle: I32) -> None:
 
 
 @inlined
-def _leave_list(state: Waiting, node: int) -> None:
-    """Take a node out of the list of those who wait for its message."""
+def _leave_list(state: WaitingGraph, node: int) -> None:
+    """Take a node out of the list of those that wait for its message."""
     dot = state.message[node]
     other = state.first[dot]
     if other == node:
@@ -129,10 +129,10 @@ def _leave_list(state: Waiting, node: int) -> None:
 
 
 @kernel
-def schedule(facts: Facts) -> tuple[I64, I64, I64]:
+def schedule(facts: RunFacts) -> tuple[I64, I64, I64]:
     """Stretches as (node, from, to), laid end to end; broken rows and their messages, pairwise."""
     nodes = len(facts.node_start) - 1
-    state = Waiting(
+    state = WaitingGraph(
         facts.node_start[:-1].copy(), np.full(nodes, FREE, np.int64), np.full(facts.sent, FREE, np.int32),
         np.full(nodes, FREE, np.int32), np.arange(nodes).astype(np.int32), np.array([0, nodes]),
     )  # fmt: skip

@@ -1,6 +1,6 @@
 """The one Spark session of a process, with settings that suit packed binaries.
 
-Starting one takes seconds, so whoever needs Spark shares it. Settings are those of a laptop by default;
+Starting one takes seconds, so all that need Spark share it. Settings are those of a laptop by default;
 a `master` other than local brings its own sizes.
 """
 
@@ -9,7 +9,6 @@ import logging
 import os
 import re
 import signal
-import socket
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from thence.core.errors import UsageError
 from thence.pipeline import java
+from thence.pipeline.reach import check_connect, check_master
 
 SETTINGS: Final = {
     # Few, large rows travel: a handful of partitions is plenty for everything but the tasks we plan.
@@ -70,10 +70,13 @@ REMOTE: Final = {
 }
 """What a client may say to a server that is running."""
 
-CONNECT_PORT: Final = 15002
-REACH_S: Final = 10.0
-WORKERS_S: Final = 60.0
-"""A worker starts a Java before it can be counted, which takes long on a busy machine."""
+PATIENCE: Final = "spark.scheduler.maxRegisteredResourcesWaitingTime"
+"""How long a cluster may take until a worker is counted, which starts a Java before."""
+
+PATIENCE_S: Final = 60
+"""Where `--conf` does not name it."""
+
+WORKERS_PYTHON: Final = "spark.pyspark.python"
 
 FAILURES: Final = (Py4JError, PySparkException, MemoryError, OSError)
 """What it is when Spark or the machine has failed, and not the trace."""
@@ -111,14 +114,14 @@ def _start(master: str | None, conf: Mapping[str, str]) -> SparkSession:
         master = f"local[{os.cpu_count() or 2}]"
     local = master is not None and master.startswith("local")
     cluster = master is not None and master.startswith("spark://")
-    if cluster and master is not None:
-        _reach(master, master.removeprefix("spark://").split(","))
-    builder = SparkSession.builder.appName("thence")
     if master is not None:
-        builder = builder.master(master)
-    for key, value in ((SETTINGS | (LOCAL if local else {})) | dict(conf)).items():
-        builder = builder.config(key, value)
-    with _environment(local=local), no_orphans():
+        check_master(master)
+    with _environment(conf.get(WORKERS_PYTHON), local=local), no_orphans():
+        builder = SparkSession.builder.appName("thence")
+        if master is not None:
+            builder = builder.master(master)
+        for key, value in ((SETTINGS | (LOCAL if local else {})) | dict(conf)).items():
+            builder = builder.config(key, value)
         try:
             spark = builder.getOrCreate()
         except (Py4JError, PySparkException, OSError) as error:
@@ -131,11 +134,7 @@ def _start(master: str | None, conf: Mapping[str, str]) -> SparkSession:
 
 
 def _connect(remote: str, conf: Mapping[str, str]) -> SparkSession:
-    address = re.fullmatch(r"sc://([^/;]+).*", remote)
-    if address is None:
-        raise UsageError(f"{remote} is no address of a Spark Connect server; sc://HOST:PORT is one")
-    host, _, port = address.group(1).rpartition(":")
-    _reach(remote, [f"{host}:{port}" if host else f"{port}:{CONNECT_PORT}"])
+    check_connect(remote)
     try:
         builder = SparkSession.builder.remote(remote)
         for key, value in (REMOTE | dict(conf)).items():
@@ -150,24 +149,12 @@ def _connect(remote: str, conf: Mapping[str, str]) -> SparkSession:
     return spark
 
 
-def _reach(told: str, addresses: Sequence[str]) -> None:
-    """Spark tries for a minute or more to reach a server that is not there."""
-    trouble = ""
-    for address in addresses:
-        host, _, port = address.rpartition(":")
-        try:
-            with socket.create_connection((host.strip("[]"), int(port)), REACH_S / len(addresses)):
-                return
-        except (OSError, ValueError) as error:
-            trouble = reason(error)
-    raise UsageError(f"nothing answers at {told}: {trouble}")
-
-
 def _await_workers(spark: SparkSession) -> None:
     """A master without workers lets its applications wait for ever. Those that there are come one by one: how
     many cores there are is known when no more come."""
     java = spark.sparkContext._jsc.sc()
-    until, seen = time.monotonic() + WORKERS_S, 0
+    patience_s = java.conf().getTimeAsSeconds(PATIENCE, f"{PATIENCE_S}s")
+    until, seen = time.monotonic() + patience_s, 0
     while time.monotonic() < until:
         time.sleep(0.5)
         count = java.getExecutorMemoryStatus().size()  # the driver is one of them
@@ -176,7 +163,9 @@ def _await_workers(spark: SparkSession) -> None:
         seen = count
     if seen < 2:
         spark.stop()
-        raise UsageError(f"the cluster has no worker to spare (waited {WORKERS_S:g} s)")
+        raise UsageError(
+            f"the cluster has no worker to spare (waited {patience_s} s; --conf {PATIENCE}=… waits longer)"
+        )
 
 
 @contextmanager
@@ -231,8 +220,9 @@ def _is_not_the_bridge(record: logging.LogRecord) -> bool:
 
 
 @contextmanager
-def _environment(*, local: bool) -> Iterator[None]:
-    """What Spark's Java reads from the environment when it starts; put back afterwards, it is not ours."""
+def _environment(python: str | None, *, local: bool) -> Iterator[None]:
+    """What Spark's Java reads from the environment when it starts; put back afterwards, it is not ours.
+    `python`: that of the workers, of which the driver learns by the environment alone."""
     wanted = {
         "JAVA_HOME": str(java.home()),
         "PYSPARK_PYTHON": sys.executable,
@@ -241,10 +231,13 @@ def _environment(*, local: bool) -> Iterator[None]:
     }
     if local:
         wanted["SPARK_LOCAL_IP"] = "127.0.0.1"
-    before = {name: os.environ.get(name) for name in wanted}
+    before = {name: os.environ.get(name) for name in (*wanted, "SPARK_REMOTE")}
+    os.environ.pop("SPARK_REMOTE", None)  # a master was asked for: Spark refuses to have both
     for name, value in wanted.items():
         if name == "JAVA_HOME" or before[name] is None:
             os.environ[name] = value
+    if python is not None:
+        os.environ["PYSPARK_PYTHON"] = python
     try:
         yield
     finally:

@@ -81,9 +81,10 @@ class ThenceSource(DataSource):
         return ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in (COLUMNS | extra).items())
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        split_bytes = int(self.options.get("split", files.SPLIT_BYTES))
-        if split_bytes < 1:
-            raise UsageError(f"split is {split_bytes}; a task reads at least one byte")
+        split = self.options.get("split", str(files.SPLIT_BYTES))
+        if not split.isascii() or not split.isdigit() or int(split) < 1:
+            raise UsageError(f"split is {split!r}; it is how many bytes a task reads, from 1 on")
+        split_bytes = int(split)
         if self._is_log():
             return log_source.LogReader(self._path(), schema, self.options.get("stamps", "dots"))
         wanted = {name: _values(name, self.options[name]) for name in FILTERED if name in self.options}
@@ -218,6 +219,8 @@ def _dots(lists: Any, kind: pa.DataType) -> Any:
     """Structs by their fields' names: other writers may have more of them, or another order."""
     if pa.types.is_null(lists.type):
         return pa.nulls(len(lists), kind)
+    if pa.types.is_null(lists.type.value_type):
+        return lists.cast(kind)
     values = lists.flatten()
     fields = [
         _cast(pa.chunked_array([pc.struct_field(values, field.name)]), field.type).combine_chunks()

@@ -22,14 +22,14 @@ FORCED_BUCKETS: Final = 32
 """Where a number of shards is forced."""
 
 
-class Cut(NamedTuple):
+class Sharding(NamedTuple):
     """Into how many parts runs are to be cut; None: as is best."""
 
     blocks: int | None = None
     shards: int | None = None
 
 
-class Survey(NamedTuple):
+class TraceSurvey(NamedTuple):
     """What a trace holds, before it is judged."""
 
     sizes: list[Size]
@@ -53,7 +53,7 @@ def verify(
     `tolerant`: half-written files are left out and counted. `blocks` and `shards` force into how many
     parts runs are cut, split sizes how files are."""
     limit = EXAMPLES if findings is None else None
-    with _judged(spark, path, limit, tolerant, Cut(blocks, shards), split_bytes, split_rows) as judged:
+    with _judged(spark, path, limit, tolerant, Sharding(blocks, shards), split_bytes, split_rows) as judged:
         if findings is None:
             rows = judged.found.collect()
             judged.refuse(report.suspect(rows))
@@ -77,17 +77,17 @@ def findings(
 ) -> DataFrame:
     """Everything that is wrong with a trace, a row for each: run, group, verdict, node, pos, origin, seq and
     detail. It stays cached; `unpersist` it when it is no longer needed."""
-    with _judged(spark, path, None, tolerant, Cut(blocks, shards), split_bytes, split_rows) as judged:
+    with _judged(spark, path, None, tolerant, Sharding(blocks, shards), split_bytes, split_rows) as judged:
         judged.check()
         told = frames.told(judged.found).persist()
         told.count()
         return told
 
 
-class Judged(NamedTuple):
+class SettledVerdicts(NamedTuple):
     """What was found, settled between blocks."""
 
-    survey: Survey
+    survey: TraceSurvey
     found: DataFrame
     explain: Callable[[Suspect], str]
 
@@ -107,10 +107,10 @@ def _judged(
     path: str | Path,
     limit: int | None,
     tolerant: bool,
-    cut: Cut,
+    cut: Sharding,
     split_bytes: int,
     split_rows: int,
-) -> Iterator[Judged]:
+) -> Iterator[SettledVerdicts]:
     """What the trace holds and what was found in it, kept until the caller has done with it."""
     parallelism = cores(spark)
     buckets = FORCED_BUCKETS if cut.shards else None
@@ -131,12 +131,18 @@ def _judged(
                 kept.append(found.persist())
         else:
             parts = list(_in_rounds(spark, pieces, survey.sizes, shares, limit, trace.buckets, kept))
-            settled = [frames.unmarked(part).unionByName(frames.settled(part, limit)) for part in parts]
-            found = reduce(DataFrame.unionByName, settled)
-        yield Judged(survey, found, explain)
+            found = reduce(DataFrame.unionByName, [_settled(part, limit) for part in parts])
+        yield SettledVerdicts(survey, found, explain)
     finally:
         for frame in kept:
             frame.unpersist()
+
+
+def _settled(part: DataFrame, limit: int | None) -> DataFrame:
+    """What was found, with what its parts settled between them: most traces leave nothing to settle, and are
+    not sent to workers once more."""
+    found = frames.unmarked(part)
+    return found.unionByName(frames.settled(part, limit)) if frames.unsettled(part).count() else found
 
 
 def _in_rounds(
@@ -148,12 +154,16 @@ def _in_rounds(
     buckets: int,
     kept: list[DataFrame],
 ) -> Iterator[DataFrame]:
-    """What is found in all runs, some of which are in shards and judged until all pasts are known."""
+    """What is found in all runs, some of which are in shards and judged until all pasts are known.
+
+    From the second round on each shard tells all that it knows. So a round needs nothing but the one before
+    it, and Spark's plan grows by a round's length; one that joined all of them would double each time."""
     number = frames.PASTS
     cut = [share for share in shares if share.shards > 1]
     pasts = frames.told_pasts(spark, pieces, cut, buckets).persist() if cut else None
     while shares:
-        found = frames.judged(spark, pieces, shares, limit, buckets, pasts).persist()
+        complete = number < frames.PASTS
+        found = frames.judged(spark, pieces, shares, limit, buckets, pasts, again=complete).persist()
         kept += [found] if pasts is None else [found, pasts]
         if pasts is None:
             yield found
@@ -169,7 +179,8 @@ def _in_rounds(
             yield whole
         number -= 1
         shares = [share for share in shares if again.get((share.run, share.group)) is False]
-        pasts = pasts.unionByName(frames.pasts_in(found, number))
+        fresh = frames.pasts_in(found, number)
+        pasts = fresh if complete else pasts.unionByName(fresh)
 
 
 def _without(spark: SparkSession, found: DataFrame, scopes: list[tuple[str, str]]) -> DataFrame:
@@ -179,12 +190,12 @@ def _without(spark: SparkSession, found: DataFrame, scopes: list[tuple[str, str]
     return found.join(F.broadcast(gone), ["run", "group"], "left_anti").select(*found.columns)
 
 
-def _survey(pieces: DataFrame) -> Survey:
+def _survey(pieces: DataFrame) -> TraceSurvey:
     surveyed = frames.survey(pieces).collect()
     errors = [row["error"] for row in surveyed if row["error"] is not None]
     if errors:
         raise TraceError(min(errors))
-    return Survey(
+    return TraceSurvey(
         [_size(row) for row in surveyed if row["events"]],
         sum(row["torn"] for row in surveyed),
         [kind for row in surveyed for kind in row["others"]],

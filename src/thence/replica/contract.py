@@ -6,13 +6,13 @@ nothing back in the middle of a step.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from thence.core.errors import ThenceError, UsageError
 from thence.core.groups import Place
 from thence.core.machine import Wake
 from thence.oplog.log import OpLog
-from thence.oplog.policy import Sync
+from thence.oplog.policy import DiskSync
 from thence.replica.events import Repeated
 from thence.replica.life_tag import LifeTag, Sent
 
@@ -20,16 +20,10 @@ P = TypeVar("P")
 """A packet."""
 
 
-class Output(NamedTuple):
-    """What a machine has for the world since it was last asked."""
-
-    posts: Sequence[tuple[str, Any]]
-    """Packets, each with the name of the peer that it goes to."""
-    links: Mapping[str, str | None] | None = None
-    """Peers to keep links with from now on, each with its address (empty: it is known), and those whose links
-    are not needed any more (None), if that has changed."""
-    events: Sequence[Any] = ()
-    """What the program is to be told."""
+Output = tuple[Sequence[tuple[str, Any]], Mapping[str, str | None] | None, Sequence[Any]]
+"""What a machine has for the world since it was last asked: packets, each with the name of the peer that it
+goes to; if that has changed, peers to keep links with from now on, each with its address (empty: it is
+known), and those whose links are not needed any more (None); what the program is to be told."""
 
 
 def must_fit(payloads: Sequence[bytes], most: int) -> None:
@@ -95,7 +89,7 @@ class Machine(Protocol[P]):
 
     def wake(self, now: int) -> None: ...
 
-    def commit(self, now: int) -> Sequence[Sync | Wake]:
+    def commit(self, now: int) -> Sequence[DiskSync | Wake]:
         """Write what the step has gathered; what the log wants synced, and when it wants to be woken."""
         ...
 
@@ -109,7 +103,7 @@ class Machine(Protocol[P]):
 
     @property
     def me(self) -> str:
-        """As whom this process is a member. `UsageError`: it is none."""
+        """The incarnation that this process runs. `UsageError`: it is no member."""
         ...
 
     @property
@@ -153,3 +147,26 @@ class Machine(Protocol[P]):
     def tidy(self, now: int) -> None:
         """Between two steps, when all outputs have left: shorten the log."""
         ...
+
+
+class Untagged:
+    """What a program may ask in vain where messages have no tags, and are not for all members."""
+
+    __slots__ = ()
+
+    no_tags: ClassVar[str]
+    no_counts: ClassVar[str]
+
+    def tag(self, place: Place) -> LifeTag:
+        raise UsageError(f"{place[0]}:{place[1]} has no tag: {self.no_tags}")
+
+    def delivered(self) -> dict[str, int]:
+        raise UsageError(self.no_counts)
+
+    def has_delivered(self, place: Place) -> bool:
+        del place
+        raise UsageError(self.no_counts)
+
+    def has_reached(self, tag: LifeTag, at: int | None) -> bool:
+        del tag, at
+        raise UsageError(f"{self.no_tags}, and nothing is told as stable")

@@ -8,8 +8,8 @@ peer's state was merged into it. The log forgets what is older than `ttl_us` and
 Invariants. A state that came from a peer counts when the merged one is in a snapshot, durable. Until then
 nothing has changed here; the program may have merged it, and begins anew from what the log has if the
 snapshot cannot be written (the machine is built anew). Whatever the node had stays: operations that the
-state lacks are in the program, since it *merges*, and in the log, and go to whoever lacks them. Messages that
-a state stands in for are not delivered any more.
+state lacks are in the program, since it *merges*, and in the log, and go to peers that lack them. Messages
+that a state stands in for are not delivered any more.
 """
 
 from collections.abc import Callable
@@ -19,10 +19,12 @@ from thence.core.errors import StorageError
 from thence.core.machine import Wake
 from thence.core.storage import UnwrittenError
 from thence.oplog.log import Collected, OpLog
-from thence.oplog.policy import Sync
-from thence.replica.group_parts import Diary
+from thence.oplog.policy import DiskSync
+from thence.replica.group.surroundings import Diary, Merging
 from thence.replica.overlay import Overlay
-from thence.replica.tree import INBOX_MAX, Merging, StepHistory, TreeReplica, wide
+from thence.replica.tree import TreeReplica
+from thence.replica.tree_history import StepHistory, wide
+from thence.replica.tree_inbox import INBOX_MAX
 from thence.trace.recorder import INSTALL
 
 
@@ -63,7 +65,7 @@ class EcoReplica(TreeReplica):
     ) -> None:
         self._snapshot_every_us: Final = ttl_us // 2
         self._snapshot_at = now + ttl_us // 2
-        self._owed: list[Sync | Wake] = []
+        self._owed: list[DiskSync | Wake] = []
         self.installs = 0
         super().__init__(me, names, overlay, diary, log, history, application, called, inbox_max)
         states.replica = self
@@ -95,7 +97,8 @@ class EcoReplica(TreeReplica):
         self._kept(now)
         self._seen[:] = map(max, self._seen, wide(clock, size))
         self.installs += 1
-        self._diary.row(INSTALL, None, self._places(both), now)  # as the log will tell it again
+        # As the log will tell it again.
+        self._diary.row(INSTALL, None, self._places(both), now, size=len(state))
 
     def _settle_down(self, now: int) -> None:
         """Everything is committed, and the application has taken it. (Before it is synced, if the policy says
@@ -118,6 +121,6 @@ class EcoReplica(TreeReplica):
             self._kept(now)
         return super().collect(now)
 
-    def commit(self, now: int) -> list[Sync | Wake]:
+    def commit(self, now: int) -> list[DiskSync | Wake]:
         owed, self._owed = self._owed, []
         return [*owed, *super().commit(now)]

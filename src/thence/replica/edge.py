@@ -4,79 +4,51 @@ Delivering is the program's taking, in the order of acceptance. A group's state 
 given up only after the program has taken all that came before. docs/protocols/edge.md.
 """
 
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Protocol
+from itertools import groupby
+from operator import itemgetter
+from typing import Final
 
 from thence.core.edge import Count, EdgePacket
 from thence.core.edge_codec import decode, encode
-from thence.core.errors import PeerError, StorageError, ThenceError, UsageError
-from thence.core.groups import Place
+from thence.core.errors import StorageError, ThenceError, UsageError
 from thence.core.machine import Wake
+from thence.core.runs import in_runs
 from thence.oplog.log import OpLog
-from thence.oplog.policy import Sync
-from thence.oplog.record import MAX_BODY
-from thence.replica.contract import Output, must_fit
-from thence.replica.edge_journal import EdgeCame, EdgeFacts, EdgeJournal, apply_facts, must_be_name
+from thence.oplog.policy import DiskSync
+from thence.replica.contract import Output, Untagged, must_fit
+from thence.replica.edge_inbox import EdgeInbox
+from thence.replica.edge_journal import EdgeCame, EdgeFacts, EdgeJournal, Logged, apply_facts, must_be_name
+from thence.replica.edge_parts import (
+    EdgeDiary,
+    EdgeProgram,
+    LinkWishes,
+    ProgramStates,
+    missed_by,
+    unaddressed,
+)
+from thence.replica.edge_replay import EdgeReplay, life_of
+from thence.replica.edge_states import PAYLOAD_MAX, EdgeStatesMaking
 from thence.replica.events import Repeated
-from thence.replica.group_checkpoints import Checkpoints
-from thence.replica.life_tag import LifeTag, Sent
+from thence.replica.group.checkpoints import Checkpoints
+from thence.replica.life_tag import Sent
+from thence.replica.positions import LIFE_BITS, PART_MAX, place_of
 from thence.spread import edge
-from thence.spread.edge_book import IN, EdgeBook, EdgeEntry, EdgeSettings, Installed
+from thence.spread.edge_book import IN, EdgeBook, EdgeEntry, EdgeSettings, InstalledGroup, from_above
 from thence.spread.edge_interest import take_state
 from thence.spread.edge_tree import EdgeChild, EdgeTree
-from thence.trace.recorder import DELIVER, LEAVE, SEND, SUBSCRIBE, UNSUBSCRIBE
-
-__all__ = ["Addressed", "EdgeDiary", "EdgeEntry", "EdgeMachine", "EdgeProgram", "EdgeSettings", "addressed"]
-
-HEAD_BYTES: Final = 32 << 10
-"""What a frame and a record must have room for beside a payload."""
+from thence.trace.recorder import DELIVER, LEAVE, SEND, SUBSCRIBE, SYNCED, UNSUBSCRIBE
 
 
-class EdgeDiary(Protocol):
-    """Rows of the node's trace. `key` tells rows of a channel apart that say the same."""
-
-    def row(
-        self,
-        kind: int,
-        about: Place | None,
-        deps: tuple[Place, ...] | None,
-        now: int,
-        *,
-        channel: str = "",
-        key: int = 0,
-    ) -> None: ...
-
-
-class EdgeProgram(Protocol):
-    """What a program does with messages and states of its groups."""
-
-    def apply(self, entry: EdgeEntry, position: int, own: bool) -> None:
-        """A message of a group that the node is a member of; `own`: the program has sent it."""
-        ...
-
-    def state(self, group: str) -> bytes: ...
-
-    def install(self, group: str, state: bytes) -> None: ...
-
-    def missed(self, group: str, first: Mapping[str, int], last: Mapping[str, int], position: int) -> None:
-        """A state stands in for messages that the program has not had: by origin, from one to another."""
-        ...
-
-    def forget(self, group: str) -> None: ...
-
-    def output(self) -> Sequence[Any]:
-        """Events of the step."""
-        ...
-
-    def drop(self) -> None: ...
-
-
-class EdgeMachine:
+class EdgeMachine(Untagged):
     __slots__ = (
-        "_began", "_checkpoints", "_diary", "_greet_until", "_inbox", "_journal", "_leaving", "_links",
-        "_log", "_missed", "_payload_max", "_position", "_program", "_replaying", "_taken", "book", "tree",
+        "_began", "_checkpoints", "_diary", "_greet_until", "_inbox", "_journal", "_leaving", "_life",
+        "_links", "_log", "_missed", "_ordinal", "_parts", "_position", "_program",
+        "_replaying", "_replays", "_states", "_taken", "_told", "book", "tree",
     )  # fmt: skip
+
+    no_tags = "messages of an edge tree have no tags"
+    no_counts = "on an edge tree a node has some groups only: there is no count of all that it has"
 
     def __init__(
         self,
@@ -89,24 +61,28 @@ class EdgeMachine:
         *,
         root: str,
         contacts: tuple[str, ...] = (),
-        frame_bytes: int = MAX_BODY,
     ) -> None:
         """`me`: an identity. `root`: that of the root, which may be this one; empty: the log knows it, or a
         parent will tell."""
         self._log: Final = log
         self._program: Final = program
+        self._states: Final = ProgramStates(program)
         self._diary: Final = diary
         self._journal: Final = EdgeJournal(log)
         self._checkpoints: Final = Checkpoints()
-        self._payload_max: Final = min(frame_bytes, MAX_BODY) - HEAD_BYTES
-        self._inbox: deque[tuple[int, EdgeEntry]] = deque()
-        self._position = 0
-        self._taken = log.taken
-        self._links: dict[str, str] = {}
+        self._inbox: Final = EdgeInbox(self._journal, settings.inbox_max, self._is_for_program)
+        self._position = self._ordinal = self._parts = 0
+        """Of the last record; the last message or state among all that the log ever had; and what a program
+        was told of at the place of one."""
+        self._taken, self._told = log.taken, 0
+        """Up to where the program was told: the record, and its ordinal."""
+        self._life: Final = life_of(me)
+        self._replays = 0
+        self._links: Final = LinkWishes()
         self._replaying = True
         self._began = now
         self._missed: dict[str, tuple[dict[str, int], dict[str, int]]] = {}
-        """By group, what a state stands in for that is about to be installed: from, to."""
+        """What a state stands in for that is about to be installed."""
         self.book: Final = EdgeBook(me, me == root, self, root)
         self._read(now)
         self.tree: Final = EdgeTree(self.book, settings, contacts, now)
@@ -119,19 +95,26 @@ class EdgeMachine:
     def _read(self, now: int) -> None:
         """Come back from the log, telling the trace again what it says."""
         book = self.book
-        states, after = self._journal.read(book)
+        states, after, self._ordinal = self._journal.read(book)
+        self._told = self._ordinal
         for group, state in states.items():
             self._program.install(group, state)
         for entry in book.entries:
             entry.at = min(entry.at, now)
         for position, record in self._journal.records(after):
             self._position = position
-            if isinstance(record, EdgeEntry):
-                book.note(record, now)
-                self._deliver(record, position)
+            self._ordinal += not isinstance(record, EdgeFacts)
+            if position <= self._taken:
+                self._told = self._ordinal
+            if isinstance(record, Logged):
+                book.note(record.entry, now)
+                self._deliver(record.entry, position)
             elif isinstance(record, EdgeCame):
                 self._take_all()
+                self._parts = 0
+                self._has_told(position, self._ordinal)
                 take_state(book, record, record.full, record.joins)
+                book.append(from_above(), now)
             else:
                 self._read_facts(record)
 
@@ -154,42 +137,63 @@ class EdgeMachine:
     # What the tree asks (`EdgeHost`)
 
     def accepted(self, entry: EdgeEntry) -> None:
-        self._position = self._journal.message(entry)
+        self._ordinal += 1
+        self._position = self._journal.message(entry, self.book.groups.get(entry.group))
         self._deliver(entry, self._position)
 
     def _deliver(self, entry: EdgeEntry, position: int) -> None:
-        own = entry.origin == self.book.me
+        own, group = entry.origin == self.book.me, entry.group
         if own:
-            about = entry.origin, entry.number
-            self._diary.row(SEND, about, None, entry.at, channel=entry.group)
-        if not self.book.is_in(entry.group):
+            for number in entry.numbers:
+                self._diary.row(SEND, (entry.origin, number), None, entry.at, channel=group)
+        if not self.book.is_in(group):
             return
-        if own:
-            self._program.apply(entry, position, True)
-        elif self._replaying and position > self._log.taken:
-            self._inbox.append((position, entry))
-        elif self._replaying:
-            self._tell(entry, position, entry.at)
+        at_once = position <= self._log.taken if self._replaying else own and not self._inbox.waiting
+        if at_once or (own and not self._program.reads(group)):
+            self._tell(entry, self._ordinal, entry.at)
+            if own and not self._inbox.waiting:
+                self._has_told(position, self._ordinal)
         else:
-            self._inbox.append((position, entry))
+            self._inbox.put(position, self._ordinal, entry, self._replaying)
 
-    def _tell(self, entry: EdgeEntry, position: int, now: int) -> None:
-        self._diary.row(DELIVER, (entry.origin, entry.number), None, now)
-        self._program.apply(entry, position, False)
+    def _is_for_program(self, record: Logged) -> bool:
+        entry = record.entry
+        return record.member and (entry.origin != self.book.me or self._program.reads(entry.group))
+
+    def _has_told(self, position: int, ordinal: int) -> None:
+        self._taken, self._told = max(self._taken, position), max(self._told, ordinal)
+
+    def _tell(self, entry: EdgeEntry, ordinal: int, now: int) -> None:
+        own = entry.origin == self.book.me
+        if not own:
+            size = len(entry.payload)
+            for number in entry.numbers:
+                self._diary.row(DELIVER, (entry.origin, number), None, now, size=size)
+                size = 0  # of all of them, with the first
+        self._program.apply(entry, self._place(ordinal), own)
+
+    def _place(self, ordinal: int, part: int = 0) -> int:
+        return place_of(self._life, ordinal, part)
 
     def changed(self) -> None:
         if not self._replaying:
             self._position = self._journal.facts(self.book)
 
-    def installed(self, state: Installed, full: bool, joins: str) -> None:
+    def begin_from(self, states: Mapping[str, bytes]) -> None:
         self._take_all()
-        self._missed.clear()
-        for origin, group, number in state.covers if full else ():
-            had = self.book.have.get((origin, group), 0)
-            if self.book.is_in(group) and number > had:
-                first, last = self._missed.setdefault(group, ({}, {}))
-                first[origin], last[origin] = had + 1, number
+        self._states.begin(states, [group for group in states if self.book.is_in(group)])
+
+    def installed(self, state: InstalledGroup, full: bool, joins: str) -> None:
+        self._take_all()
+        self._parts = 0
+        self._missed = missed_by(self.book, state) if full else {}
+        self._ordinal += 1
         self._position = self._journal.came(state, full, joins)
+        self._has_told(self._position, self._ordinal)
+
+    def synced(self, giver: str, took_us: int, state: InstalledGroup) -> None:
+        size = sum(map(len, state.states))
+        self._diary.row(SYNCED, (giver, took_us), None, self._now, size=size)
 
     def install(
         self, group: str, state: bytes, covers: Sequence[Count], again: Sequence[EdgeEntry], joins: bool
@@ -200,11 +204,16 @@ class EdgeMachine:
         if joins:
             deps += [(entry.origin, entry.number) for entry in again]
         self._diary.row(SUBSCRIBE, None, tuple(deps), now, channel=group, key=self._position)
-        self._program.install(group, state)
+        self._states.install(group, state)
         if not joins and (missed := self._missed.pop(group, None)):
-            self._program.missed(group, *missed, self._position)
+            self._parts += 1
+            self._program.missed(group, *missed, self._place(self._ordinal, self._parts))
+        if not joins and self._program.reads(group):
+            return  # it was told of these
         for entry in again:
-            self._program.apply(entry, self._position, entry.origin == self.book.me)
+            own = entry.origin == self.book.me
+            self._program.apply(entry, self._place(self._ordinal), own, self._parts + 1)
+            self._parts += entry.span
 
     def joined(self, group: str) -> None:
         self._diary.row(SUBSCRIBE, None, (), self._now, channel=group)
@@ -216,17 +225,12 @@ class EdgeMachine:
         self._diary.row(UNSUBSCRIBE, None, None, now, channel=group, key=self.book.request)
         self._program.forget(group)
 
-    def state_of(self, group: str) -> bytes:
+    def make_states(self, groups: Sequence[str]) -> EdgeStatesMaking:
         self._take_all()
-        state = self._program.state(group)
-        if len(state) > self._payload_max:
-            most = self._payload_max
-            raise PeerError(f"the state of {group!r} has {len(state)} bytes: links carry up to {most}")
-        return state
+        return EdgeStatesMaking(groups, [self._program.state_chunks(group) for group in groups])
 
     def _take_all(self) -> None:
-        now = self._now
-        self.take(len(self._inbox), now)
+        self.take(self._inbox.waiting, self._now)
 
     # What happens to it
 
@@ -241,7 +245,7 @@ class EdgeMachine:
 
     @property
     def waiting(self) -> int:
-        return len(self._inbox)
+        return self._inbox.waiting
 
     @property
     def in_debt(self) -> bool:
@@ -257,9 +261,7 @@ class EdgeMachine:
     @property
     def refuses(self) -> ThenceError | None:
         if self.book.gone or self._leaving:
-            return UsageError(
-                "this node leaves the tree" if not self.book.gone else "this node has left the tree"
-            )
+            return UsageError(f"this node {'has left' if self.book.gone else 'leaves'} the tree")
         if self.tree.behind:
             return StorageError(f"{self.tree.behind}: its data folder is an old copy, or a peer lies")
         return None
@@ -280,19 +282,22 @@ class EdgeMachine:
         edge.receive(self.tree, peer, packet, now)
 
     def broadcast(self, payloads: Sequence[bytes], now: int) -> Sequence[Sent]:
-        """To the group whose name stands before each payload (`addressed`)."""
-        must_fit(payloads, self._payload_max)
-        split = [unaddressed(payload) for payload in payloads]
-        entries = [edge.publish(self.tree, group, payload, now) for group, payload in split]
-        return [((entry.origin, entry.number), None) for entry in entries]
+        """To the group whose name stands before each payload (`addressed`). Those to one group in a row are
+        a run; a message to another group between two of them comes between them everywhere."""
+        must_fit(payloads, PAYLOAD_MAX)
+        most, sent = min(PAYLOAD_MAX, self.tree.settings.packet_bytes), list[Sent]()
+        for group, pairs in groupby([unaddressed(payload) for payload in payloads], itemgetter(0)):
+            for run in in_runs([payload for _, payload in pairs], most):
+                entry = edge.publish(self.tree, group, run, now)
+                sent += [((entry.origin, number), None) for number in entry.numbers]
+        return sent
 
     def take(self, limit: int, now: int) -> int:
         taken = 0
-        while taken < limit and self._inbox:
-            position, entry = self._inbox.popleft()
-            self._tell(entry, position, now)
-            self._taken = max(self._taken, position)
-            taken += 1
+        while taken < limit and (one := self._inbox.next()) is not None:
+            self._tell(one.entry, one.ordinal, now)
+            self._has_told(one.position, one.ordinal)
+            taken += one.entry.span
         return taken
 
     def wake(self, now: int) -> None:
@@ -334,44 +339,33 @@ class EdgeMachine:
 
     # A step's end
 
-    def commit(self, now: int) -> Sequence[Sync | Wake]:
+    def commit(self, now: int) -> Sequence[DiskSync | Wake]:
         self.tree.now = now
         edge.settle(self.tree)
         if self._leaving and not self.book.gone and edge.leave_tree(self.tree):
             self._diary.row(LEAVE, None, None, now)
         self._log.mark_taken(self._taken)
-        return self._log.commit(now)
+        effects = self._log.commit(now)
+        self._inbox.committed()
+        return effects
 
     def output(self) -> Output:
         posts, self.tree.outbox = self.tree.outbox, []
-        places, links = self.book.places, None
-        wanted = {name: places.get(name, "") for name in sorted(self.tree.wanted)}
-        if wanted != self._links:
-            links = dict[str, str | None](dict.fromkeys(sorted(self._links.keys() - wanted.keys())))
-            links |= {name: at for name, at in wanted.items() if self._links.get(name) != at}
-            self._links = wanted
-        return Output(posts, links, self._program.output())
+        links = self._links.changed(self.tree.wanted, self.book.places)
+        return posts, links, self._program.output()
 
     def drop(self) -> None:
         self._journal.forget_uncommitted()
         self._program.drop()
 
     def untidy(self, now: int) -> bool:  # noqa: ARG002
-        return self._checkpoints.wanted(self._log) and not self._inbox
+        return self._checkpoints.wanted(self._log) and not (self._inbox.waiting or self._replays)
 
     def tidy(self, now: int) -> None:
         """Write everything down, so that the log may begin here."""
-        states = {
-            group: self._program.state(group) for group, since in self.book.groups.items() if since == IN
-        }
-        self._journal.keep(self.book, states, now)
+        states = self._states.of([group for group, since in self.book.groups.items() if since == IN])
+        self._journal.keep(self.book, states, self._ordinal, now, self.tree.settings.history_bytes)
         self._checkpoints.made(self._log)
-
-    def accepted_ever(self) -> Iterator[tuple[str, str, int]]:
-        """Origin, group and number of each message that the log holds."""
-        for _, record in self._journal.records(self._log.head):
-            if isinstance(record, EdgeEntry):
-                yield record.origin, record.group, record.number
 
     # What a program asks
 
@@ -385,44 +379,22 @@ class EdgeMachine:
 
     @property
     def position(self) -> int:
-        return self._taken
-
-    def tag(self, place: Place) -> LifeTag:
-        raise UsageError(f"on an edge tree {place[0]}:{place[1]} has no tag")
+        return self._place(self._told, PART_MAX)
 
     @property
     def sent(self) -> int:
         return self.tree.book.number
 
-    def delivered(self) -> dict[str, int]:
-        raise UsageError("on an edge tree a node has some groups only: there is no count of all that it has")
-
-    def has_delivered(self, place: Place) -> bool:
-        del place
-        raise UsageError("on an edge tree a node has some groups only: there is no count of all that it has")
-
-    def has_reached(self, tag: LifeTag, at: int | None) -> bool:
-        del tag, at
-        raise UsageError("on an edge tree messages have no tags, and nothing is told as stable")
-
     def replay(self, after: int, now: int, own: bool = False) -> Iterator[Repeated | None]:
-        del after, now, own
-        raise UsageError("an edge tree keeps no positions: a program goes on with what it has not taken")
+        """What a program without a state was told of after a position, as far as the log has it."""
+        del now
+        if after > self.position and after >> LIFE_BITS == self._life:
+            raise UsageError(f"position {after} is ahead of this log, which ends at {self.position}")
+        return self._in_replay(EdgeReplay(self._journal, self._program, self.book, after, own))
 
-
-class Addressed(bytes):
-    """A payload for `broadcast`, with the group that it is for. Not any bytes: those would be taken apart."""
-
-    __slots__ = ()
-
-
-def addressed(group: str, payload: bytes) -> Addressed:
-    name = must_be_name(group, "a group").encode()
-    return Addressed(bytes((len(name),)) + name + payload)
-
-
-def unaddressed(data: bytes) -> tuple[str, bytes]:
-    if not isinstance(data, Addressed):
-        raise UsageError("on an edge tree a message goes to a group: multicast(payload, group=…)")
-    length = data[0]
-    return bytes(data[1 : 1 + length]).decode(), bytes(data[1 + length :])
+    def _in_replay(self, replay: EdgeReplay) -> Iterator[Repeated | None]:
+        self._replays += 1
+        try:
+            yield from replay.events(self._taken, self._told)
+        finally:
+            self._replays -= 1

@@ -13,16 +13,25 @@ from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
 from thence.core.edge import Count
 from thence.core.edge_codec import put_fields, take_fields
 from thence.core.errors import InvariantError, UsageError
+from thence.core.runs import span_of_payload
 from thence.core.varint import Reader, put
 from thence.oplog.log import OpLog
 from thence.oplog.record import Note, Stored
-from thence.spread.edge_book import IN, MESSAGE, EdgeBook, EdgeEntry, Installed
+from thence.spread.edge_book import IN, MESSAGE, EdgeBook, EdgeEntry, InstalledGroup, from_above
 
 FACTS, STATE = 1, 2
 """Keys of notes."""
 
+ABOVE, RUN, MEMBER, JOINING = 1, 2, 4, 8
+"""Of a message's record: it came from a parent; its payload is a run; the node was a member of its group, or
+was about to be one."""
+
 BETWEEN: Final = "\x01"
 """Between origin and group in a member's name: nothing that can be printed."""
+
+
+MANY: Final = 1 << 30
+"""Messages and states that a log of an earlier version, which did not count them, never had."""
 
 
 class EdgeFacts(NamedTuple):
@@ -99,22 +108,33 @@ def apply_facts(book: EdgeBook, facts: EdgeFacts) -> set[str]:
     return left
 
 
-def message_bytes(entry: EdgeEntry) -> bytes:
-    """A message as its record has it, beside its dot."""
+class Logged(NamedTuple):
+    """A message of the log, and what the node was in its group."""
+
+    entry: EdgeEntry
+    member: bool
+    joining: bool
+
+
+def message_bytes(entry: EdgeEntry, since: int | None = None) -> bytes:
+    """A message as its record has it, beside its dot. `since`: as of a group in the book."""
     out = bytearray()
     put(out, entry.back)
-    out.append(entry.above)
+    was = 0 if since is None else MEMBER if since == IN else JOINING
+    out.append(ABOVE * entry.above | RUN * (entry.span > 1) | was)
     out += entry.payload
     return bytes(out)
 
 
-def read_message(pair: str, number: int, data: bytes) -> EdgeEntry:
+def read_message(pair: str, number: int, data: bytes) -> Logged:
     reader = Reader(data, 0, len(data))
-    back, above = reader.take(), reader.take()
+    back, flags = reader.take(), reader.take()
     origin, _, group = pair.partition(BETWEEN)
-    entry = EdgeEntry(MESSAGE, origin, group, number, back, data[reader.at :])
-    entry.above = bool(above)
-    return entry
+    payload = data[reader.at :]
+    span = span_of_payload(payload) if flags & RUN else 1
+    entry = EdgeEntry(MESSAGE, origin, group, number, back, payload, span)
+    entry.above = bool(flags & ABOVE)
+    return Logged(entry, bool(flags & MEMBER), bool(flags & JOINING))
 
 
 def must_be_name(name: str, what: str) -> str:
@@ -132,13 +152,13 @@ class EdgeJournal:
         self._log: Final = log
         self._members: dict[tuple[str, str], int] = {}
 
-    def message(self, entry: EdgeEntry) -> int:
-        """Its position."""
+    def message(self, entry: EdgeEntry, since: int | None) -> int:
+        """Its position. `since`: of its group in the book."""
         pair = entry.origin, entry.group
         index = self._members.get(pair)
         if index is None:
             index = self._log.member(BETWEEN.join(pair))
-        position = self._log.append(pack(index, entry.number), message_bytes(entry))
+        position = self._log.append(pack(index, entry.number), message_bytes(entry, since))
         self._members[pair] = index
         return position
 
@@ -149,12 +169,13 @@ class EdgeJournal:
     def facts(self, book: EdgeBook) -> int:
         return self._log.note(FACTS, bytes(written(facts_of(book))))
 
-    def came(self, state: Installed, full: bool, joins: str) -> int:
+    def came(self, state: InstalledGroup, full: bool, joins: str) -> int:
         came = EdgeCame(full, joins, state.groups, state.covers, state.states)
         return self._log.note(STATE, bytes(written(came)))
 
-    def keep(self, book: EdgeBook, states: dict[str, bytes], now: int) -> None:
-        """Write all of it down, and let go of what is before. Everything is committed."""
+    def keep(self, book: EdgeBook, states: dict[str, bytes], ordinal: int, now: int, least: int) -> None:
+        """Write all of it down, and let go of what is before but for so many bytes (`least`), which programs
+        may ask for. `ordinal`: of the last message or state. Everything is committed."""
         log = self._log
         log.mark_taken(log.tail)
         log.mark_stable(log.vector)
@@ -171,14 +192,17 @@ class EdgeJournal:
             tuple([_whole(entry) for entry in messages]),
         )  # fmt: skip
         data = written(facts_of(book)) + written(kept)
+        put(data, ordinal)
+        put(data, any(entry.above and not entry.rooted for entry in book.entries if entry.kind != MESSAGE))
         log.snapshot(log.tail, log.vector, bytes(data), now)
-        log.collect(now)
+        log.collect(now, least=least)
 
-    def read(self, book: EdgeBook) -> tuple[dict[str, bytes], int]:
-        """The book as it was written down last; states, and the position that the log is to be read from."""
+    def read(self, book: EdgeBook) -> tuple[dict[str, bytes], int, int]:
+        """The book as it was written down last; states, the position that the log is to be read from, and how
+        many messages and states there were before."""
         snapshot = self._log.load()
         if snapshot is None:
-            return {}, self._log.head
+            return {}, self._log.head, 0
         reader = Reader(snapshot.data, 0, len(snapshot.data))
         facts: EdgeFacts = take_fields(reader, EdgeFacts, FIELDS[EdgeFacts])
         kept: EdgeKept = take_fields(reader, EdgeKept, FIELDS[EdgeKept])
@@ -189,9 +213,16 @@ class EdgeJournal:
         apply_facts(book, facts)
         for group, since in zip(facts.joining, kept.since, strict=True):
             book.groups[group] = book.base + since
-        return dict(zip(kept.groups, kept.states, strict=True)), snapshot.covers
+        ordinal = reader.take() if reader.at < reader.end else MANY
+        if reader.at < reader.end and reader.take():
+            book.entries.append(from_above())
+        return dict(zip(kept.groups, kept.states, strict=True)), snapshot.covers, ordinal
 
-    def records(self, after: int) -> Iterator[tuple[int, EdgeEntry | EdgeFacts | EdgeCame]]:
+    @property
+    def head(self) -> int:
+        return self._log.head
+
+    def records(self, after: int) -> Iterator[tuple[int, Logged | EdgeFacts | EdgeCame]]:
         """What was written after that, with positions."""
         names = self._log.names
         for position, record in self._log.records(after):
@@ -205,6 +236,13 @@ class EdgeJournal:
                     raise InvariantError(f"a note of key {record.key}")
                 yield position, take_fields(reader, kind, FIELDS[kind])
 
+    def accepted_ever(self) -> Iterator[tuple[str, str, int]]:
+        """Origin, group and number of each message that the log holds."""
+        for _, record in self.records(self.head):
+            if isinstance(record, Logged):
+                for number in record.entry.numbers:
+                    yield record.entry.origin, record.entry.group, number
+
 
 def _whole(entry: EdgeEntry) -> bytes:
     out = bytearray()
@@ -215,6 +253,6 @@ def _whole(entry: EdgeEntry) -> bytes:
 def _from_whole(data: bytes) -> EdgeEntry:
     reader = Reader(data, 0, len(data))
     origin, group, number, at = take_fields(reader, lambda *fields: fields, "ssii")  # type: ignore[arg-type]
-    entry = read_message(f"{origin}{BETWEEN}{group}", number, data[reader.at :])
+    entry = read_message(f"{origin}{BETWEEN}{group}", number, data[reader.at :]).entry
     entry.at = at
     return entry

@@ -1,15 +1,15 @@
-"""What a program is told of its group."""
+"""What a program is told of its group: values, made by the ten thousand, so in C."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from thence.core.groups import ALL, Lost, Place
 from thence.replica.life_tag import LifeTag
 
 
-@dataclass(frozen=True, slots=True)
-class Delivered:
+class Delivered(Struct, frozen=True):
     """An operation, for the first time; or again, where `events(after=…)` asked for it, or a state is brought
     up to date."""
 
@@ -30,8 +30,7 @@ class Delivered:
     where that is not known (it was carried by a version that did not tell), or was the first of all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stable:
+class Stable(Struct, frozen=True):
     """Every member has delivered this operation, and all before it of the same origin; whatever is delivered
     here from now on follows from it. Told at least once of what comes after the state or the position that a
     program goes on from."""
@@ -41,16 +40,14 @@ class Stable:
     seq: int
 
 
-@dataclass(frozen=True, slots=True)
-class ViewChanged:
-    """Who is in from now on, by incarnation, and as whom this node is."""
+class ViewChanged(Struct, frozen=True):
+    """The members from now on, as incarnations; `me` is this node's own."""
 
     members: tuple[str, ...]
     me: str
 
 
-@dataclass(frozen=True, slots=True)
-class Orphaned:
+class Orphaned(Struct, frozen=True):
     """The group went on without this node and never had this operation. It is sent again, as part of another
     message, unless `thence.open` was told otherwise (`send_again`)."""
 
@@ -63,8 +60,7 @@ class Orphaned:
     """It is sent again. If not, that was declined, or something that it follows from was."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(Struct, frozen=True):
     """Messages that this program has missed, and that it will not get: the log of the member that let its
     node in again does not reach back so far. Nothing that follows from them came before this."""
 
@@ -74,13 +70,12 @@ class Gap:
     """And the last. An incarnation that is not in here is unknown by now: it stands for all of its messages,
     and for earlier incarnations of its process."""
     members: tuple[str, ...]
-    """Who was in the group that had them."""
+    """The members of the group that had them."""
     position: int
     """As of `Delivered`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Doubted:
+class Doubted(Struct, frozen=True):
     """Order `probabilistic`: this operation was perhaps delivered before one that it follows from. Told just
     before that one (`late`) is, so after the error. Most doubts are false alarms; no error goes without one,
     as long as it is among the last `recent` deliveries. By then the node asks its neighbours for whatever

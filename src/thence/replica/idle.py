@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from thence.core.groups import Lost
-from thence.replica.group_parts import Applied, Operation, Orphan
+from thence.replica.group.surroundings import Applied, Operation, Orphan
 from thence.replica.life_tag import LifeTag
 
 
 class Idle:
-    """`group_parts.Application`."""
+    """`group.surroundings.Application`."""
 
     reads = False
 

@@ -9,6 +9,8 @@ compared with each other any more.
 from collections.abc import Iterator, Sequence
 from typing import Final, Protocol, overload
 
+from msgspec import Struct
+
 from thence.core.dots import ORIGIN_BITS
 from thence.core.errors import UsageError
 from thence.core.groups import Place
@@ -23,25 +25,27 @@ class Book(Protocol):
         ...
 
 
-class LifeTag:
+class LifeTag(Struct, frozen=True, eq=False, gc=False):
     """Names an operation, and knows what happened before it. A value: two tags of one operation are equal,
     and `dot` may be written down. It belongs to the incarnation `life` of the node that has seen it.
     Tags of two incarnations do not compare unless one of them is stable: in between the node has begun anew
     from another member's state. `OpenNode.tag` gives the tag that an operation has now."""
 
-    __slots__ = ("_book", "inner", "life", "origin", "seq")
-
-    def __init__(self, inner: Tag | None, life: str, place: Place, book: Book | None = None) -> None:
-        """`inner`: None if the operation is stable. `book`: as long as the life lasts."""
-        self.inner: Final = inner
-        self.life: Final = life
-        self.origin, self.seq = place
-        self._book: Final = book
+    inner: Tag | None
+    """None if the operation is stable."""
+    life: str
+    dot: Place
+    """Who sent the operation, and which of its messages it is."""
+    _book: Book | None = None
+    """As long as the life lasts. It knows no tag of a program, so that tags are in no cycle."""
 
     @property
-    def dot(self) -> Place:
-        """Who sent the operation, and which of its messages it is."""
-        return self.origin, self.seq
+    def origin(self) -> str:
+        return self.dot[0]
+
+    @property
+    def seq(self) -> int:
+        return self.dot[1]
 
     def before(self, other: "LifeTag") -> bool:
         """Did this operation happen before the other? Of two that are stable it is known only if they have
@@ -86,7 +90,7 @@ class LifeTag:
         return isinstance(other, LifeTag) and self.dot == other.dot
 
     def __hash__(self) -> int:
-        return hash((self.origin, self.seq))
+        return hash(self.dot)
 
     def __repr__(self) -> str:
         return f"Tag({self.origin}:{self.seq})"

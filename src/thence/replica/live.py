@@ -1,30 +1,13 @@
-"""Which orders and spreads live nodes have, by names; and the machine of a tree without tags."""
-
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from random import Random
+"""Which orders and spreads live nodes have, by names."""
 
 from thence.core.errors import UsageError
-from thence.members.hyparview import HyParView
-from thence.members.views import ViewSettings
-from thence.oplog.log import OpLog
+from thence.order.engine import SEPARATOR
 from thence.order.engines import ENGINES, PROBABILISTIC
-from thence.order.probabilistic import ENTRIES, KEYS, RECENT
 from thence.order.unordered import NONE
-from thence.replica.eco import EcoReplica, LogStates
-from thence.replica.group_parts import Diary
-from thence.replica.open_tree import OpenTree, root_number
-from thence.replica.overlay import Branch, Overlay
-from thence.replica.tree import INBOX_MAX, Merging, StepHistory, TreeReplica
-from thence.replica.tree_names import Processes
-from thence.replica.tree_order import Clocked, TreeOrder, Unordered
-from thence.spread.gossip import Gossip, GossipSettings
-from thence.spread.overlays import ALIASES, GOSSIP, OVERLAYS, OverlayKind
-from thence.spread.spread import Spread
+from thence.spread.overlays import ALIASES, GOSSIP, OVERLAYS
 
 __all__ = [
-    "DURABLE", "EDGE", "PROBABILISTIC", "TREES", "VIEWLESS", "Branch", "GossipSettings", "LiveSettings",
-    "open_tree",
+    "DURABLE", "EDGE", "PROBABILISTIC", "SEPARATOR", "TREES", "VIEWLESS", "is_streamed", "must_go_together",
 ]  # fmt: skip
 
 DURABLE = tuple([name for name, kind in ENGINES.items() if kind.prompt and kind.witness is not None])
@@ -32,8 +15,7 @@ DURABLE = tuple([name for name, kind in ENGINES.items() if kind.prompt and kind.
 
 TREES = {**ALIASES, **{name: name for name, kind in OVERLAYS.items() if kind.tree}}
 """Spreads over partial views, by what people call them. `tree` is the one that needs nothing of an
-application and forgets nothing that somebody may lack."""
-
+application and forgets nothing that a node may lack."""
 
 EDGE = "edge"
 """A tree that is rooted at a datacentre, with groups that overlap: `replica.edge`."""
@@ -42,38 +24,14 @@ VIEWLESS = (*TREES, GOSSIP)
 """Spreads that need no view that all agree on."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiveSettings:
-    spread: str = "tree"
-    order: str = NONE.name
-    entries: int = ENTRIES
-    keys: int = KEYS
-    recent: int = RECENT
-    """Of order probabilistic."""
-    gossip: GossipSettings = field(default_factory=GossipSettings)
-    inbox_max: int = INBOX_MAX
-    neighbours: int = 5
-    """Links that a node keeps."""
-    random: Random = field(default_factory=lambda: Random(0))
-    """The source of its chance."""
-    ttl_us: int = 3600 * 1_000_000
-    """Of a tree that forgets: how long messages stay in the log."""
-    frame_bytes: int = 1 << 24
-    kind: OverlayKind | None = None
-    """Instead of the spread of that name."""
-    machine: type[OpenTree] = OpenTree
-    views: type[HyParView] = HyParView
-    overlays: type[Overlay] = Overlay
-    replica: type[TreeReplica] = TreeReplica
-    eco_replica: type[EcoReplica] = EcoReplica
-    histories: type[StepHistory] = StepHistory
-    clocked: type[Clocked] = Clocked
-
-
 def must_go_together(order: str, spread: str) -> None:
     """Which engines there are for live nodes depends on how messages travel."""
     if spread == EDGE:
         return  # it has one order, and no tags
+    if order == SEPARATOR:
+        if spread != "mesh":
+            raise UsageError(f"order {order} has links of its own: not {spread}")
+        return
     if spread != "mesh" and spread not in VIEWLESS:
         raise UsageError(f"a live node spreads by mesh, {', '.join(VIEWLESS)} or {EDGE}, not {spread!r}")
     if order == PROBABILISTIC and (spread == "mesh" or OVERLAYS[TREES.get(spread, spread)].eco):
@@ -103,52 +61,3 @@ def is_streamed(order: str, spread: str) -> bool:
     if order == PROBABILISTIC:
         return spread in VIEWLESS
     return spread in TREES and (order == NONE.name or OVERLAYS[TREES[spread]].eco)
-
-
-def open_tree(
-    name: str,
-    address: str,
-    contacts: Mapping[str, str],
-    log: OpLog,
-    settings: LiveSettings,
-    application: Merging,
-    diaries: Callable[[str], Diary],
-    next_number: Callable[[], int],
-    now: int,
-    forgetful: bool = False,
-) -> OpenTree:
-    """`OpenTree` over one of the spreads of `TREES`."""
-
-    def make(
-        me: int, names: list[str], diary: Diary, log: OpLog, processes: Processes
-    ) -> tuple[TreeReplica, Overlay]:
-        order: TreeOrder = Unordered()
-        if settings.order == PROBABILISTIC:
-            order = settings.clocked(settings.entries, settings.keys, settings.recent, names)
-        history, states = settings.histories(log, order), LogStates()
-        kind = settings.kind or OVERLAYS[TREES.get(settings.spread, settings.spread)]
-        if kind.name == GOSSIP:
-            streams: Spread = Gossip(me, len(names), history, settings.random, settings.gossip)
-        else:
-            streams = kind.make(me, len(names), history, settings.random, states)
-        if kind.tree:
-            streams.named(root_number(name))  # type: ignore[attr-defined]
-        views = settings.views(
-            0, settings.random, [processes.add(contact) for contact in contacts],
-            ViewSettings(active=settings.neighbours),
-        )  # fmt: skip
-        overlay = settings.overlays(views, streams)  # type: ignore[arg-type]
-        if not kind.eco:
-            return settings.replica(
-                me, names, overlay, diary, log, history, application, processes.name, settings.inbox_max,
-                order,
-            ), overlay  # fmt: skip
-        return settings.eco_replica(
-            me, names, overlay, diary, log, history, application, processes.name, states, settings.ttl_us,
-            now, settings.inbox_max,
-        ), overlay  # fmt: skip
-
-    return settings.machine(
-        name, address, contacts, log, make, application, diaries, next_number, settings.frame_bytes,
-        forgetful, now,
-    )  # fmt: skip

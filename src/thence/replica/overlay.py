@@ -1,8 +1,8 @@
 """A partial view and a stream over it as one spread: what a replica needs to know of overlays.
 
-The view (`members/hyparview.py`) decides whom links are kept to, the stream (`spread/streams.py` and what is
-built on it) what goes over them. To a replica both are one spread; which links it wants opened and closed it
-leaves in `wishes`, for the driver to fulfil after the step's packets have left.
+The view (`members/hyparview.py`) decides which peers links are kept to, the stream (`spread/streams.py` and
+what is built on it) what goes over them. To a replica both are one spread; which links it wants opened and
+closed it leaves in `wishes`, for the driver to fulfil after the step's packets have left.
 
 Invariants. The stream is told of neighbours only, and each of its packets comes from one. Whatever still
 comes over a link that this node has asked to close counts for nothing: the other end will see that it was
@@ -11,7 +11,7 @@ closed.
 
 from typing import Final, Literal, NamedTuple
 
-from thence.core.machine import LinkEffect, Packet, SpreadEffect, Transmit, Wake
+from thence.core.machine import Connect, LinkEffect, Packet, SpreadEffect, Transmit, Wake
 from thence.core.message import Message
 from thence.core.overlay import MEMBERS_PACKETS
 from thence.members.hyparview import HyParView
@@ -23,7 +23,7 @@ from thence.spread.sync_tree import SyncTree
 Branch = Literal["lazy", "sync", "eager"]
 
 
-class Progress(NamedTuple):
+class PeerProgress(NamedTuple):
     """How far a peer has come with this node's own messages."""
 
     acked: int
@@ -38,6 +38,11 @@ class Overlay:
         self.streams: Final = streams
         self.wishes: list[LinkEffect] = []
         self._linked: dict[int, None] = {}
+
+    @property
+    def gossip(self) -> Gossip | None:
+        """What brings a message again that was forgotten; None: over these streams none is missed."""
+        return self.streams if isinstance(self.streams, Gossip) else None
 
     # As a spread
 
@@ -104,6 +109,20 @@ class Overlay:
                     self._linked.pop(effect.peer, None)
                 self.wishes.append(effect)
 
+    def wished(self) -> tuple[dict[int, bool], bool]:
+        """Whose links are wanted from now on, or not any more. A link that is closed and wanted again in one
+        step is closed first: then there is more to ask for at once."""
+        wanted, again = dict[int, bool](), list[LinkEffect]()
+        for wish in self.wishes:
+            if not isinstance(wish, Connect):
+                wanted[wish.peer] = False
+            elif wanted.get(wish.peer, True):
+                wanted[wish.peer] = True
+            else:
+                again.append(wish)
+        self.wishes[:] = again
+        return wanted, bool(again)
+
     def alarm(self, now: int) -> list[SpreadEffect]:
         """Something was delivered before its causes, perhaps: ask for whatever else is missing. What streams
         bring lacks nothing."""
@@ -135,7 +154,7 @@ class Overlay:
             for peer, branch, live in self.streams.states()
         }
 
-    def progress(self, peer: int) -> Progress:
+    def progress(self, peer: int) -> PeerProgress:
         """How far a peer is known to have come with this node's own messages, as far as this node sees to it
         itself: what goes by way of others is their business."""
-        return Progress(self.streams.fed(peer), self.streams.own)
+        return PeerProgress(self.streams.fed(peer), self.streams.own)

@@ -16,6 +16,8 @@ from collections import deque
 from collections.abc import Sequence
 
 from thence.core.machine import (
+    NEVER,
+    NO_PEER,
     Batch,
     Effect,
     Forward,
@@ -29,16 +31,13 @@ from thence.core.machine import (
 from thence.core.message import Message
 from thence.core.tag import Tag
 from thence.order.engine import Engine
-from thence.order.herald import NEVER, Herald
+from thence.order.phantom_timer import PhantomSchedule
 from thence.order.tags import SWEEP_MAX
 from thence.spread.spread import Spread
 from thence.trace.recorder import DELIVER, DOUBT, DUPLICATE, HOLD, RESTART, SEND, STABLE, START, Recorder
 
-NOBODY = -1
-"""Stands for the neighbour that a message came through where it came through none."""
 
-
-class Delivered:
+class ClientDelivery:
     """What the client gets: a message and its tag (none without stability)."""
 
     __slots__ = ("message", "tag")
@@ -67,7 +66,7 @@ class Replica:
         self._orderer = engine.orderer(me, size)
         self._predecessors = engine.predecessors
         self._witness = engine.witness(me, size) if stability and engine.witness else None
-        self._herald = Herald()
+        self._herald = PhantomSchedule()
         self._peers = tuple([peer for peer in range(size) if peer != me])
         self._batch = max(1, size // 2)
         self._unswept = 0
@@ -105,12 +104,12 @@ class Replica:
     def resume(self, now: int) -> list[Effect]:
         """Outstanding wake-ups were lost: ask for what is needed."""
         effects: list[Effect] = []
-        self._route(self._spread.resume(now), NOBODY, effects, now)
+        self._route(self._spread.resume(now), NO_PEER, effects, now)
         if self._witness is not None:
             effects.append(Wake(self._herald.resume(now)))
         return effects
 
-    def submit(self, payload: bytes, now: int) -> Delivered:
+    def submit(self, payload: bytes, now: int) -> ClientDelivery:
         """The client sends: tagged and delivered here and now, queued for the others."""
         message = self._tagger.tag(payload)
         self._write_down(message)
@@ -126,10 +125,10 @@ class Replica:
         else:
             self._recorder.record_deps(SEND, message.dot, deps, now)
 
-    def _sent(self, message: Message, now: int) -> Delivered:
+    def _sent(self, message: Message, now: int) -> ClientDelivery:
         self._record_sent(message, now)
         self.outbox.append(message)
-        return Delivered(message, self._saw(message, True, now))
+        return ClientDelivery(message, self._saw(message, True, now))
 
     def flush(self, now: int) -> list[Effect]:
         """The middleware takes up what the client has queued."""
@@ -137,7 +136,7 @@ class Replica:
         while self.outbox:
             message = self._orderer.stamp(self.outbox.popleft())
             self._release(self._orderer.sent(message, now), effects, now)
-            self._route(self._spread.broadcast(message, now), NOBODY, effects, now)
+            self._route(self._spread.broadcast(message, now), NO_PEER, effects, now)
             self._expect(effects, now)
         return effects
 
@@ -152,7 +151,7 @@ class Replica:
         if type(packet) is Phantom:
             self._heard(peer, packet, effects, now)
             return effects
-        # Before anybody takes note of it: what is refused must be able to come again as it should be.
+        # Before the spread takes note of it: what is refused must be able to come again as it should be.
         if isinstance(packet, Message):
             self._check(packet)
         elif isinstance(packet, Batch):
@@ -169,19 +168,19 @@ class Replica:
     def up(self, peer: int, now: int) -> list[Effect]:
         """A link to `peer` is there."""
         effects: list[Effect] = []
-        self._route(self._spread.up(peer, now), NOBODY, effects, now)
+        self._route(self._spread.up(peer, now), NO_PEER, effects, now)
         return effects
 
     def down(self, peer: int, now: int) -> list[Effect]:
         """The link to `peer` broke."""
         effects: list[Effect] = []
-        self._route(self._spread.down(peer, now), NOBODY, effects, now)
+        self._route(self._spread.down(peer, now), NO_PEER, effects, now)
         return effects
 
     def wake(self, now: int) -> list[Effect]:
         """Time has come for something that was put off."""
         effects: list[Effect] = []
-        self._route(self._spread.wake(now), NOBODY, effects, now)
+        self._route(self._spread.wake(now), NO_PEER, effects, now)
         if self._witness is not None:
             self._sweep(now)
             idle = self._witness.drained and not self.inbox
@@ -194,12 +193,12 @@ class Replica:
                 effects.append(Wake(again))
         return effects
 
-    def take(self, now: int) -> Delivered:
+    def take(self, now: int) -> ClientDelivery:
         """Deliver the next message of the inbox to the client."""
         message = self.inbox.popleft()
         self._tagger.took(message)
         self._recorder.record(DELIVER, message.dot, now)
-        return Delivered(message, self._saw(message, False, now))
+        return ClientDelivery(message, self._saw(message, False, now))
 
     def reached(self, dot: int) -> int:
         """At how many members a message of this client's past is known to have been delivered."""

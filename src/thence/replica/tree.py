@@ -5,11 +5,11 @@ clock, and wait for their causes (`tree_order`). Own messages are appended when 
 others when they are released, and are passed on when they come, whatever the program here does; the
 driver commits after each step, before the step's effects leave and before the client takes anything. So
 whatever another node or the application has seen of this one is in the log. After a commit that failed the
-replica is built anew.
+replica is built anew. A message is one operation or a run of them (`core.runs`), taken as a whole; programs
+and traces are told of operations.
 
 What the application has taken is marked in the log, between its own messages as it happened, and committed
-before it gets to see it. A bounded number of messages waits for it in memory, the others are read from the
-log when it gets there.
+before it gets to see it. What waits for it is in `tree_inbox`.
 
 The log outlives incarnations. A process that may have forgotten what it sent goes on with the same log under
 another name (`become`): to that one its former self is a member like any other, whose messages may come
@@ -17,8 +17,8 @@ from neighbours. Which of them the program had sent itself, and so need not take
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
 from thence.core.errors import UsageError
@@ -26,70 +26,30 @@ from thence.core.groups import Place
 from thence.core.machine import Effect, Packet, SpreadEffect, Wake
 from thence.core.message import Message
 from thence.core.tag import Tag
-from thence.core.varint import Reader, put
 from thence.oplog.log import Collected, OpLog
-from thence.oplog.policy import Sync
-from thence.oplog.record import SnapshotRef, Stored, Taken
-from thence.oplog.state import covers
-from thence.replica.group_parts import Application, Applied, Diary, Operation
-from thence.replica.history import LogHistory, understood
+from thence.oplog.policy import DiskSync
+from thence.oplog.record import SnapshotRef, Stored
+from thence.replica.group.surroundings import Applied, Diary, Merging, Operation
+from thence.replica.history import understood
 from thence.replica.life_tag import LifeTag
 from thence.replica.overlay import Overlay
-from thence.replica.tree_order import TreeOrder, Unordered
+from thence.replica.tree_history import PAST, StepHistory, put_past, take_past, wide
+from thence.replica.tree_inbox import INBOX_MAX, TreeInbox
+from thence.replica.tree_order import TreeOrder, Unordered, brings, make_room
+from thence.replica.tree_positions import position_of, positions_of
+from thence.replica.tree_retold import Sending, Taking, retold
+from thence.replica.tree_right import EarlierState, EarlierStates, in_order
+from thence.replica.tree_rows import LinkRows
 from thence.trace import recorder as rows
-
-PAST: Final = 8
-"""The key of the note that says which messages were sent under former names: origin, up to which position."""
 
 CODEC: Final = Unordered.codec
 """Of a tree whose messages carry nothing."""
 
-INBOX_MAX: Final = 4096
-"""Messages that wait for the application in memory: enough that reading the log back costs little each."""
-
-
-class StepHistory(LogHistory):
-    """The log, and what was appended to it since its last commit: a stream that begins in the middle of a
-    step must not leave that out."""
-
-    __slots__ = ("gathered",)
-
-    def __init__(self, log: OpLog, order: TreeOrder | None = None) -> None:
-        super().__init__(log, (order or Unordered()).codec)
-        self.gathered: list[Message] = []
-
-    def missing(self, vector: Sequence[int]) -> Iterator[Message]:
-        known = len(vector)
-        yield from super().missing(vector)
-        for message in self.gathered:
-            origin = message.dot & ORIGIN_MASK
-            if origin >= known or message.dot >> ORIGIN_BITS > vector[origin]:
-                yield message
-
-
-class Merging(Application, Protocol):
-    """A program, as a tree without tags sees it."""
-
-    @property
-    def holds(self) -> bool:
-        """Is it a state?"""
-        ...
-
-    def doubted(self, doubts: Sequence[LifeTag], late: LifeTag) -> None:
-        """These were perhaps applied too early: `late`, which they may follow from, comes now."""
-        ...
-
-    def merge(self, state: bytes) -> None:
-        """Take a peer's state in: the same operations give the same state, whichever of them came one by
-        one and whichever in a state. `ApplicationError`: it cannot."""
-        ...
-
 
 class TreeReplica:
     __slots__ = (
-        "_application", "_called", "_diary", "_history", "_inbox_max", "_log", "_marked", "_me", "_names",
-        "_overlay", "_past", "_positions", "_seen", "_shown", "_spilled", "alarms", "doubts", "inbox",
-        "order", "taken",
+        "_application", "_diary", "_earlier", "_goes_on", "_history", "_inbox", "_log", "_marked", "_me",
+        "_names", "_overlay", "_past", "_rows", "_seen", "alarms", "doubts", "inbox", "order", "taken",
     )  # fmt: skip
 
     def __init__(
@@ -100,7 +60,7 @@ class TreeReplica:
         diary: Diary,
         log: OpLog,
         history: StepHistory,
-        application: "Merging",
+        application: Merging,
         called: Callable[[int], str],
         inbox_max: int = INBOX_MAX,
         order: TreeOrder | None = None,
@@ -113,21 +73,21 @@ class TreeReplica:
         self.alarms = False
         """Some were in this step."""
         self._application: Final = application
-        self._called: Final = called
         self._me = me
         self._names: Final = names
         self._overlay: Final = overlay
         self._diary = diary
         self._log: Final = log
         self._history: Final = history
-        self._inbox_max: Final = inbox_max
-        self._shown: dict[int, int] = {}
-        self._positions: deque[int] = deque()
-        self.inbox: Final[deque[Message]] = deque()
-        self._spilled = True  # the log holds more for the application than the inbox does
+        self._rows: Final = LinkRows(called)
+        self._inbox: Final = TreeInbox(log, inbox_max, self._untaken)
+        self.inbox: Final = self._inbox.messages
+        self._earlier: Final = EarlierStates()
         self._seen: list[int] = []
-        """By member: how many of its messages the client has sent or taken."""
-        self._past: Final = _past(log)
+        """By member: how many of its operations the client has sent or taken."""
+        self._past: Final = take_past(log)
+        self._goes_on = False
+        """Has the trace all that this incarnation holds?"""
         self.taken = self._marked = log.taken
         self._recover()
         self._refill()
@@ -151,18 +111,18 @@ class TreeReplica:
                 if lately.maxlen and position <= self.taken and not self.is_own(record.dot, position):
                     lately.append(record)
         self._overlay.streams.recall(tuple(kept))
-        self.order.resume(self._me, self._seen, kept, [self._understood(one) for one in lately])
+        self.order.resume(self._me, self._seen, kept, [self.understood(one) for one in lately])
 
-    def _understood(self, stored: Stored) -> Message:
+    def understood(self, stored: Stored) -> Message:
         return understood(self.order.codec, stored)
 
     def _restore(self) -> None:
         """What a program that is a state had: the newest state, and what it sent and took since."""
-        snapshot = self._log.load()
-        self._application.install(b"" if snapshot is None else snapshot.data)
-        since = self._log.since(self._log.head if snapshot is None else snapshot.covers)
+        state = self._earlier.newest or self._log.load()
+        self._application.install(b"" if state is None else state.data)
+        since = self._log.since(self._log.head if state is None else state.covers)
         had = [
-            (self._understood(stored), self.is_own(stored.dot, stored.position))
+            (self.understood(stored), self.is_own(stored.dot, stored.position))
             for stored in since
             if stored.position <= self.taken or self.is_own(stored.dot, stored.position)
         ]
@@ -171,19 +131,15 @@ class TreeReplica:
             for message in self._history.gathered  # of the step that is under way
             if message.dot >> ORIGIN_BITS <= self._seen[message.dot & ORIGIN_MASK]
         ]
-        for message, own in self._in_order(had):
+        for message, own in in_order(had, self.place) if self.order.entries else had:
             self._apply(message, own)
 
-    def _in_order(self, messages: list[tuple[Message, bool]]) -> list[tuple[Message, bool]]:
-        """As they were taken, if that was in causal order for certain. If not, by the sums of their clocks,
-        which grow along happens-before, whatever was taken too early."""
-        if not self.order.entries:
-            return messages
-        return sorted(messages, key=lambda each: (sum(each[0].context), *self.place(each[0].dot)))
-
     def _apply(self, message: Message, own: bool) -> None:
-        operation = Operation(*self.place(message.dot), message.payload)
-        self._application.apply(Applied(operation, own, self.tag_of(message), position=self.taken))
+        """Own operations have the position of what was taken before them."""
+        tag, origin, taken = self.tag_of(message), self.place(message.dot)[0], position_of(self.taken)
+        for seq, position, payload in positions_of(message, self.taken):
+            at = taken if own else position
+            self._application.apply(Applied(Operation(origin, seq, payload), own, tag, position=at))
 
     def tag_of(self, message: Message) -> LifeTag | None:
         """What a program is told of a message's place among others; None: the order has no tags."""
@@ -200,41 +156,38 @@ class TreeReplica:
         return origin == self._me or position <= self._past.get(origin, 0)
 
     def tell_again(self, now: int) -> None:
-        """After a restart, for a trace that passes over the rows that it has: what the log knows to have been
-        sent and taken under this name, in that order."""
+        """After a restart, for a trace that passes over the rows that it has: what the log tells."""
+        first = [(name, 1) for name, _ in self._places(self._seen)]
+        self._goes_on = self.order.entries > 0 and any(
+            self._diary.has_row(kind, place) for kind in (rows.SEND, rows.DELIVER) for place in first
+        )
         born = max(self._past.values(), default=0)
-        untaken: deque[tuple[int, Stored]] = deque()
-        held, order = self._before(), self.order.anew()
-        order.resume(self._me, held, held, ())
-        for position, record in self._log.records(self._log.head):
-            if isinstance(record, SnapshotRef):
-                if position > born and not covers(held, record.clock):
-                    # If the trace has it, no node holds more by that.
-                    self._diary.row(rows.INSTALL, None, self._places(record.clock), now)
-            elif isinstance(record, Taken):
-                while untaken and untaken[0][0] <= record.upto:
-                    stored = untaken.popleft()[1]
-                    doubts = order.took(self._understood(stored)) if order.entries else []
-                    if position > born:
-                        self._tell_taken(stored.dot, doubts, now)
-            elif isinstance(record, Stored):
-                held[record.dot & ORIGIN_MASK] = record.dot >> ORIGIN_BITS
-                own = self.is_own(record.dot, position)
-                if record.dot & ORIGIN_MASK == self._me:
-                    self._diary.row(rows.SEND, self.place(record.dot), None, now)
-                elif not own:
-                    untaken.append((position, record))
-                if own and order.entries:
-                    order.recall(self._understood(record))
+        for told in retold(
+            self._log, self.order.anew(), self._me, self._before(), born, self.is_own, self.understood,
+            self._seen, self._history.gathered,
+        ):  # fmt: skip
+            if isinstance(told, Sending):
+                self._tell(rows.SEND, told.message, now)
+            elif isinstance(told, Taking):
+                self._tell_taken(told.message, told.doubts, now)
+            else:  # if the trace has it, no node holds more by that
+                self._diary.row(rows.INSTALL, None, self._places(told.clock), now)
 
-    def _tell_taken(self, dot: int, doubts: Sequence[Message], now: int) -> None:
+    def _tell_taken(self, message: Message, doubts: Sequence[Message], now: int) -> None:
         """The program takes a message; before that, what it doubts now. Doubts that a trace has it is not
         told again: they come in no order of their own."""
-        place = self.place(dot)
-        if doubts and not self._diary.has_row(rows.DELIVER, place):
+        if doubts and not self._diary.has_row(rows.DELIVER, self.place(message.dot)):
             for doubt in doubts:
                 self._diary.row(rows.DOUBT, self.place(doubt.dot), None, now)
-        self._diary.row(rows.DELIVER, place, None, now)
+        self._tell(rows.DELIVER, message, now)
+
+    def _tell(self, kind: int, message: Message, now: int) -> None:
+        """A row for each operation."""
+        origin, last = self.place(message.dot)
+        size = len(message.payload) if kind == rows.DELIVER else 0
+        for seq in range((message.before >> ORIGIN_BITS) + 1, last + 1):
+            self._diary.row(kind, (origin, seq), None, now, size=size)
+            size = 0  # of all of them, with the first
 
     # Names
 
@@ -248,18 +201,18 @@ class TreeReplica:
         `ends`: the former incarnation has been running until now."""
         position = self._log.note(PAST, b"")  # what comes before it came before
         self._past[self._me] = position
-        out = bytearray()
-        for origin, upto in self._past.items():
-            put(out, origin)
-            put(out, upto)
-        self._log.note(PAST, bytes(out))
+        self._log.note(PAST, put_past(self._past))
         self._log.insist()
         if ends:
             self._diary.row(rows.CRASH, None, None, now)
         self._me, self._diary = me, diary
         self._overlay.streams.become(me)
         self.order.become(me)
-        self._diary.row(rows.INSTALL, None, self._places(self._seen), now)
+        if self.order.entries:
+            self._diary.row(rows.START, None, None, now)
+            self.tell_again(now)
+        else:
+            self._diary.row(rows.INSTALL, None, self._places(self._seen), now)
 
     def place(self, dot: int) -> Place:
         return self._names[dot & ORIGIN_MASK], dot >> ORIGIN_BITS
@@ -278,7 +231,7 @@ class TreeReplica:
         """The process was started: for the first time, or not."""
         if fresh:
             self._diary.row(rows.START, None, None, now)
-        else:
+        elif not self._goes_on:
             self._diary.row(rows.RESTART, None, self._places(self._seen), now)
         return self.resume(now)
 
@@ -293,26 +246,27 @@ class TreeReplica:
 
     @property
     def sent(self) -> int:
-        """Own messages."""
+        """Own operations."""
         return self._seen[self._me]
 
     def seen(self, origin: int) -> int:
-        """How many messages of a member the client has sent or taken."""
+        """How many operations of a member the client has sent or taken."""
         return self._seen[origin]
 
     @property
     def next_position(self) -> int:
         """Of the message that the application would take next; there must be one."""
-        return self._positions[0]
+        return self._inbox.next_position
 
-    def submit(self, payload: bytes, now: int) -> tuple[Message, list[Effect]]:
-        """The client sends."""
-        self._seen[self._me] += 1
-        message = self.order.tag(payload)
+    def submit(self, run: Sequence[bytes], now: int) -> tuple[Message, list[Effect]]:
+        """The client sends these, as one message."""
+        self._seen[self._me] += len(run)
+        message = self.order.tag(run)
         self._mark_taken()
         self._append(message)
-        self._diary.row(rows.SEND, self.place(message.dot), None, now)
+        self._tell(rows.SEND, message, now)
         self._apply(message, True)
+        self._earlier.count()
         for released in self.order.sent(message, now):
             self._released(released)
         return message, self.route(self._overlay.broadcast(message, now), now)
@@ -329,47 +283,49 @@ class TreeReplica:
     def route(self, asked: list[SpreadEffect], now: int) -> list[Effect]:
         """What the overlay makes of an input: new messages are written down, the rest is the driver's."""
         effects: list[Effect] = []
+        crowded: set[int] = set()
         for effect in asked:
-            if isinstance(effect, Message):
-                released = self.order.receive(effect, now)
+            if not isinstance(effect, Message):
+                effects.append(effect)
+            elif released := self.order.receive(effect, now):
                 for message in released:
                     self._released(message)
-                if not released:
-                    self._diary.row(rows.HOLD, self.place(effect.dot), None, now)
             else:
-                effects.append(effect)
-        self._show(now)
-        return effects
+                self._diary.row(rows.HOLD, self.place(effect.dot), None, now)
+                if make_room(self.order, self._overlay.gossip):
+                    crowded.add(effect.dot)
+        if self._diary.writes:
+            self._rows.show(self._diary, self._overlay.streams.states(), now)
+        return [each for each in effects if not brings(each, crowded)] if crowded else effects
 
     def _released(self, message: Message) -> None:
-        position = self._append(message)
-        if self._spilled or len(self.inbox) >= self._inbox_max:
-            self._spilled = True
-        else:
-            self.inbox.append(message)
-            self._positions.append(position)
+        self._inbox.add(message, self._append(message))
 
     def _append(self, message: Message) -> int:
         self._history.gathered.append(message)
         return self._log.append(message.dot, self.order.codec.encode(message))
 
-    def take(self, now: int, seen: bool = False) -> None:
-        """The client takes the next message. `seen`: it did before, and that was not written down."""
-        self.taken, message = self._positions.popleft(), self.inbox.popleft()
+    def take(self, now: int, seen: bool = False) -> int:
+        """The client takes the next message; how many operations that are. `seen`: it did before, and that
+        was not written down."""
+        self.taken, message = self._inbox.pop()
         self._seen[message.dot & ORIGIN_MASK] = message.dot >> ORIGIN_BITS
         doubts = self.order.took(message)
-        self._tell_taken(message.dot, doubts, now)
+        self._tell_taken(message, doubts, now)
         if doubts:
             self._alarmed(message, doubts, seen)
         if not seen:
             self._apply(message, False)
-        if self._spilled and not self.inbox:
+        self._earlier.count()
+        if self._inbox.is_dry:
             self._refill()
+        return message.span
 
     def _alarmed(self, late: Message, doubts: list[Message], seen: bool) -> None:
         """What the program took before `late` may have been too early."""
         self.alarms = True
         self.doubts += len(doubts)
+        self._earlier.doubted(doubts, self.order.doubts_all)
         tag = self.tag_of(late)
         if not seen and tag is not None:
             tags = map(self.tag_of, doubts)
@@ -377,7 +333,7 @@ class TreeReplica:
 
     def set_right(self) -> bool:
         """The program has taken what there was. Where some of that was doubted, a program that is a state
-        begins anew, with everything that it took in order. Was something?"""
+        begins anew from one that nothing late belongs into, with everything since in order. Was something?"""
         alarms, self.alarms = self.alarms, False
         if alarms and self._application.holds:
             self._restore()
@@ -399,18 +355,21 @@ class TreeReplica:
         before[dot & ORIGIN_MASK] = (dot >> ORIGIN_BITS) - 1
         return next(self._history.missing(before))
 
-    def commit(self, now: int) -> list[Sync | Wake]:
+    def commit(self, now: int) -> list[DiskSync | Wake]:
         """Write down what must not be forgotten. What is to be synced, before anything that follows from
         this step leaves the node, and when to wake the log."""
         self._mark_taken()
         effects = self._log.commit(now)
         self._history.gathered.clear()
-        if self._spilled and not self.inbox:
+        if self._inbox.is_dry:
             self._refill()
+        if self._earlier.due and self._application.holds and not self.inbox:  # it has all that the log has
+            vector = tuple(self._log.vector)
+            self._earlier.keep(EarlierState(self._log.tail, vector, self._application.state()))
         return effects
 
     def collect(self, now: int) -> Collected:
-        """Remove from the log what nobody needs any more."""
+        """Remove from the log what no node needs any more."""
         return self._log.collect(now)
 
     def _mark_taken(self) -> None:
@@ -420,44 +379,8 @@ class TreeReplica:
 
     def _refill(self) -> None:
         """Read on where the inbox ends."""
-        inbox, positions = self.inbox, self._positions
-        for stored in self._log.since(max(self.taken, self._log.head)):
-            if not self.is_own(stored.dot, stored.position):
-                inbox.append(self._understood(stored))
-                positions.append(stored.position)
-                if len(inbox) >= self._inbox_max:
-                    return
-        self._spilled = any(message.dot & ORIGIN_MASK != self._me for message in self._history.gathered)
+        gathered = (message.dot & ORIGIN_MASK != self._me for message in self._history.gathered)
+        self._inbox.fill(max(self.taken, self._log.head), gathered)
 
-    # Rows for people who look at a tree
-
-    def _show(self, now: int) -> None:
-        """A row for every link that turns lazy, synchronising, eager, or goes."""
-        if not self._diary.writes:
-            return
-        there = {
-            peer: rows.EAGER if live else rows.SYNC if branch else rows.LAZY
-            for peer, branch, live in self._overlay.streams.states()
-        }
-        if there == self._shown:
-            return
-        for peer, kind in there.items():
-            if self._shown.get(peer) != kind:
-                self._diary.row(kind, (self._called(peer), 1), None, now)
-        for peer in self._shown:
-            if peer not in there:
-                self._diary.row(rows.UNLINK, (self._called(peer), 1), None, now)
-        self._shown = there
-
-
-def _past(log: OpLog) -> dict[int, int]:
-    note = log.notes.get(PAST, b"")
-    reader, found = Reader(note, 0, len(note)), dict[int, int]()
-    while reader.at < reader.end:
-        origin = reader.take()
-        found[origin] = reader.take()
-    return found
-
-
-def wide(clock: Sequence[int], size: int) -> tuple[int, ...]:
-    return tuple(clock) + (0,) * (size - len(clock))
+    def _untaken(self, stored: Stored) -> Message | None:
+        return None if self.is_own(stored.dot, stored.position) else self.understood(stored)

@@ -11,6 +11,7 @@ from typing import Final
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
 from thence.core.errors import PeerError
+from thence.core.groups import number_of, process_of
 from thence.core.machine import Packet
 from thence.core.message import Message
 from thence.core.overlay import (
@@ -26,9 +27,13 @@ from thence.core.overlay import (
     StatePiece,
     Sync,
 )
+from thence.oplog.log import OpLog
 
 NAMES_AT_ONCE: Final = 4096
 """In one packet: far below what a frame carries."""
+
+MEMBERS_MOST: Final = ORIGIN_MASK >> 1
+"""Incarnations that a log counts."""
 
 COUNTED: Final = (Message, Rumour, Sync, Graft, Pull, StatePiece)
 """Packets that name members."""
@@ -54,6 +59,9 @@ class Processes:
             self._known[index] = name, address
         return index
 
+    def index(self, name: str) -> int | None:
+        return self._index.get(name)
+
     def name(self, index: int) -> str:
         return self._known[index][0]
 
@@ -76,6 +84,40 @@ class Processes:
     @property
     def names(self) -> list[str]:
         return list(self._index)
+
+
+class TreeMembers:
+    """Incarnations that this node knows, by index: that of its log."""
+
+    __slots__ = ("_index", "_log", "names")
+
+    def __init__(self, log: OpLog) -> None:
+        self._log: Final = log
+        self.names: Final = list(log.names)
+        """They grow."""
+        self._index: Final = {known: index for index, known in enumerate(self.names)}
+
+    def index(self, name: str) -> int:
+        """Of an incarnation, which becomes known if it was not."""
+        index = self._index.get(name)
+        if index is None:
+            if len(self.names) > MEMBERS_MOST:
+                raise PeerError(f"more than {MEMBERS_MOST} incarnations")
+            index = self._index[name] = self._log.member(name)
+            self.names.append(name)
+        return index
+
+    def highest(self, process: str) -> int:
+        """The highest number of an incarnation of a process; 0: none."""
+        numbers = [_number(name) for name in self.names if process_of(name) == process]
+        return max(numbers, default=0)
+
+
+def _number(name: str) -> int:
+    try:
+        return number_of(name)
+    except ValueError:
+        return 0
 
 
 class Tongue:
@@ -175,7 +217,9 @@ class Tongue:
         if len(message.context) != self._entries or message.dest:
             raise PeerError(f"a message with {len(message.context)} entries in its tag, not {self._entries}")
         dot, mine = message.dot, self._dot(message.dot)
-        return message if mine == dot else Message(mine, message.context, message.payload)
+        if mine == dot:
+            return message
+        return Message(mine, message.context, message.payload, (), message.span)
 
 
 def checked_name(name: str) -> str:

@@ -10,17 +10,19 @@ has, give both clocks back after a restart. Messages are taken in the order in w
 client's clock is not behind the stamp of what it has taken, and detection may look at what it took.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from operator import sub
 from typing import Final, Protocol
 
 from thence.core.codec import Codec
 from thence.core.codec_overlay import OPEN
 from thence.core.dots import STEP, pack
 from thence.core.errors import PeerError
-from thence.core.machine import Packet
+from thence.core.machine import Effect, Packet, Transmit
 from thence.core.message import Message
 from thence.core.overlay import Rumour
 from thence.core.rumours import short, whole
+from thence.core.runs import in_runs, payload_run, run_payload, span_of_payload
 from thence.core.tag import Tag
 from thence.order.keys import Keys, drawn_by_name
 from thence.order.probabilistic import (
@@ -30,6 +32,16 @@ from thence.order.probabilistic import (
     StampTag,
     clock_of,
 )
+from thence.spread.gossip import Gossip
+
+AHEAD_MOST: Final = 1 << 20
+"""Messages that the past of one which comes may hold, in one entry, and that were not released here. A piece
+of an answer (`spread.gossip`) has a few thousand."""
+
+HELD_MOST: Final = 1024
+"""Messages that wait for their causes: far more than come late in a group that is well."""
+HELD_BYTES: Final = 16 << 20
+"""Of their payloads."""
 
 
 class TreeOrder(Protocol):
@@ -43,6 +55,15 @@ class TreeOrder(Protocol):
     @property
     def waiting(self) -> int:
         """Messages that wait for their causes."""
+        ...
+
+    @property
+    def crowded(self) -> bool:
+        """Do too many?"""
+        ...
+
+    def let_go(self) -> int:
+        """One of them waits no longer, as if it had not come; its dot."""
         ...
 
     @property
@@ -71,7 +92,13 @@ class TreeOrder(Protocol):
         """`PeerError`: no correct member has sent this."""
         ...
 
-    def tag(self, payload: bytes) -> Message: ...
+    def runs(self, operations: Sequence[bytes]) -> Iterable[Sequence[bytes]]:
+        """What is sent at once, as messages."""
+        ...
+
+    def tag(self, run: Sequence[bytes]) -> Message:
+        """One of them."""
+        ...
 
     def sent(self, message: Message, now: int) -> list[Message]:
         """It is about to leave; what need not wait any longer."""
@@ -83,6 +110,11 @@ class TreeOrder(Protocol):
 
     def took(self, message: Message) -> list[Message]:
         """The client takes it; what of the last ones it doubts now."""
+        ...
+
+    @property
+    def doubts_all(self) -> bool:
+        """When it doubted something last, did it look back far enough?"""
         ...
 
     def tag_of(self, message: Message) -> Tag | None: ...
@@ -100,15 +132,20 @@ class Unordered:
     """As messages come."""
 
     name = "none"
-    codec = Codec(OPEN, stamps_are_dots=True)
+    codec = Codec(OPEN, stamps_are_dots=True, run_span=span_of_payload)
     entries = keys = 0
     waiting = 0
+    crowded = False
+    doubts_all = True
     remembers = 0
 
     __slots__ = ("_dot",)
 
     def __init__(self) -> None:
         self._dot = 0
+
+    def let_go(self) -> int:
+        raise AssertionError("nothing waits")
 
     def resume(self, me: int, seen: Sequence[int], kept: Sequence[int], taken: Iterable[Message]) -> None:  # noqa: ARG002
         self._dot = pack(me, seen[me])
@@ -123,11 +160,16 @@ class Unordered:
         self._dot = me
 
     def check(self, message: Message) -> None:
-        """There is nothing to be wrong."""
+        """A run holds as many operations as it claims to."""
+        if message.span > 1 and len(payload_run(message.payload)) != message.span:
+            raise PeerError(f"a run that does not hold {message.span} operations")
 
-    def tag(self, payload: bytes) -> Message:
-        self._dot += STEP
-        return Message(self._dot, (), payload)
+    def runs(self, operations: Sequence[bytes]) -> Iterable[Sequence[bytes]]:
+        return in_runs(operations)
+
+    def tag(self, run: Sequence[bytes]) -> Message:
+        self._dot += len(run) * STEP
+        return Message(self._dot, (), run[0] if len(run) == 1 else run_payload(run), (), len(run))
 
     def sent(self, message: Message, now: int) -> list[Message]:  # noqa: ARG002
         return []
@@ -173,6 +215,13 @@ class Clocked:
     def waiting(self) -> int:
         return self._orderer.waiting
 
+    @property
+    def crowded(self) -> bool:
+        return self._orderer.waiting > HELD_MOST or self._orderer.waiting_bytes > HELD_BYTES
+
+    def let_go(self) -> int:
+        return self._orderer.let_go()
+
     def resume(self, me: int, seen: Sequence[int], kept: Sequence[int], taken: Iterable[Message]) -> None:
         size = max(me + 1, len(seen), len(kept))
         self._tagger = ProbabilisticTagger(me, size, self._keys)
@@ -194,9 +243,18 @@ class Clocked:
         self._tagger.resume(0, clock)
 
     def check(self, message: Message) -> None:
+        """A stamp that counts far more than has been released here is a lie: an answer begins with what comes
+        next here, and a rumour is understood only near this node's clock. It would be held for ever."""
         self._orderer.check(message)
+        if max(map(sub, message.context, self._orderer.clock)) > AHEAD_MOST:
+            raise PeerError(f"{message} counts more than {AHEAD_MOST} messages that are not here")
 
-    def tag(self, payload: bytes) -> Message:
+    def runs(self, operations: Sequence[bytes]) -> Iterable[Sequence[bytes]]:
+        """Each by itself: a clock's entries count messages, and what is doubted is one."""
+        return zip(operations)
+
+    def tag(self, run: Sequence[bytes]) -> Message:
+        [payload] = run
         return self._tagger.tag(payload)
 
     def sent(self, message: Message, now: int) -> list[Message]:
@@ -211,6 +269,10 @@ class Clocked:
         self._detector.remember(message)
         return found
 
+    @property
+    def doubts_all(self) -> bool:
+        return self._detector.is_complete
+
     def tag_of(self, message: Message) -> StampTag:
         return StampTag(message.dot, message.context)
 
@@ -219,3 +281,18 @@ class Clocked:
 
     def whole(self, rumour: Rumour) -> Message | None:
         return whole(rumour, self._orderer.clock)
+
+
+def make_room(order: TreeOrder, gossip: Gossip | None) -> bool:
+    """Where too much waits, gossip brings the oldest of it again. Only nodes that have room pass on what is
+    to wait: else messages that none has room for would go round for ever. Was it needed?"""
+    was_needed = False
+    while gossip is not None and order.crowded:
+        gossip.forget(order.let_go())
+        was_needed = True
+    return was_needed
+
+
+def brings(effect: Effect, dots: Collection[int]) -> bool:
+    """Does it send one of these messages on?"""
+    return isinstance(effect, Transmit) and isinstance(effect.packet, Message) and effect.packet.dot in dots

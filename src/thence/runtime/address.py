@@ -2,7 +2,7 @@
 
 Addresses come from command lines and from peers. Both go through `checked`, so an `Address` that exists is
 one that can be written down and read back unchanged, and two spellings of one IP address are equal: members
-compare addresses to decide who founds a group.
+compare addresses to decide which node founds a group.
 """
 
 from ipaddress import IPv6Address, ip_address

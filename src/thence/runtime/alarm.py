@@ -1,4 +1,4 @@
-"""One timer of the event loop for all that somebody waits for: it rings for whatever comes first."""
+"""One timer of the event loop for all that tasks wait for: it rings for whatever comes first."""
 
 import asyncio
 from collections.abc import Callable

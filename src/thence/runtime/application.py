@@ -11,72 +11,31 @@ it at the next start, sees every message exactly once, however it ended.
 """
 
 import asyncio
-import os
 import weakref
-from asyncio.events import _get_running_loop
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from functools import partial
+from threading import get_ident
 from types import TracebackType
 from typing import Any, Final
 
-from thence.core.errors import ApplicationError, InvariantError, StorageError, UsageError, told
+from thence.core.errors import UsageError, told
 from thence.core.groups import Place
 from thence.replica.contract import Machine
-from thence.replica.edge import addressed
-from thence.replica.events import Delivered, Event, Gap, Repeated
+from thence.replica.events import Event, Repeated
 from thence.replica.life_tag import LifeTag
-from thence.replica.live import EDGE
-from thence.runtime.edge_program import GroupedProgram
-from thence.runtime.gathering import Gathering, OnCommit
+from thence.runtime.edge_program import GroupedProgram, addressed_to, grouped_program
+from thence.runtime.gathering import Gathering, OnCommit, copied
 from thence.runtime.home import Home
 from thence.runtime.making import make_node
 from thence.runtime.node import Node, enter
-from thence.runtime.program import Chunked, Program, Replicated, SendAgain
+from thence.runtime.program import Program, SendAgain
 from thence.runtime.program_log import ProgramLog
+from thence.runtime.reader import Events, told_again
+from thence.runtime.replicated import Chunked, Replicated
 from thence.runtime.running import wall_clock
-from thence.runtime.settings import ANY_PORT, NodeSettings
-from thence.runtime.sources import compose
+from thence.runtime.settings import NodeSettings
 from thence.runtime.status import Status
 from thence.runtime.waiting import Bell, Reached, Turns, Waiters
-
-GIVE_WAY: Final = 1024
-"""Events handed out in a row before the node gets its turn."""
-
-
-class Events:
-    """What happens, one event after another, to the one reader that a node has at a time: it is the reader
-    until it ends, is closed, or there is no reference to it any more."""
-
-    def __init__(self, node: "OpenNode", repeated: Iterator[Event | None]) -> None:
-        self._node: Final = node
-        self.repeated: Iterator[Event | None] | None = repeated
-        """Until all of it was handed out."""
-        self._handed = 0
-        self.ended = False
-
-    def close(self) -> None:
-        """It reads no more; another one may."""
-        self.ended = True
-        self._node.look_again()
-
-    def __aiter__(self) -> "Events":
-        return self
-
-    async def __anext__(self) -> Event:
-        self._handed += 1
-        if self._handed % GIVE_WAY == 0:
-            await asyncio.sleep(0)
-        elif self.repeated is None and not self.ended and (event := self._node.at_hand()) is not None:
-            return event
-        try:
-            found = await self._node.next_event(self)
-        except (StorageError, InvariantError, ApplicationError):
-            self.ended = True
-            raise
-        if found is None:
-            self.ended = True
-            raise StopAsyncIteration
-        return found
 
 
 class OpenNode:
@@ -87,7 +46,7 @@ class OpenNode:
         settings: NodeSettings,
         program: Replicated | Chunked | None = None,
         send_again: SendAgain | None = None,
-        groups: Mapping[str, Replicated | None] | None = None,
+        groups: Mapping[str, Replicated | Chunked | None] | None = None,
     ) -> None:
         self.settings: Final = settings
         self._log: Final = ProgramLog(settings.log_level)
@@ -96,9 +55,9 @@ class OpenNode:
         self._reader: weakref.ref[Events] | None = None
         self._turns: Final = Turns(settings.application.broadcasts_max)
         self._gathering: Final = Gathering(settings.application.broadcasts_max)
+        self._add: Final = self._gathering.add
         self._home: Home | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        """Of the node, while it is open."""
         self._bell: Final = Bell()
         self._waiting: Final = Waiters()
         self._node: Node | None = None
@@ -150,12 +109,12 @@ class OpenNode:
     async def broadcast(self, payload: bytes | bytearray | memoryview) -> LifeTag:
         """Send to every member. When it returns, the message is tagged, written down and delivered here;
         under `sync="always"` it is on the disk. If many wait for their answers it waits for its turn.
-        Cancelled: the message is in the log and goes to everybody, or it never was."""
-        self._must_be_open()
-        payload = _copied(payload)
+        Cancelled: the message is in the log and goes to all members, or it never was."""
+        self.must_be_open()
+        payload = copied(payload)
         self._must_read()
         async with self._turns:
-            self._must_be_open()
+            self.must_be_open()
             [(_, tag)] = await self._host.publish([payload])
         if tag is None:
             sent = UsageError("the message is on its way, but without stability it has no tag")
@@ -166,22 +125,26 @@ class OpenNode:
     def broadcast_nowait(self, payload: bytes | bytearray | memoryview) -> Place:
         """Send to every member with all others of this turn of the loop, as one message. Returns its name at
         once; `committed` tells what became of it. `UsageError`: it was not sent, and never will be."""
-        if type(payload) is bytes and _get_running_loop() is self._loop and not self._program.own:
-            place = self._gathering.add(payload)  # what holds for the first of a run holds for all of it
+        home = self._home
+        if type(payload) is bytes and home and get_ident() == home.thread and not self._program.own:
+            place = self._add(payload)  # what holds for the first of a run holds for all of it
             if place is not None:
                 return place
+            if self._loop is None or not self._loop.is_running():
+                self.must_be_open()
         else:
-            self._must_be_open()
-            payload = _copied(payload)
+            self.must_be_open()
+            payload = copied(payload)
             self._must_read()
             if (place := self._gathering.add(payload)) is not None:
                 return place
-        return self._gathering.begin(self._host.running, payload)
+        node = self._node
+        return self._gathering.begin((node and node.driver) or self._host.running, payload)
 
     async def committed(self, dot: Place) -> None:
         """Until an operation that was sent with `broadcast_nowait` is in the log, under `sync="always"` on
         the disk. It raises what `broadcast` would have raised."""
-        self._must_be_open()
+        self.must_be_open()
         await self._gathering.committed(dot, lambda place: self._machine.has_delivered(place))
 
     def on_commit(self, callback: OnCommit) -> None:
@@ -196,7 +159,7 @@ class OpenNode:
 
     async def until_room(self) -> None:
         """Back-pressure: until there is room for one more."""
-        self._must_be_open()
+        self.must_be_open()
         await self._gathering.until_room()
 
     def _must_read(self) -> None:
@@ -213,27 +176,24 @@ class OpenNode:
         group: str | None = None,
         to: Sequence[str] | None = None,
     ) -> Place:
-        """Send to a group of an edge tree, whether this node is a member or not. When it returns, the message
-        is in the log of this node, and under `sync="always"` on its disk: it waits for nobody else. Returns
-        who sent it, and its number."""
-        self._must_be_open()
-        payload = _copied(payload)
-        if to is not None:
-            raise UsageError("to=… is for orders in which a message names its receivers: this node has none")
-        if group is None:
-            raise UsageError("which group? multicast(payload, group=…)")
-        self._must_have_groups()
+        """Send to a group of an edge tree, whether this node is a member or not; or, with order `separator`,
+        to these processes. When it returns, the message is in the log of this node, and under `sync="always"`
+        on its disk: it does not wait for other nodes. Returns the sender and the message's number."""
+        self.must_be_open()
+        call = addressed_to(self.settings.order, copied(payload), group, to)
+        if group is not None:
+            self._must_have_groups()
         self._must_read()
         async with self._turns:
-            self._must_be_open()
-            [(place, _)] = await self._host.publish([addressed(group, payload)])
+            self.must_be_open()
+            [(place, _)] = await self._host.publish([call])
             return place
 
-    async def join_group(self, group: str, state: Replicated | None = None) -> None:
+    async def join_group(self, group: str, state: Replicated | Chunked | None = None) -> None:
         """Be a member of a group of an edge tree from now on. Returns once this node is one: its parent has
         to answer, or a node above. `state` begins from that of the node which lets it in; without one,
         messages come as events."""
-        self._must_be_open()
+        self.must_be_open()
         grouped = self._must_have_groups()
         known = grouped.handlers.get(group)
         if state is not None and known is not None and known is not state:
@@ -245,7 +205,7 @@ class OpenNode:
 
     async def leave_group(self, group: str) -> None:
         """Be no member of this group any more. What was sent to it before, and not taken, is told first."""
-        self._must_be_open()
+        self.must_be_open()
         grouped = self._must_have_groups()
         self._host.running.call(lambda machine, now: machine.leave_group(group, now))
         grouped.handlers.pop(group, None)
@@ -253,7 +213,7 @@ class OpenNode:
     @property
     def groups(self) -> tuple[str, ...]:
         """Those of an edge tree that this node is a member of."""
-        self._must_be_open()
+        self.must_be_open()
         self._must_have_groups()
         book = self._host.running.machine.book
         return tuple(sorted([group for group in book.groups if book.is_in(group)]))
@@ -264,14 +224,15 @@ class OpenNode:
         return self._grouped
 
     async def send(self, payload: bytes | bytearray | memoryview) -> Place:
-        """The same where there are no tags (a tree with order none): who sent it, and its number."""
-        self._must_be_open()
-        payload = _copied(payload)
+        """The same where there are no tags (a tree with order none, order `separator`): who sent it, and its
+        number."""
+        self.must_be_open()
+        payload = copied(payload)
         async with self._turns:
-            self._must_be_open()
+            self.must_be_open()
             return await self._host.broadcast(payload)
 
-    def _must_be_open(self) -> None:
+    def must_be_open(self) -> None:
         """Whatever a program asks for, it asks an open node in the process and loop that opened it."""
         if self._home is None:
             raise UsageError("this node is not open: `async with thence.open(…) as node`")
@@ -287,51 +248,33 @@ class OpenNode:
         a program that keeps positions then has all that it sent, however it ended. One reader at a time.
         Messages are taken in batches: all of a batch count as delivered when its first event is handed
         out."""
-        self._must_be_open()
+        self.must_be_open()
         reader = None if self._reader is None else self._reader()
         if reader is not None and not reader.ended:
             raise UsageError("the events of this node have a reader already: close() that one first")
         repeated: Iterator[Event | None] = iter(())
         if after is not None:
-            repeated = self._repeated(after, own, self._machine, self._replay(after, own))
+            replay, driver = partial(self._replay, own), self._host.running
+            repeated = told_again(driver, replay, after, replay(after))
             self._program.repeat()
-        reader = Events(self, repeated)
+        reader = Events(self, self._host, self._program, self._bell, repeated)
         self._reader = weakref.ref(reader)
         self._program.listen(own)
         return reader
 
-    def _replay(self, after: int, own: bool) -> Iterator[Repeated | None]:
+    def _replay(self, own: bool, after: int) -> Iterator[Repeated | None]:
         return self._host.running.call(lambda machine, now: machine.replay(after, now, own))
-
-    def _repeated(
-        self, after: int, own: bool, machine: Machine[Any], found: Iterator[Repeated | None]
-    ) -> Iterator[Event | None]:
-        """What comes after a position. The machine may be built anew meanwhile, or its log replaced by that
-        of another incarnation: then it goes on there."""
-        driver, log = self._host.running, machine.log
-        while True:
-            for event in found:
-                if isinstance(event, Delivered | Gap):
-                    after = event.position
-                yield event
-                if driver.machine is not machine or machine.log is not log:
-                    break
-            else:
-                return
-            while driver.trouble is not None or driver.machine.log is None:
-                yield None
-            machine, log, found = driver.machine, driver.machine.log, self._replay(after, own)
 
     async def until_stable(self, tag: LifeTag, at: int | None = None) -> None:
         """Until the message is causally stable; with `at`, until it is known to have been delivered at so
         many members, its sender among them."""
-        self._must_be_open()
+        self.must_be_open()
         named, driver = _own_tag(tag), self._host.running
         members = len(driver.machine.members)
         if at is not None and not 1 <= at <= members:
             raise UsageError(f"a message reaches 1 to {members} members, not {at}")
         if not self.settings.stability.enabled:
-            raise UsageError("this node runs without stability: nobody would ever know")
+            raise UsageError("this node runs without stability: it would never know")
         await self._until(lambda: self._machine.has_reached(named, at))
 
     async def reached(self, dot: LifeTag | Place, members: int) -> None:
@@ -341,18 +284,18 @@ class OpenNode:
     def tag(self, origin: str, seq: int) -> LifeTag:
         """The tag of an operation that was delivered here: as it was given out, or after a restart, or of one
         that came with the state that this node began from. `UsageError`: it was not delivered here."""
-        self._must_be_open()
+        self.must_be_open()
         return self._machine.tag((origin, seq))
 
     def context(self) -> dict[str, int]:
         """What was delivered here by now: per member, the last of its messages. To be handed to a program at
         another node, which awaits `delivered(context)` before it goes on."""
-        self._must_be_open()
+        self.must_be_open()
         return self._machine.delivered()
 
     async def delivered(self, context: Mapping[str, int]) -> None:
         """Until everything that a context of another node names was delivered here."""
-        self._must_be_open()
+        self.must_be_open()
         lacking = dict(context)
         for name, seq in lacking.items():
             if not isinstance(name, str) or not isinstance(seq, int) or seq < 0:
@@ -376,7 +319,7 @@ class OpenNode:
         """Leave the group for good: only where the members were not named at the start. Returns whether all
         members have what was sent. `force`: also the last one, though one that was evicted may come back and
         find no group."""
-        self._must_be_open()
+        self.must_be_open()
         self._host.leave(force)
         await self._host.stopping.wait()
         if self._host.failed is not None:
@@ -386,12 +329,12 @@ class OpenNode:
 
     def evict(self, who: str) -> str:
         """Let the group go on without a member, a process or an incarnation; which incarnation that is."""
-        self._must_be_open()
+        self.must_be_open()
         return self._host.evict(who, force=True)
 
     @property
     def me(self) -> str:
-        """As whom this node is a member."""
+        """The incarnation that this node runs."""
         return self._machine.me
 
     @property
@@ -405,7 +348,7 @@ class OpenNode:
         return self._machine.position
 
     def name_of(self, tag: LifeTag) -> Place:
-        """Who sent it, and which of its messages it is: `tag.dot`."""
+        """The origin, and which of its messages it is: `tag.dot`."""
         return _own_tag(tag).dot
 
     def status(self) -> Status:
@@ -425,39 +368,6 @@ class OpenNode:
         self._home.check()
         return self._program.next()
 
-    async def next_event(self, reader: Events) -> Event | None:
-        program, driver = self._program, self._host.running
-        while self.reads(reader):
-            self._must_be_open()
-            if reader.repeated is not None and not program.repeats:
-                for again in reader.repeated:
-                    if again is not None:
-                        return again
-                    if driver.trouble is not None:
-                        break
-                    await asyncio.sleep(0)
-                    if not self.reads(reader):
-                        return None
-                else:
-                    reader.repeated = None
-            if reader.repeated is None:
-                if (event := program.next()) is not None:
-                    return event
-                program.hungry = True
-                if driver.trouble is None and driver.machine.waiting:
-                    driver.take()
-                    if program.happened:
-                        continue
-            if driver.broken.done():
-                raise told(driver.broken.result())
-            if self._host.stopping.is_set():
-                return None
-            try:
-                await self._bell.wait()
-            finally:
-                program.hungry = False
-        return None
-
     def _look(self) -> None:
         """A step is over."""
         host, program = self._node, self._program
@@ -472,106 +382,13 @@ class OpenNode:
         ):
             self._wake()
 
-    def look_again(self) -> None:
-        """A reader that waits has something to see."""
-        self._bell.ring()
-
     def _wake(self) -> None:
-        self.look_again()
+        self._bell.ring()
         if self._closed:
             self._waiting.refuse(UsageError("the node was closed"))
-
-
-def _copied(payload: object) -> bytes:
-    """What becomes of a buffer later is not sent."""
-    if not isinstance(payload, bytes | bytearray | memoryview):
-        raise UsageError(f"a payload is bytes, not {type(payload).__name__}")
-    return bytes(payload)
 
 
 def _own_tag(tag: object) -> LifeTag:
     if not isinstance(tag, LifeTag):
         raise UsageError("this is no tag of this node")
     return tag
-
-
-def grouped_program(
-    settings: NodeSettings,
-    program: Replicated | Chunked | None,
-    groups: Mapping[str, Replicated | None] | None,
-) -> GroupedProgram | None:
-    """Of a node on an edge tree."""
-    if settings.spread != EDGE:
-        return None
-    if program is not None:
-        raise UsageError("on an edge tree each group has a state of its own: groups={name: state, …}")
-    return GroupedProgram(
-        groups if groups is not None else dict.fromkeys(settings.groups), settings.application.events_max
-    )
-
-
-ARGUMENTS: Final = {
-    **{key: key for key in (
-        "name", "listen", "advertise", "join", "members", "data", "spread", "order", "trace", "secret",
-        "parent", "root", "groups",
-    )},
-    "secret_file": "secret", "log.sync": "sync",
-}  # fmt: skip
-"""By key of a setting: the argument of `thence.open`."""
-
-
-def argument_of(key: str) -> str:
-    """What a program knows a setting as."""
-    return ARGUMENTS.get(key) or f"settings[{key!r}]"
-
-
-def open_node(
-    name: str,
-    *,
-    listen: str | None = None,
-    advertise: str | None = None,
-    join: Sequence[str] = (),
-    members: Mapping[str, str] | None = None,
-    data: str | Path,
-    spread: str | None = None,
-    order: str | None = None,
-    entries: int | None = None,
-    keys: int | None = None,
-    sync: str | None = None,
-    trace: str | Path | None = None,
-    secret: str | None = None,
-    config: str | Path | None = None,
-    settings: Mapping[str, object] | None = None,
-    application: Replicated | Chunked | None = None,
-    send_again: SendAgain | None = None,
-    parent: str | None = None,
-    root: bool = False,
-    groups: Mapping[str, Replicated | None] | Sequence[str] | None = None,
-) -> OpenNode:
-    """See `thence.open`. What is not given comes from the environment, the configuration file, the profile,
-    the defaults."""
-    given: dict[str, object | None] = {
-        "name": name,
-        "listen": listen or (None if members else str(ANY_PORT)),
-        "advertise": advertise,
-        "data": str(data),
-        "join": ",".join(join) or None,
-        "members": ",".join(f"{member}={address}" for member, address in (members or {}).items()) or None,
-        "spread": spread,
-        "order": order,
-        "clock.entries": entries,
-        "clock.keys": keys,
-        "log.sync": sync,
-        "trace": None if trace is None else str(trace),
-        "parent": parent,
-        "root": root or None,
-        "groups": None if groups is None else list(groups),
-        **(settings or {}),
-    }
-    handlers = groups if isinstance(groups, Mapping) else dict.fromkeys(groups or ())
-    environment = dict(os.environ)
-    if secret is not None:  # given by a program, it is not seen in a list of processes
-        environment.pop("THENCE_SECRET_FILE", None)
-        environment["THENCE_SECRET"] = secret
-    composed = compose(given, environment, None if config is None else Path(config), called=argument_of)
-    return OpenNode(composed, application, send_again, handlers if groups is not None else None)

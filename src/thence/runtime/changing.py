@@ -1,6 +1,6 @@
 """What a node of a group has, closed or not: a folder of incarnations, a way in, links by its view.
 
-It ends the process when it has left. The way into a group is in `way_in`, links are in `group_neighbours`.
+It ends the process when it has left. The way into a group is in `bootstrap`, links are in `group_neighbours`.
 """
 
 import os
@@ -9,27 +9,27 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from thence.core.errors import StorageError, UsageError
-from thence.core.groups import START_BITS, Named, process_of
-from thence.replica.group import GroupNode
-from thence.replica.group_lineage import Rollback
-from thence.replica.group_member import Member
-from thence.replica.group_state import drained
+from thence.core.groups import START_BITS, NamedMessage, process_of
+from thence.replica.group.lineage import Rollback
+from thence.replica.group.member import Member
+from thence.replica.group.process import GroupNode
+from thence.replica.group.stages import ProcessStage
+from thence.replica.group.state import drained
 from thence.replica.live import must_go_together
-from thence.replica.steps import Trace
-from thence.runtime.attic import Attics
-from thence.runtime.diaries import Diaries, next_boot
+from thence.replica.step_outputs import Trace
+from thence.runtime.bootstrap import Bootstrap
 from thence.runtime.driver import Driver
 from thence.runtime.folder import DataFolder, is_fixed
 from thence.runtime.group_machine import machine_settings
 from thence.runtime.group_neighbours import Neighbours
 from thence.runtime.group_report import facts_of, rollback_of
-from thence.runtime.introductions import Identity
+from thence.runtime.hello import Identity
+from thence.runtime.incarnations import IncarnationStore
 from thence.runtime.open_links import OpenLinks
-from thence.runtime.report import ONE_GROUP, Facts
-from thence.runtime.shelf import DiskShelf
+from thence.runtime.report import ONE_GROUP, KindFacts
+from thence.runtime.tag_spill import TagSpills
+from thence.runtime.trace_files import TraceWriters, next_boot
 from thence.runtime.turns import in_turns
-from thence.runtime.upgrade import upgrade
-from thence.runtime.way_in import WayIn
 
 if TYPE_CHECKING:
     from thence.runtime.node import Node
@@ -46,16 +46,16 @@ class Changing:
             raise UsageError("a group collects what is stable: no stability is for trees with order none")
         self._members: dict[str, str] = {}
         """Of a closed group, and where they are."""
-        self._untaken: list[Named] = []
+        self._untaken: list[NamedMessage] = []
         """From before an upgrade."""
         self.boot = self._start = 0
-        self._shelf: DiskShelf | None = None
-        self._diaries: Diaries | None = None
+        self._shelf: IncarnationStore | None = None
+        self._diaries: TraceWriters | None = None
         self._log_id = b""
         self.neighbours: Neighbours | None = None
-        self._way: Final = WayIn(settings, node.clock, node.says)
-        self._attics: Final = Attics(settings.data)
-        self._phase: tuple[str, Member | None] = "", None
+        self._way: Final = Bootstrap(settings, node.clock, node.says)
+        self._attics: Final = TagSpills(settings.data)
+        self._phase: tuple[ProcessStage | None, Member | None] = None, None
         self._inside = False
         self._stable = 0
 
@@ -65,16 +65,18 @@ class Changing:
         settings = self._node.settings
         self._log_id = folder.log_id
         if is_fixed(settings.data):
+            from thence.runtime.upgrade import upgrade  # once in the life of a folder
+
             self._untaken = upgrade(folder, settings, self._node.clock())
             self._node.says.info("data folder upgraded", version=2)
         named = {name: str(address) for name, address in settings.members}
-        self._shelf = shelf = DiskShelf(folder, settings.name, settings.cluster, settings.log, named)
+        self._shelf = shelf = IncarnationStore(folder, settings.name, settings.cluster, settings.log, named)
         self._members = shelf.members
         self.boot = shelf.boot()
         # A folder that was put back counts boots a second time: peers and traces must not mix them up.
         self._start = self.boot << START_BITS | int.from_bytes(os.urandom(START_BITS // 8), "little")
         traced = next_boot(settings.trace, settings.name, 0) if settings.trace else 0
-        self._diaries = Diaries(settings.trace, max(self.boot, traced), settings.run)
+        self._diaries = TraceWriters(settings.trace, max(self.boot, traced), settings.run)
         return self._diaries
 
     async def enter(self) -> None:
@@ -224,7 +226,7 @@ class Changing:
         machine: GroupNode = driver.steps.machine
         if machine.member is not None and machine.member.changes:
             self._tell_changes(machine.member)
-        phase = machine.status, machine.member
+        phase = machine.stage, machine.member
         if phase == self._phase:
             return
         self._phase = phase
@@ -232,7 +234,7 @@ class Changing:
         if machine.rollback is not None:
             self._put_back(machine, machine.rollback)
         view = sorted(member.view.view) if member else []
-        node.says.info(machine.status, node=member.me if member else machine.name, members=len(view))
+        node.says.info(machine.stage.value, node=member.me if member else machine.name, members=len(view))
         self._inside = self._inside or member is not None
         if member is not None:
             self._way.joins = False
@@ -240,7 +242,7 @@ class Changing:
             if self._shelf is not None and self._shelf.forgetful:
                 with suppress(StorageError):  # then it is a new one again after the next start
                     self._shelf.remembered()
-        elif self._inside and machine.status == "outside":
+        elif self._inside and machine.stage is ProcessStage.OUTSIDE:
             self._has_left(machine.unclean)
 
     def _tell_changes(self, member: Member) -> None:
@@ -288,7 +290,7 @@ class Changing:
         why = rollback_of(self.machine)
         return f"put back to an earlier state: {why}" if why else None
 
-    def facts(self, now: int) -> Facts:
+    def facts(self, now: int) -> KindFacts:
         return facts_of(self._node, self.machine, self._way.waiting_for, now)
 
     # What people ask of it
@@ -332,7 +334,7 @@ class Changing:
             raise UsageError(f"{who} is this node itself: let it leave instead")
         there = sorted(process_of(name) for name in member.view.side)
         if process not in there:
-            alone = "nobody else is a member" if len(there) == 1 else f"there is {', '.join(there)}"
+            alone = "no other node is a member" if len(there) == 1 else f"there is {', '.join(there)}"
             raise UsageError(f"{who} is not a member, or is being evicted already: {alone}")
         if not force and self.links is not None and self.links.linked(process):
             raise UsageError(f"{who} answers and would come back: let it leave, or use force")

@@ -1,9 +1,9 @@
 """A node's own HTTP routes: looking at it, and telling it what to do.
 
-All who reach the port learn whether the node is well, and its metrics. Everything else needs a token, which
-follows from the secret and stands in `control.json` in the data folder: without a secret there is none. The
-port is on the loopback unless the settings say otherwise. Faults are for trials: a node takes them only if it
-was started so.
+All processes that reach the port learn whether the node is well, and its metrics. Everything else needs a
+token, which follows from the secret and stands in `control.json` in the data folder: without a secret there
+is none. The port is on the loopback unless the settings say otherwise. Faults are for trials: a node takes
+them only if it was started so.
 
 A page in a browser can send requests anywhere, and, with a name server of its own, under any name. So
 requests are answered only under a name that is the node's (`Host`), and not if a page of another host sends
@@ -38,10 +38,9 @@ from thence.core.errors import ApplicationError, InvariantError, UsageError
 from thence.runtime import control_file, metrics, process
 from thence.runtime.address import Address, is_ip, is_loopback
 from thence.runtime.control_file import FREE, ControlFile
-from thence.runtime.http import Gate, HttpServer, Limits, Refused, Request, Response, Routes, text
+from thence.runtime.http import ClientLimits, Gate, HttpServer, Refused, Request, Response, Routes, text
 from thence.runtime.load import Load
-from thence.runtime.logs import Log
-from thence.runtime.remote import Control as Control
+from thence.runtime.logs import NodeLog
 from thence.runtime.settings import NodeSettings
 from thence.runtime.status import Status
 
@@ -52,13 +51,13 @@ ANYWHERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 HEALTH: Final = frozenset({"/health"})
-"""Answered however many requests there are: whoever watches over a node stops it if it does not answer."""
+"""Answered however many requests there are: a supervisor stops a node that does not answer."""
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     what: Literal["cut", "mend", "slow", "pause"]
-    """`pause` changes nothing in the node: whoever asks sends the signals, if the node has nothing against
-    it. Only so does it stop in the middle of whatever it was doing, as a machine does that stalls."""
+    """`pause` changes nothing in the node: the client sends the signals, if the node has nothing against it.
+    Only so does it stop in the middle of whatever it was doing, as a machine does that stalls."""
     peer: str | None = None
     """The link with this member; for `mend`, None means all of them."""
     delay_ms: float = 0.0
@@ -148,8 +147,8 @@ class ControlServer:
         secret: bytes,
         allow_faults: bool,
         address: Address,
-        log: Log,
-        limits: Limits | None = None,
+        log: NodeLog,
+        limits: ClientLimits | None = None,
     ) -> None:
         self._folder: Final = folder
         self._name: Final = name
@@ -160,11 +159,11 @@ class ControlServer:
         self._http: Final = HttpServer(
             routes(node, allow_faults, log), self._failed, limits,
             gate=gate(address.host, self._token), reserved=HEALTH,
-            paused=lambda why: log.warn("answers nobody at present", why=why),
+            paused=lambda why: log.warn("answers no request at present", why=why),
         )  # fmt: skip
 
     @classmethod
-    def of(cls, node: Controlled, settings: NodeSettings, address: Address, log: Log) -> "ControlServer":
+    def of(cls, node: Controlled, settings: NodeSettings, address: Address, log: NodeLog) -> "ControlServer":
         return cls(
             node, settings.data, settings.name, settings.cluster, settings.secret, settings.allow_faults,
             address, log,
@@ -205,7 +204,7 @@ def gate(listens: str, token: str) -> Gate:
     expected = f"Bearer {token}".encode()
 
     def own(host: str) -> bool:
-        """Nobody but this machine, or its owner, can have given a page such a name."""
+        """Only this machine, or its owner, can have given a page such a name."""
         return host == listens or is_loopback(Address(host, 0)) or (listens in ANYWHERE and is_ip(host))
 
     def check(request: Request) -> None:
@@ -230,7 +229,7 @@ def _host_of(where: str) -> str:
     return where.partition(":")[0].lower()
 
 
-def routes(node: Controlled, allow_faults: bool, log: Log) -> Routes:
+def routes(node: Controlled, allow_faults: bool, log: NodeLog) -> Routes:
     async def health(_: Request) -> Response:
         why = node.health()
         return text(200, "ok") if why is None else text(503, why)

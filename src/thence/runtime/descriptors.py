@@ -1,4 +1,4 @@
-"""File descriptors, of which a process has few: who may have how many, and what is kept for the disk.
+"""File descriptors, of which a process has few: how many each part may have, and what is kept for the disk.
 
 Visitors take descriptors, and so does the log. A log that cannot open a file because visitors took them all
 could not write what it promised, so some are out of their reach (`RESERVE`, see `door.py`), and a folder of
@@ -22,6 +22,9 @@ program."""
 SPARES: Final = 4
 """In one folder: a sync in a thread, one of the owner, and files that are opened meanwhile."""
 
+WANTED: Final = 1 << 15
+"""For ten thousand clients, twice that and some."""
+
 NONE_LEFT: Final = frozenset({errno.EMFILE, errno.ENFILE})
 """What the system says, of this process or of the whole machine."""
 
@@ -30,6 +33,16 @@ def limit() -> int:
     """What the process may have open."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return soft if 0 <= soft < 1 << 20 else 1 << 20
+
+
+def raise_limit() -> None:
+    """What the process may have open becomes what it may ask for, within reason: for a process of our own,
+    which many come to."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = WANTED if hard == resource.RLIM_INFINITY else min(WANTED, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def share(wanted: int) -> int:
@@ -43,7 +56,7 @@ class Spares:
     __slots__ = ("_held", "_of")
 
     def __init__(self, of: int) -> None:
-        """They are copies of this one, as long as nobody needs them."""
+        """They are copies of this one, as long as they are not needed."""
         self._of: Final = of
         self._held: list[int] = []
         with suppress(OSError):  # then there are fewer, until some are given back

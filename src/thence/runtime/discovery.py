@@ -1,10 +1,10 @@
 """Finding the group: for a node that was told where to ask and has no data yet.
 
-The questions travel over the handshake of links, so only those who know the secret ask or answer. Who founds
-is decided in groups.py; this asks round after round, answers others meanwhile, says what it waits for, and
-gives the address back when it is done: links listen there next.
+The questions travel over the handshake of links, so only nodes that know the secret ask or answer. Which one
+founds is decided in groups.py; this asks round after round, answers others meanwhile, says what it waits for,
+and gives the address back when it is done: links listen there next.
 
-Invariant: a node founds at most one group, and joins none that has somebody else of its name.
+Invariant: a node founds at most one group, and joins none that has another process of its name.
 """
 
 import asyncio
@@ -15,13 +15,13 @@ from typing import Final
 from thence.core.errors import PeerError, UsageError, stopper
 from thence.runtime.address import Address
 from thence.runtime.door import reason_of
-from thence.runtime.groups import Answer, Open, Survey, Waiting, put_answer, take_answer
-from thence.runtime.handshake import Acceptor, Judge, Opener
-from thence.runtime.introductions import Aim, Identity, Introduction, draw_instance, draw_nonce
+from thence.runtime.election import Answer, FounderElection, Open, Seeking, put_answer, take_answer
+from thence.runtime.handshake import Acceptor, HandshakePolicy, Opener
+from thence.runtime.hello import Identity, Introduction, Purpose, draw_instance, draw_nonce
 from thence.runtime.link import Connection, End
 from thence.runtime.listening import Connections, Listener, Log
+from thence.runtime.options import LinkSettings
 from thence.runtime.pacing import Clock, LinkLimits, upper_half_us
-from thence.runtime.settings import LinkSettings
 
 ROUND_US: Final = 500_000
 """Between two rounds: people start nodes by hand and watch; a question costs a few packets."""
@@ -50,9 +50,9 @@ async def find_group(
     tell: Callable[[list[str]], None] = lambda _: None,
     advertise: Address | None = None,
 ) -> Open:
-    """The members of a group through whom this node may join it; itself alone, if it is to found one.
+    """The members of a group that may be contacts of this node; itself alone, if it is to found one.
     `advertise`: where others reach it, if that is not where it listens.
-    `keeps`: see `groups.Waiting`; one that keeps something does not wait for the absent for longer than
+    `keeps`: see `election.Seeking`; one that keeps something does not wait for the absent for longer than
     `patience_us`. `tell` is told what is waited for. `UsageError`: it cannot succeed."""
     me.check()
     search = _Search(
@@ -119,7 +119,7 @@ async def put_question(
     limits: LinkLimits,
     clock: Clock,
 ) -> Answer:
-    """What is answered at an address; `opener` knows by whom. `OSError`, `PeerError`: nothing is."""
+    """What is answered at an address; `opener` knows by which node. `OSError`, `PeerError`: nothing is."""
     question = _Question(connections)
     connection = Connection(question, opener, settings, limits, clock)
     loop = asyncio.get_running_loop()
@@ -130,7 +130,7 @@ async def put_question(
     finally:
         connection.abort()
         if question.result.done() and not question.result.cancelled():
-            question.result.exception()  # looked at, whoever was cancelled meanwhile
+            question.result.exception()  # looked at, whatever was cancelled meanwhile
 
 
 class _Search:
@@ -162,10 +162,10 @@ class _Search:
         self._instance: Final = draw_instance()
         self._connections: Final = Connections()
         self._has_namesake = False
-        """Somebody else with this name was met, in either role: both must stop, neither has data yet."""
+        """Another process with this name was met, in either role: both must stop, neither has data yet."""
         self._bug: Exception | None = None
         self._told: tuple[list[str], int] = ([], 0)
-        judge = Judge(self._expects, self._admit, self._answer)
+        judge = HandshakePolicy(self._expects, self._admit, self._answer)
         self.listener: Final = Listener(me, self._instance, secret, judge, self, settings, limits, clock, log)
 
     async def close(self) -> None:
@@ -176,7 +176,7 @@ class _Search:
 
     async def round(self) -> Open | None:
         hasty = self._clock() >= self.hasty_at
-        survey = Survey(self._me.name, self._address, self._join, self._keeps, hasty)
+        survey = FounderElection(self._me.name, self._address, self._join, self._keeps, hasty)
         while queue := survey.to_ask():
             for start in range(0, len(queue), AT_ONCE):
                 some = queue[start : start + AT_ONCE]
@@ -191,7 +191,7 @@ class _Search:
             self._tell(self.obstacles)
         return found
 
-    async def _inquire(self, survey: Survey, address: Address) -> None:
+    async def _inquire(self, survey: FounderElection, address: Address) -> None:
         try:
             survey.heard(address, await self._ask(address))
         except _SelfError:
@@ -202,7 +202,7 @@ class _Search:
             survey.missed(address, str(error))
 
     async def _ask(self, address: Address) -> Answer:
-        mine = Introduction(self._me, "", Aim.ASK, self._instance, draw_nonce())
+        mine = Introduction(self._me, "", Purpose.ASK, self._instance, draw_nonce())
         opener = Opener(mine, self._secret, lambda _: None)
         try:
             return await put_question(
@@ -213,7 +213,7 @@ class _Search:
             raise
 
     def _notice_namesake(self, opener: Opener, address: Address) -> None:
-        """Both know by now who the other is: it has refused because of the name."""
+        """Both know by now which process the other is: it has refused because of the name."""
         peer = opener.peer
         if peer is None or peer.identity.name != self._me.name:
             return
@@ -234,7 +234,7 @@ class _Search:
     # Answering.
 
     def _expects(self, hello: Introduction) -> str | None:
-        return None if hello.aim is Aim.ASK else f"{self._me.name} is not a member of a group yet"
+        return None if hello.aim is Purpose.ASK else f"{self._me.name} is not a member of a group yet"
 
     def _admit(self, hello: Introduction, host: str) -> str | None:  # noqa: ARG002
         if hello.identity.name != self._me.name:
@@ -243,9 +243,9 @@ class _Search:
         return f"two nodes are called {self._me.name}"
 
     def _answer(self, hello: Introduction) -> bytes:  # noqa: ARG002
-        return put_answer(Waiting(self._me.name, self._address, self._join, self._keeps))
+        return put_answer(Seeking(self._me.name, self._address, self._join, self._keeps))
 
-    # What happens to those who ask (`link.Owner`).
+    # What happens to askers (`link.Owner`).
 
     def connection_open(self, connection: Connection) -> None:
         self._connections.add(connection)

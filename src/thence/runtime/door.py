@@ -1,11 +1,11 @@
-"""Sockets that listen, and the accepting of those who come.
+"""Sockets that listen, and the accepting of connections.
 
 Event loops would accept by themselves, each in its own way when no descriptor is left: one complains and
 tries again, another takes connections in order to drop them. Here accepting pauses, says so, and goes on a
 moment later; connections that come meanwhile wait. The last descriptors are for the disk: a connection that
 would get one of them is not let in.
 
-Invariant: when `close` has returned nobody arrives any more, and whoever was on the way has arrived.
+Invariant: when `close` has returned no connection arrives any more, and those on the way have arrived.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ class Door:
     __slots__ = ("__weakref__", "_arrivals", "_arrived", "_paused", "_said", "_timer", "sockets")
 
     def __init__(self, arrived: Callable[[str], asyncio.BaseProtocol], paused: Callable[[str], None]) -> None:
-        """`arrived`: who attends to a connection from this host. `paused` is told why nobody is accepted."""
+        """`arrived`: the protocol for a connection from this host. `paused` is told why none is accepted."""
         self._arrived: Final = arrived
         self._paused: Final = paused
         self.sockets: list[socket.socket] = []
@@ -38,7 +38,7 @@ class Door:
         self._arrivals: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._said = False
-        """That nobody is accepted, since somebody last was."""
+        """That none is accepted, since one last was."""
         watch(self)
 
     def forked(self) -> None:

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from thence.replica.group.surroundings import Merging
 from thence.replica.idle import Idle
 from thence.replica.steps import TAKE_MAX
-from thence.replica.tree import Merging
 
 if TYPE_CHECKING:
     from thence.runtime.node import Node

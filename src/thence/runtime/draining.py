@@ -1,7 +1,7 @@
 """The end of a node: others should have what it sent, and it what is on its way to it.
 
 Nodes that are stopped together would otherwise lose sight of each other's last messages: they are in logs,
-and arrive after the next start, but whoever judges the trace before that misses them.
+and arrive after the next start, but a verdict on the trace before that misses them.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import Final
 LOOK_S: Final = 0.02
 
 QUIET_S: Final = 0.2
-"""Without a delivery for so long, nothing is on its way: a round trip, and others who are slow to stop."""
+"""Without a delivery for so long, nothing is on its way: a round trip, and nodes that are slow to stop."""
 
 
 async def drained(limit_us: int, is_sent: Callable[[], bool], delivered: Callable[[], int]) -> None:

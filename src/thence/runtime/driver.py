@@ -1,81 +1,33 @@
 """Runs the steps of one process: an event loop's timers, links and sync thread around `replica.steps`.
 
 Nothing about the protocol or the order of a step is decided here. Inputs come with the clock, effects are
-carried out in the order in which they are released. A lone broadcast is a step at once; those of a turn of
-the loop that has several are one step.
+carried out in the order in which they are released.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from typing import Any, Final, Generic, Protocol, TypeVar
+from functools import partial
+from typing import Any, Final, Generic, TypeVar
 
-from thence.core.errors import StorageError, ThenceError, UsageError, refused, stopper
-from thence.oplog.log import OpLog
-from thence.oplog.policy import Sync
-from thence.oplog.writer import untried
+from thence.core.errors import StorageError, ThenceError, refused, stopper
 from thence.replica.contract import Machine
-from thence.replica.group_sending import why_not
-from thence.replica.life_tag import Sent
-from thence.replica.steps import BeginAnew, BeginSync, Refuse, Release, State, Steps, Stop
+from thence.replica.step_outputs import BeginAnew, BeginSync, RefuseCalls, Release, Stop
+from thence.replica.step_states import StepState
+from thence.replica.steps import Steps
 from thence.runtime.alarm import Alarm
+from thence.runtime.batching import CallBatch
 from thence.runtime.home import FORKED, watch
+from thence.runtime.latency import DeliveryLatency
+from thence.runtime.outlet import Call, Outlet, Sink, refuse, send_each
 from thence.runtime.pacing import Clock
+from thence.runtime.syncing import Syncs
 
 M = TypeVar("M", bound=Machine[Any])
 R = TypeVar("R")
 
-
-class Call(Protocol):
-    """How an answer finds its caller: a future, or less than one."""
-
-    def done(self) -> bool: ...
-
-    def set_result(self, sent: Sequence[Sent], /) -> None: ...
-
-    def set_exception(self, error: Exception, /) -> None: ...
-
-
-Waited = asyncio.Future[Sequence[Sent]]
-
-
-PROBE_EVERY_S: Final = 1.0
+PROBE_EVERY_US: Final = 1_000_000
 """How often a disk that failed is tried again."""
-
-SYNC_AGAIN_S: Final = 0.2
-"""How soon a sync that could not be tried is, since no descriptor was left: calls may wait for it."""
-
-
-class Outlet(Protocol):
-    """Links to peers, by name."""
-
-    def send(self, peer: str, packets: Sequence[bytes]) -> None: ...
-
-    def unpack(self, peer: str, data: Sequence[bytes]) -> Iterator[Any]:
-        """Packets that came over a link, as the machine understands them. `PeerError`: garbage."""
-        ...
-
-    def keep(self, links: Mapping[str, str | None]) -> None:
-        """Keep links with these peers, at these addresses; None: not any more."""
-        ...
-
-    def begin_anew(self, why: str) -> None:
-        """Drop every link, and make none while the process cannot write."""
-        ...
-
-
-class Sink(Protocol):
-    """The node and its program."""
-
-    def appetite(self) -> int:
-        """How many messages the program would take now."""
-        ...
-
-    def tell(self, events: Sequence[Any]) -> None: ...
-
-    def stepped(self, now: int) -> None:
-        """Something may have changed."""
-        ...
 
 
 class Driver(Generic[M]):
@@ -86,27 +38,20 @@ class Driver(Generic[M]):
         self._outlet: Final = outlet
         self._sink: Final = sink
         self._clock: Final = clock
-        self._syncer: Final = syncer
-        self._loop: Final = asyncio.get_running_loop()
-        self._alarm: Final = Alarm(clock, self._wake)
-        self._turn: asyncio.Handle | None = None
-        """Of the loop, in which there were broadcasts."""
-        self._several = False
-        """There were in the last one, so gathering pays."""
-        self._asked = 0
-        self._probing: asyncio.TimerHandle | None = None
-        self._syncs: Final[set[asyncio.Task[None]]] = set()
-        self._closing = False
-        self._sample: tuple[int, int] | None = None
-        """When a message arrived, and how many will have been taken when it is."""
-        self.broken: Final[asyncio.Future[ThenceError]] = self._loop.create_future()
+        self._alarm: Final = Alarm(clock, partial(self._step, steps.wake))
+        self._probing: Final = Alarm(clock, partial(self._step, steps.probe))
+        self._batch: Final = CallBatch(steps, clock, self._carry_out)
+        self.publish: Final = self._batch.publish
+        self.gather: Final = self._batch.gather
+        self.settle: Final = self._batch.settle
+        self.latency: Final = DeliveryLatency(clock)
+        self._syncs: Final = Syncs(syncer, self._synced)
+        self.broken: Final[asyncio.Future[ThenceError]] = asyncio.get_running_loop().create_future()
         """Done when the process must end, with why."""
-        self.on_delivery: Callable[[int], None] = lambda _: None
-        self.syncs = 0
         self.sent = 0
         """Own messages that have left: none of a call that was refused."""
         steps.appetite = sink.appetite
-        steps.wants = lambda call: not call.done()
+        steps.calls.wants = lambda call: not call.done()
         watch(self)
 
     @property
@@ -118,9 +63,14 @@ class Driver(Generic[M]):
         """Why nothing is written at present."""
         return self.steps.why
 
+    @property
+    def syncs(self) -> int:
+        """That have succeeded."""
+        return self._syncs.count
+
     def forked(self) -> None:
         """This is a copy in another process: it neither writes nor speaks."""
-        self.steps.state, self.steps.why = State.BROKEN, StorageError(FORKED)
+        self.steps.state, self.steps.why = StepState.BROKEN, StorageError(FORKED)
 
     # Inputs
 
@@ -136,9 +86,9 @@ class Driver(Generic[M]):
         try:
             steps.receive(peer, self._outlet.unpack(peer, data), now)
             if steps.taken > before:
-                self.on_delivery(self._clock() - now)
-            elif self._sample is None and (waiting := steps.machine.waiting):
-                self._sample = now, steps.taken + waiting
+                self.latency.observe(self._clock() - now)
+            elif self.latency.sample is None and (waiting := steps.machine.waiting):
+                self.latency.sample = now, steps.taken + waiting
         finally:
             self._carry_out(now)
 
@@ -153,64 +103,18 @@ class Driver(Generic[M]):
 
     def stops(self, error: Exception) -> None:
         """Something went wrong around the steps that is no peer's fault: the process must end."""
-        self.steps.broke(error)
-        self._carry_out(self._clock())
+        self._step(lambda now: self.steps.broke(error))  # noqa: ARG005
 
     def begin_again(self, why: StorageError, clear: Callable[[], None]) -> None:
-        """The machine must not go on as whom it is: it is built anew, after `clear`."""
+        """The machine must not go on as the incarnation that it is: it is built anew, after `clear`."""
         self._step(self.steps.begin_again, why, clear)
 
-    def start(self) -> None:
-        """What the machine wanted when it was made."""
+    def take(self) -> None:
+        """The program takes what it has an appetite for."""
         self.run(lambda machine, now: None)  # noqa: ARG005
 
-    take = start
-    """The program takes what it has an appetite for."""
-
-    def publish(self, payloads: Sequence[bytes]) -> Waited:
-        """Broadcast these."""
-        lone = self._turn is None and not self._several
-        call: Waited = self._loop.create_future()
-        self.gather(payloads, call)
-        if lone:
-            self.settle()
-        elif self.steps.effects:  # a call that is refused is told at once
-            self._carry_out(self._clock())
-        return call
-
-    def be_ready(self) -> None:
-        """All that was asked for is sent, and the next operation has the next counter; or it is said why it
-        cannot be sent."""
-        steps = self.steps
-        if steps.due:
-            self.settle()
-        if steps.why is not None:
-            raise refused(steps.why)
-        machine: Machine[Any] = steps.machine
-        if machine.in_debt or steps.queue.held:
-            raise UsageError(why_not(machine.waits_for))
-        if (why := machine.refuses) is not None:
-            raise why
-
-    def gather(self, payloads: Sequence[bytes], call: Call) -> None:
-        """Broadcast these at the end of the turn, with those that are added until then."""
-        self.steps.ask(payloads, call)
-        self._asked += 1
-        if self._turn is None:
-            self._turn = self._loop.call_soon(self._turn_over)
-
-    def settle(self) -> None:
-        """What was asked for is broadcast now, not when the turn is over."""
-        self._step(self.steps.settle)
-
-    def _turn_over(self) -> None:
-        self._turn = None
-        self._several, self._asked = self._asked > 1, 0
-        if self.steps.last_asked is not None or self.steps.due:
-            self._step(self.steps.settle)
-
-    def _wake(self) -> None:
-        self._step(self.steps.wake)
+    start = take
+    """What the machine wanted when it was made is done."""
 
     def _step(self, step: Callable[..., R], *words: Any) -> R:
         """With the clock, and all that follows from it."""
@@ -226,20 +130,21 @@ class Driver(Generic[M]):
         """All that the steps have released, in order, and what they wait for."""
         steps = self.steps
         try:
-            self._drain()
-            if self._sample is not None:
-                self._measure(steps.taken, *self._sample)
+            if steps.effects:
+                self._drain()
+            if self.latency.sample is not None:
+                self.latency.look(steps)
             self._sink.stepped(now)
         except Exception as error:
             steps.broke(error)
             self._drain()
-        if steps.state is State.STALLED:
-            if self._probing is None and not self._closing:
-                self._probing = self._loop.call_later(PROBE_EVERY_S, self._probe)
-        elif self._turn is None and steps.due and not self._closing:
-            self._turn = self._loop.call_soon(self._turn_over)
-        at = steps.wake_at
-        if at < self._alarm.at and not self._closing and steps.why is None:
+        if self._syncs.closing:
+            return
+        if steps.state is StepState.STALLED:
+            self._probing.set(now + PROBE_EVERY_US)
+        elif (steps.calls.asked or steps.calls.queue.held) and self._batch.turn is None and steps.due:
+            self._batch.plan()
+        if (at := steps.wake_at) < self._alarm.at and steps.why is None:
             self._alarm.set(at)
 
     def _drain(self) -> None:
@@ -249,9 +154,9 @@ class Driver(Generic[M]):
             if type(effect) is Release:
                 self._release(effect)
             elif type(effect) is BeginSync:
-                self._begin_sync(effect)
-            elif type(effect) is Refuse:
-                _refuse(effect.calls, effect.error)
+                self._syncs.begin(effect)
+            elif type(effect) is RefuseCalls:
+                refuse(effect.calls, effect.error)
             elif type(effect) is Stop:
                 if not self.broken.done():
                     self.broken.set_result(effect.why)
@@ -260,10 +165,10 @@ class Driver(Generic[M]):
 
     def _release(self, effect: "Release[Call]") -> None:
         steps = self.steps
-        why = steps.why if steps.state is State.BROKEN else None
+        why = steps.why if steps.state is StepState.BROKEN else None
         try:
             if why is None and effect.posts:
-                self._send(effect.posts)
+                send_each(self._outlet, effect.posts, steps.machine.encode)
             if why is None and effect.links is not None:
                 self._outlet.keep(effect.links)
             if why is None and effect.events:
@@ -272,75 +177,26 @@ class Driver(Generic[M]):
             why = stopper(error)
             steps.broke(error)
         if why is not None:
-            _refuse([call for call, _ in effect.answers], refused(why, definite=False))
+            refuse([call for call, _ in effect.answers], refused(why, definite=False))
             return
         for call, sent in effect.answers:
             self.sent += len(sent)
             if not call.done():
                 call.set_result(sent)
 
-    def _send(self, posts: Sequence[tuple[str, Any]]) -> None:
-        """One write for each peer; a packet that goes to several is encoded once."""
-        encode, known = self.steps.machine.encode, dict[int, bytes]()
-        by_peer: dict[str, list[bytes]] = {}
-        for peer, packet in posts:
-            data = known.get(id(packet))
-            if data is None:
-                data = known[id(packet)] = encode(packet)
-            by_peer.setdefault(peer, []).append(data)
-        for peer, packets in by_peer.items():
-            self._outlet.send(peer, packets)
-
-    def _measure(self, taken: int, at: int, upto: int) -> None:
-        if taken >= upto or not self.steps.machine.waiting:
-            self._sample = None
-            self.on_delivery(self._clock() - at)
-
-    def _probe(self) -> None:
-        self._probing = None
-        self._step(self.steps.probe)
-
-    def _begin_sync(self, effect: BeginSync) -> None:
-        task = self._loop.create_task(self._sync(*effect))
-        self._syncs.add(task)
-        task.add_done_callback(self._syncs.discard)
-
-    async def _sync(self, log: OpLog, sync: Sync) -> None:
-        """In a thread, since it may take as long as it likes."""
-        try:
-            while not await self._tried(log, sync):
-                await asyncio.sleep(SYNC_AGAIN_S)
-        except Exception as error:
-            self._step(self.steps.sync_failed, log, sync, error)
+    def _synced(self, effect: BeginSync, error: Exception | None) -> None:
+        if error is None:
+            self._step(self.steps.synced, *effect)
         else:
-            self.syncs += 1
-            self._step(self.steps.synced, log, sync)
-
-    async def _tried(self, log: OpLog, sync: Sync) -> bool:
-        """A sync that could not even be tried is no lost data."""
-        try:
-            await self._loop.run_in_executor(self._syncer, log.files.sync, sync.file)
-        except ThenceError as error:
-            if self._closing or not untried(error):
-                raise
-            return False
-        return True
+            self._step(self.steps.sync_failed, *effect, error)
 
     async def close(self) -> bool:
         """Everything committed and synced that can be, every call answered; no timer or task is left. Whether
         that went well."""
-        self._closing = True
-        self._step(self.steps.settle)
-        while self._syncs:  # one may ask for another
-            await asyncio.wait(list(self._syncs))
-        for handle in (self._turn, self._probing):
-            if handle is not None:
-                handle.cancel()
+        self._syncs.closing = True
+        self.settle()
+        await self._syncs.over()
+        self._batch.close()
+        self._probing.close()
         self._alarm.close()
         return self._step(self.steps.close)
-
-
-def _refuse(calls: Iterable[Call], error: Exception) -> None:
-    for call in calls:
-        if not call.done():
-            call.set_exception(error)

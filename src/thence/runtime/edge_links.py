@@ -1,7 +1,7 @@
 """Links of a node on an edge tree: to its parent, its next ancestors and its children.
 
 The lower node dials; its parent learns of it by its call, as of a guest, and never dials back. So the
-patience that two peers who know each other have with one another is not needed.
+patience that two peers that know each other have with one another is not needed.
 """
 
 from typing import Final
@@ -12,7 +12,7 @@ from thence.runtime.open_links import OpenLinks
 from thence.runtime.peer import Peer
 
 PART_US: Final = 1_000_000
-"""What was said last arrives before a link that is not needed is closed."""
+"""The last packets arrive before a link that is not needed is closed."""
 
 
 class EdgeLinks(OpenLinks):

@@ -7,18 +7,18 @@ from msgspec.structs import replace
 
 from thence.core.groups import process_of
 from thence.replica.edge import EdgeMachine
-from thence.runtime.report import Facts, linked
+from thence.runtime.report import KindFacts, linked
 from thence.runtime.status import EdgeChildStatus, EdgeStatusReport, MemberStatus
 
 if TYPE_CHECKING:
     from thence.runtime.node import Node
 
 
-def edge_facts(node: "Node", machine: EdgeMachine | None, obstacle: str, now: int) -> Facts:
+def edge_facts(node: "Node", machine: EdgeMachine | None, obstacle: str, now: int) -> KindFacts:
     """`obstacle`: why the parent has not said its name."""
     me = MemberStatus(name=node.settings.name, address=node.address, link="me")
     if machine is None:
-        return Facts([me])
+        return KindFacts([me])
     tree, book = machine.tree, machine.book
     parent = tree.parent
     roles = {child.peer: child.items - child.acked for child in tree.children.values()}
@@ -54,6 +54,8 @@ def edge_facts(node: "Node", machine: EdgeMachine | None, obstacle: str, now: in
         have=_have(book.have, {group for group in book.groups if book.is_in(group)}),
         entries=len(book.entries),
         not_at_root=book.end - tree.at_root,
+        copies=tree.copies,
+        statuses_alone=tree.alone,
         held_back=sum(child.gated for child in children),
         attached=parent.since if parent is not None else 0,
         alone=tree.shrunk,
@@ -61,7 +63,7 @@ def edge_facts(node: "Node", machine: EdgeMachine | None, obstacle: str, now: in
         obstacle=obstacle,
     )
     root = process_of(report.root)
-    return Facts(members, held=report.held_back, root=root, parent=process_of(at), edge=report)
+    return KindFacts(members, held=report.held_back, root=root, parent=process_of(at), edge=report)
 
 
 def _have(have: Mapping[tuple[str, str], int], groups: set[str]) -> dict[str, dict[str, int]]:

@@ -8,34 +8,35 @@ found to be an old copy is another one; the root, which the tree relies on, refu
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from thence.core.errors import PeerError, StorageError, UsageError
 from thence.core.groups import incarnation
 from thence.core.storage import DamageError
 from thence.oplog.log import OpLog
-from thence.replica.edge import EdgeDiary, EdgeMachine, EdgeSettings, addressed
-from thence.replica.group_settings import GroupSettings
-from thence.replica.steps import Trace
+from thence.replica.edge import EdgeMachine
+from thence.replica.edge_parts import EdgeDiary, EdgeSettings, addressed
+from thence.replica.group.settings import GroupSettings
+from thence.replica.step_outputs import Trace
 from thence.runtime.address import parse_address
-from thence.runtime.diaries import Diaries, next_boot
 from thence.runtime.discovery import put_question
 from thence.runtime.door import reason_of
 from thence.runtime.edge_links import PART_US, EdgeLinks
 from thence.runtime.edge_program import EdgeSide
 from thence.runtime.edge_report import edge_facts
+from thence.runtime.election import Open, put_answer
 from thence.runtime.folder import DataFolder, is_fixed
-from thence.runtime.groups import Open, put_answer
 from thence.runtime.handshake import Opener
-from thence.runtime.introductions import Aim, Identity, Introduction, draw_instance, draw_nonce
+from thence.runtime.hello import Identity, Introduction, Purpose, draw_instance, draw_nonce
+from thence.runtime.incarnations import IncarnationStore
 from thence.runtime.listening import Connections
 from thence.runtime.pacing import Clock, LinkLimits, upper_half_us
-from thence.runtime.report import Facts
+from thence.runtime.report import KindFacts
 from thence.runtime.settings import check_group
-from thence.runtime.shelf import DiskShelf
+from thence.runtime.trace_files import TraceWriters, next_boot
 from thence.runtime.tree_kind import TreeKind
 from thence.trace.recorder import START
 
@@ -86,7 +87,7 @@ class EdgeTrees(TreeKind[EdgeLinks, EdgeMachine]):
         self._log_id = folder.log_id
         if is_fixed(settings.data):
             raise UsageError(f"the data in {settings.data} is of a group of version 1: not of an edge tree")
-        self._shelf = shelf = DiskShelf(
+        self._shelf = shelf = IncarnationStore(
             folder, settings.name, settings.cluster, settings.log_settings, order="edge"
         )
         left = shelf.has_left
@@ -101,10 +102,10 @@ class EdgeTrees(TreeKind[EdgeLinks, EdgeMachine]):
         if shelf.forgetful or left:
             self._forget(shelf)
         traced = next_boot(settings.trace, settings.name, 0) if settings.trace else 0
-        self._diaries = Diaries(settings.trace, max(self.boot, traced), settings.run, lives=False)
+        self._diaries = TraceWriters(settings.trace, max(self.boot, traced), settings.run, lives=False)
         return self._diaries
 
-    def _forget(self, shelf: DiskShelf) -> None:
+    def _forget(self, shelf: IncarnationStore) -> None:
         """From here on it is another identity."""
         for number in shelf.kept():
             shelf.drop(number)
@@ -145,7 +146,7 @@ class EdgeTrees(TreeKind[EdgeLinks, EdgeMachine]):
         instance = draw_instance()
         assert settings.parent is not None
         while True:
-            mine = Introduction(me, "", Aim.ASK, instance, draw_nonce())
+            mine = Introduction(me, "", Purpose.ASK, instance, draw_nonce())
             opener = Opener(mine, settings.secret, lambda _: None)
             try:
                 answer = await put_question(
@@ -188,7 +189,6 @@ class EdgeTrees(TreeKind[EdgeLinks, EdgeMachine]):
         with self._told():
             machine = EdgeMachine(
                 me, log, self._side, diary, edge_settings(node), now, root=me if self._root else "",
-                frame_bytes=settings.links.frame_bytes_max,
             )  # fmt: skip
         if self.links is not None:  # built anew
             machine.here(node.address, now)
@@ -203,7 +203,7 @@ class EdgeTrees(TreeKind[EdgeLinks, EdgeMachine]):
         if home and home in before.book.places:
             machine.meet(home, before.book.places[home], now)
 
-    def _log(self, shelf: DiskShelf, now: int) -> OpLog:
+    def _log(self, shelf: IncarnationStore, now: int) -> OpLog:
         while True:
             if not self._number:
                 self._number = 1 if self._root else max(shelf.highest + 1, number_of_now(self._node.clock))
@@ -270,14 +270,6 @@ class EdgeTrees(TreeKind[EdgeLinks, EdgeMachine]):
         self._node.says.info("asked for its name", by=hello.identity.name)
         return put_answer(Open(((self._node.settings.name, parse_address(self._node.address)),), 0))
 
-    def unpack(self, peer: str, data: Sequence[bytes]) -> Iterator[Any]:
-        del peer
-        return map(self.machine.decode, data)
-
-    def send(self, peer: str, packets: Sequence[bytes]) -> None:
-        if self.links is not None:
-            self.links.write(peer, packets)
-
     def _keep(self, links: EdgeLinks, wanted: Mapping[str, str | None]) -> None:
         children = {child.peer for child in self.machine.tree.children.values()}
         for name, where in wanted.items():
@@ -285,11 +277,6 @@ class EdgeTrees(TreeKind[EdgeLinks, EdgeMachine]):
                 links.want(name, where)
             else:
                 links.dismiss(name, None if name in children else PART_US)
-
-    def begin_anew(self, why: str) -> None:
-        self._node.says.error("cannot write: multicasts are refused, links begin anew", why=why)
-        if self.links is not None:
-            self.links.begin_anew()
 
     # What has become of it
 
@@ -302,7 +289,7 @@ class EdgeTrees(TreeKind[EdgeLinks, EdgeMachine]):
             return f"its parent is of the tree of {tree.foreign}, this node of that of {tree.book.root_name}"
         return None
 
-    def facts(self, now: int) -> Facts:
+    def facts(self, now: int) -> KindFacts:
         return edge_facts(self._node, self.machine if self._node.driver else None, self._obstacle, now)
 
     # What people ask of it
@@ -328,14 +315,17 @@ class EdgeTrees(TreeKind[EdgeLinks, EdgeMachine]):
         )
 
     def addressed(self, payloads: Sequence[bytes], group: str) -> Sequence[bytes]:
-        """Without a group: those of the node in turn, for a load."""
+        """Without a group: those of the node in turn, for a load, each of them in a row."""
         groups = (group,) if group else tuple(sorted(self.machine.book.groups))
         if not groups:
             raise UsageError("to which group? This node is a member of none")
         if not group and len(payloads) == 1 and len(groups) > 1:
             self._turn += 1
-        turn = self._turn
-        return [addressed(groups[(turn + at) % len(groups)], payload) for at, payload in enumerate(payloads)]
+        turn, each = self._turn, -(-len(payloads) // len(groups))
+        return [
+            addressed(groups[(turn + at // each) % len(groups)], payload)
+            for at, payload in enumerate(payloads)
+        ]
 
 
 def edge_settings(node: "Node") -> EdgeSettings:
@@ -345,6 +335,8 @@ def edge_settings(node: "Node") -> EdgeSettings:
         drop_us=chosen.drop_us, attach_us=chosen.attach_us, probe_us=chosen.probe_us,
         linger_us=chosen.linger_us, keep_us=chosen.keep_us, alone_us=chosen.alone_us,
         status_us=chosen.status_us, window=chosen.window, rehome_us=chosen.rehome_us,
+        inbox_max=node.settings.application.inbox_max, history_bytes=chosen.history_bytes,
+        window_bytes=chosen.window_bytes,
         greet_us=chosen.attach_us,
         packet_bytes=min(1 << 20, links.frame_bytes_max // 2),
     )  # fmt: skip

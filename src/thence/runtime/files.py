@@ -7,7 +7,7 @@ did not happen, and nothing that it reports is ever forgotten:
   the page clean and calls the next sync a success.
 * A descriptor through which something was written and not yet synced is the last to be closed for want of
   room: an error of writing back is remembered with the open file.
-* A file that somebody removed behind our back takes nothing more and is not called synced, though its
+* A file that was removed behind our back takes nothing more and is not called synced, though its
   descriptor still works.
 * Where no descriptor is left, files are synced and opened all the same: some are held for that.
 
@@ -41,7 +41,7 @@ LOOK_EVERY: Final = 64
 """Writes between two looks whether the file is still there: a look costs half as much as a write. Every sync
 looks as well, so nothing is called durable that is not."""
 
-REMOVED: Final = "somebody has removed the file"
+REMOVED: Final = "the file was removed"
 
 fdatasync: Final[Callable[[int], None]] = getattr(os, "fdatasync", os.fsync)
 
@@ -259,7 +259,7 @@ class DiskFiles:
         whose disk has become read-only can still be read."""
         file = self._open.get(name)
         if file is not None and (file.writable or flags == os.O_RDONLY):
-            if len(self._open) > self._limit // 2:  # below that, nobody asks who was used last
+            if len(self._open) > self._limit // 2:  # below that, the order of use does not matter
                 with self._lock:
                     self._open[name] = self._open.pop(name)
             return file.descriptor
@@ -293,7 +293,7 @@ class DiskFiles:
                 self._spares.give_back(descriptor)
 
     def _least_needed(self) -> str:
-        """Used longest ago, among those without unsynced changes. Files that nobody ever syncs must not
+        """Used longest ago, among those without unsynced changes. Files that are never synced must not
         take all the room, though."""
         unsynced = [name for name, file in self._open.items() if file.unsynced]
         if len(unsynced) <= self._limit // 2:
@@ -304,7 +304,7 @@ class DiskFiles:
 
     def _copy(self, name: str) -> tuple[int, _File]:
         """A descriptor for a sync, to be given back. A copy where there is one: it shares what the kernel
-        remembers of errors. One that was opened anew is told of those that nobody was told of. Without one
+        remembers of errors. One that was opened anew is told of those that were not reported yet. Without one
         nothing was tried, and another sync may succeed."""
         root = self._root()
         file = self._open.get(name)

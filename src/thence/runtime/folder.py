@@ -5,7 +5,7 @@
     oplog/      the files of the log
     …           whatever the node or its supervisor puts beside them: control.json, log.txt, …
 
-Invariants: one process at a time writes to a folder, and none to a folder that is somebody else's. A log has
+Invariants: one process at a time writes to a folder, and none to a folder of another user. A log has
 one id for as long as it lives; peers tell by it that a node under a known name is not the one they knew.
 
     identity = magic (8 bytes) version (2) reserved (2) id (16) crc32 (4, of all before it)
@@ -32,7 +32,7 @@ from thence.core.errors import UsageError
 from thence.core.storage import DamageError
 from thence.oplog.log import OpLog
 from thence.oplog.segment import LOG, position_of
-from thence.oplog.settings import Settings
+from thence.oplog.settings import LogSettings
 from thence.runtime.files import DiskFiles
 from thence.runtime.home import watch
 from thence.runtime.oserrors import failed
@@ -60,8 +60,8 @@ FORBIDDEN: Final = frozenset(
 
 
 def machine_id(source: Path = BOOT_ID) -> bytes:
-    """Names the time since this machine was switched on: whatever was written under the same name can have
-    been lost by nobody but the disk. Empty where the system does not tell."""
+    """Names the time since this machine was switched on: whatever was written under the same name can only
+    have been lost by the disk. Empty where the system does not tell."""
     try:
         boot = bytes.fromhex(source.read_text().strip().replace("-", ""))
     except (OSError, ValueError):
@@ -148,7 +148,7 @@ class DataFolder:
         self.close()
 
     def close(self) -> None:
-        """Let go of the folder. The lock file stays: whoever removed it might remove somebody else's."""
+        """Let go of the folder. The lock file stays: to remove it might remove another process's."""
         if self._lock < 0:
             return
         self.files.close()
@@ -167,7 +167,7 @@ class DataFolder:
         known, yes. (A log that was never booted has nothing to lose; its incarnation is 0.)"""
         return not self._machine or log_machine != self._machine
 
-    def open_log(self, settings: Settings, now: int, files: DiskFiles | None = None) -> OpLog:
+    def open_log(self, settings: LogSettings, now: int, files: DiskFiles | None = None) -> OpLog:
         """The log in this folder, or in `files`. What a disk that lost its power does to a file is taken for
         a torn end only if this one may have, and for damage otherwise."""
         files = files or self.files
@@ -208,7 +208,7 @@ class DataFolder:
         """Make this the folder of a new log."""
         oplog = self.path / OPLOG
         try:
-            # Not for others to look into, whoever made the folder around it.
+            # Not for other users to look into, even if the folder around it is.
             oplog.mkdir(mode=0o700, exist_ok=True)
             holds = bool(os.listdir(oplog))
         except OSError as error:
@@ -248,7 +248,7 @@ def _make(path: Path) -> None:
         if not path.is_dir():
             raise UsageError(f"{path} is a file; a data folder is a folder")
         for folder in reversed(missing):
-            # Nobody else's business what is in it; those around it may hold other things.
+            # Other users must not look into it; those around it may hold other things.
             folder.mkdir(mode=0o700 if folder == missing[0] else 0o777, exist_ok=True)
         for folder in missing:
             with DiskFiles(folder.parent) as around:

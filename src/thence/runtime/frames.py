@@ -2,7 +2,7 @@
 
     frame = length (4 bytes, little endian) version (1 byte) kind (1 byte) body
 
-Packets (kinds below 128) are not looked into here: they are checked by whoever decodes them. Kinds from 128
+Packets (kinds below 128) are not looked into here: they are checked by their decoder. Kinds from 128
 on are the link's own.
 
 This is the hot path of a live node, so a read is cut up in one loop, packets are copied once, out of the
@@ -41,11 +41,14 @@ def link_frame(kind: int, body: bytes = b"") -> bytes:
 
 def join(frames: Sequence[bytes], most: int = MOST_FRAME) -> bytes:
     """Frames as they travel, each with its length in front."""
-    parts = []
-    for frame in frames:
-        parts.append(_length(len(frame)))
-        parts.append(frame)
-    joined = b"".join(parts)
+    if len(frames) == 1:
+        joined = _length(len(frames[0])) + frames[0]
+    else:
+        parts = []
+        for frame in frames:
+            parts.append(_length(len(frame)))
+            parts.append(frame)
+        joined = b"".join(parts)
     if len(joined) > most:  # seldom: only then is it worth looking at each
         for frame in frames:
             if len(frame) > most:
@@ -87,7 +90,7 @@ class Framer:
         self._need = HEAD
         """How long the frame is that `_kept` begins, once its length has arrived."""
         self.own: list[bytes] = []
-        """Frames of the link itself, for whoever runs it to take away."""
+        """Frames of the link itself, for the connection to take away."""
 
     @property
     def kept_bytes(self) -> int:

@@ -32,18 +32,25 @@ KEPT: Final = 64
 class Gathered:
     """The operations of one turn, and the driver's call for them (`driver.Call`)."""
 
-    __slots__ = ("_by", "_ended", "error", "first", "last", "me", "payloads", "waits")
+    __slots__ = ("_by", "_ended", "error", "first", "me", "most", "payloads", "steps", "waits")
 
-    def __init__(self, by: "Gathering", me: str, first: int, payload: bytes) -> None:
+    def __init__(
+        self, by: "Gathering", steps: Steps[Any, Any], place: Place, payload: bytes, most: int
+    ) -> None:
+        """`steps`: that it is asked of. `most`: operations that it may have."""
         self._by: Final = by
         self._ended = False
-        self.me: Final = me
-        self.first: Final = first
-        self.last = first
+        self.steps: Final = steps
+        self.most: Final = most
+        self.me, self.first = place
         self.payloads: Final = [payload]
         self.error: Exception | None = None
         """Why they were refused."""
-        self.waits: list[asyncio.Future[None]] = []
+        self.waits: Sequence[asyncio.Future[None]] = ()
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.payloads) - 1
 
     def holds(self, dot: Place) -> bool:
         return dot[0] == self.me and self.first <= dot[1] <= self.last
@@ -64,57 +71,64 @@ class Gathered:
 class Gathering:
     def __init__(self, most: int) -> None:
         self._most: Final = most
-        self._open: Gathered | None = None
-        self._steps: Steps[Any, Any] | None = None
-        """That the open run is asked of."""
+        self.open: Gathered | None = None
+        """The last run, to which more may be added as long as nothing has closed it."""
         self._pending: deque[Gathered] = deque()
         self._refused: deque[Gathered] = deque(maxlen=KEPT)
-        self._waiting = 0
+        self._others = 0
+        """Operations of the others that are not answered."""
         self._room: deque[asyncio.Future[None]] = deque()
         self.on_commit: list[OnCommit] = []
 
     @property
     def room(self) -> int:
         """So many more operations may be gathered before others are answered."""
-        return self._most - self._waiting
+        return self._most - self._others - (len(self.open.payloads) if self.open is not None else 0)
 
     async def until_room(self) -> None:
-        while self._waiting >= self._most:
+        while self.room <= 0:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._room.append(future)
             await future
 
     def add(self, payload: bytes) -> Place | None:
         """To the run that is open, if nothing has closed it; None: it has to be asked for with `begin`."""
-        run, steps = self._open, self._steps
-        if run is None or steps is None or steps.last_asked is not run.payloads:
+        if (
+            (run := self.open) is None
+            or run.steps.calls.last is not (payloads := run.payloads)
+            or len(payloads) >= run.most
+            or len(payload) > RUN_BYTES
+        ):
             return None
-        if self._waiting >= self._most or len(payload) > RUN_BYTES:
-            return None
-        run.payloads.append(payload)
-        self._waiting += 1
-        run.last = seq = run.last + 1
-        return run.me, seq
+        payloads.append(payload)
+        return run.me, run.first + len(payloads) - 1
 
     def begin(self, driver: "Driver[Any]", payload: bytes) -> Place:
         if len(payload) > RUN_BYTES:
             raise UsageError(f"{len(payload)} bytes are too many without waiting: use broadcast()")
-        if self._waiting >= self._most:
-            raise UsageError(f"{self._waiting} operations wait for their answers: await until_room() first")
-        driver.be_ready()
-        machine = driver.steps.machine
-        run = self._open = Gathered(self, machine.me, machine.sent + 1, payload)
-        self._steps = driver.steps
+        if self._others >= self._most or (self.open is not None and self.room <= 0):
+            waiting = self._most - self.room
+            raise UsageError(f"{waiting} operations wait for their answers: await until_room() first")
+        steps = driver.steps
+        if (steps.calls.asked or steps.calls.queue.held) and steps.due:
+            driver.settle()
+        place = steps.next_place()
+        if self.open is not None:
+            self._others += len(self.open.payloads)
+        run = self.open = Gathered(self, steps, place, payload, self._most - self._others)
         self._pending.append(run)
-        self._waiting += 1
         driver.gather(run.payloads, run)
-        return run.me, run.first
+        return place
 
     def answered(self, run: Gathered) -> None:
-        if self._open is run:
-            self._open = None
-        self._pending.remove(run)
-        self._waiting -= len(run.payloads)
+        if self._pending[0] is run:
+            self._pending.popleft()
+        else:
+            self._pending.remove(run)
+        if self.open is run:
+            self.open = None
+        else:
+            self._others -= len(run.payloads)
         if run.error is not None:
             self._refused.append(run)
         elif self._refused:
@@ -125,7 +139,7 @@ class Gathering:
         for future in run.waits:
             if not future.done():
                 future.set_result(None)
-        while self._room and self._waiting < self._most:
+        while self._room and self.room > 0:
             waits = self._room.popleft()
             if not waits.done():
                 waits.set_result(None)
@@ -139,7 +153,7 @@ class Gathering:
         for run in self._pending:
             if run.holds(dot):
                 future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-                run.waits.append(future)
+                run.waits = (*run.waits, future)
                 await future
                 if run.error is not None:
                     raise _told(run.error)
@@ -154,3 +168,10 @@ class Gathering:
 
 def _told(error: Exception) -> ThenceError:
     return error if isinstance(error, ThenceError) else UsageError(str(error))
+
+
+def copied(payload: object) -> bytes:
+    """What becomes of a buffer later is not sent."""
+    if not isinstance(payload, bytes | bytearray | memoryview):
+        raise UsageError(f"a payload is bytes, not {type(payload).__name__}")
+    return bytes(payload)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from thence.replica.group_settings import GroupSettings
+from thence.replica.group.settings import GroupSettings
 from thence.runtime.settings import NodeSettings
 
 SECOND: Final = 1_000_000

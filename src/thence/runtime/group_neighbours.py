@@ -12,20 +12,20 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from thence.core.errors import UsageError
-from thence.core.group_codec import decode
+from thence.core.group_codec import JOIN_REQUEST, decode
 from thence.core.groups import GroupPacket, JoinRequest, number_of, process_of
 from thence.runtime.address import Address, parse_address
-from thence.runtime.groups import Founded, Open, Waiting, put_answer
-from thence.runtime.introductions import Identity, Introduction, leap
-from thence.runtime.logs import Log
+from thence.runtime.election import Founded, Open, Seeking, put_answer
+from thence.runtime.hello import Identity, Introduction, leap
+from thence.runtime.logs import NodeLog
 from thence.runtime.open_links import OpenLinks
 from thence.runtime.pacing import Clock
 from thence.runtime.settings import NodeSettings
 from thence.runtime.vouching import Vouching
 
 if TYPE_CHECKING:
-    from thence.replica.group import GroupNode
-    from thence.replica.group_member import Member
+    from thence.replica.group.member import Member
+    from thence.replica.group.process import GroupNode
     from thence.runtime.driver import Driver
 
 
@@ -42,7 +42,7 @@ class Neighbours:
         settings: NodeSettings,
         identity: Identity,
         clock: Clock,
-        log: Log,
+        log: NodeLog,
         members: Mapping[str, str],
     ) -> None:
         """`members`: of a closed group, and where they are."""
@@ -129,7 +129,7 @@ class Neighbours:
             closed = [(name, parse_address(where)) for name, where in self._members.items()]
             return put_answer(Founded(tuple(sorted(closed))))
         if member is None or member.view.leaving:
-            return put_answer(Waiting(settings.name, settings.reached_at(self.links.address), settings.join))
+            return put_answer(Seeking(settings.name, settings.reached_at(self.links.address), settings.join))
         self._says.info("group told", to=asks)
         side = {process_of(name) for name in member.view.side}
         known = {name: where for name, where in member.view.by_process().items() if name in side}
@@ -141,8 +141,14 @@ class Neighbours:
     # What the driver and people ask for
 
     def unpack(self, peer: str, data: Sequence[bytes]) -> Iterator[GroupPacket]:
+        for each in data:
+            if each[1] == JOIN_REQUEST:
+                return self._vouched_for(peer, map(decode, data))
+        return map(decode, data)
+
+    def _vouched_for(self, peer: str, packets: Iterator[GroupPacket]) -> Iterator[GroupPacket]:
         """A joiner is reached at an address if its link comes from there; else nowhere."""
-        for packet in map(decode, data):
+        for packet in packets:
             if type(packet) is JoinRequest and packet.contact and packet.address:
                 address = self._vouched(peer, packet.address)
                 if address is not None:  # else it is not known yet: it asks again

@@ -1,25 +1,26 @@
-"""What a node of a changing group tells about itself, gathered when somebody asks."""
+"""What a node of a changing group tells about itself, gathered when it is asked."""
 
+from collections.abc import Set
 from typing import TYPE_CHECKING, Literal
 
 from msgspec.structs import replace
 
 from thence.core.groups import process_of
-from thence.replica.group import GroupNode
-from thence.runtime.report import Facts, linked
+from thence.replica.group.process import GroupNode
+from thence.runtime.report import KindFacts, linked
 from thence.runtime.status import GroupStatus, MemberStatus
 
 if TYPE_CHECKING:
-    from thence.replica.group_member import Member
+    from thence.replica.group.member import Member
     from thence.runtime.node import Node
 
 Role = Literal["member", "suspect", "leaving", "evicted", "stranger"]
 
 
-def facts_of(node: "Node", machine: GroupNode | None, waits_for: list[str], now: int) -> Facts:
+def facts_of(node: "Node", machine: GroupNode | None, waits_for: list[str], now: int) -> KindFacts:
     """`waits_for`: what a process waits for that is no member."""
     member = machine.member if machine else None
-    return Facts(
+    return KindFacts(
         _members(node, member, now),
         len(member.ledger.window) if member else 0,
         member.ledger.orderer.waiting if member else 0,
@@ -45,7 +46,7 @@ def _group(node: "Node", machine: GroupNode | None, waits_for: list[str]) -> Gro
         departing=sorted(member.view.departing),
         orphans=len(member.operations.orphans),
         unread=machine.unread,
-        waiting_broadcasts=len(node.driver.steps.queue),
+        waiting_broadcasts=len(node.driver.steps.calls.queue),
         unsettled=list(member.carrying.waits_for),
         closed=bool(machine.admits),
     )
@@ -63,7 +64,7 @@ def rollback_of(machine: GroupNode | None) -> str:
 
 
 def _behind(member: "Member | None") -> list[str]:
-    """Who is not known to have delivered the oldest message that is not stable, by process."""
+    """Processes that are not known to have delivered the oldest message that is not stable."""
     if member is None:
         return []
     names = [member.ledger.names[index] for index in member.ledger.window.silent()]
@@ -76,10 +77,9 @@ def _roles(member: "Member | None") -> dict[str, tuple[Role, str]]:
     if member is None:
         return roles
     view = member.view
-    evicted = set(view.evicted()) - view.view
-    kinds: list[tuple[Role, set[str]]] = [
-        ("evicted", evicted), ("leaving", set(view.departing)), ("suspect", view.view & view.suspects),
-        ("member", view.side),
+    kinds: list[tuple[Role, Set[str]]] = [
+        ("evicted", set(view.evicted())), ("leaving", view.departing.keys()),
+        ("suspect", view.view & view.suspects), ("member", view.side),
     ]  # fmt: skip
     for role, names in kinds:
         for name in sorted(names):
@@ -98,12 +98,12 @@ def _members(node: "Node", member: "Member | None", now: int) -> list[MemberStat
             one = MemberStatus(name=name, address="", link="down" if mesh else "idle")
         else:
             one = replace(linked(name, link, now), address=str(link.address) if link.address.host else "")
-        lag = _lag(member, incarnation) if role in ("member", "suspect") else 0
+        lag = lag_of(member, incarnation) if role in ("member", "suspect") else 0
         told.append(replace(one, lag=lag, role=role, incarnation=incarnation))
     return sorted(told, key=lambda one: one.name)
 
 
-def _lag(member: "Member | None", other: str) -> int:
+def lag_of(member: "Member | None", other: str) -> int:
     """Own messages that the other is not known to have delivered."""
     if member is None:
         return 0

@@ -3,19 +3,19 @@
         opener                          acceptor
           │ hello ─────────────────────────▶ │  version, cluster, names: refused in words
           │ ◀───────────── welcome + proof   │
-          │ credentials + proof ───────────▶ │  now it is known who asks: `admit`
+          │ credentials + proof ───────────▶ │  now the asker is known: `admit`
           │ ◀─ credentials + proof | answer  │  the first: ready
   `admit` │ agreed ────────────────────────▶ │
 
 A proof is an HMAC over the whole exchange so far and the role: nothing said can be swapped for something
-else, nothing can be sent back to whoever said it, and with a fresh nonce from each side an old exchange is
+else, nothing can be sent back to its sender, and with a fresh nonce from each side an old exchange is
 worth nothing. Reasons that a person needs are told (`refuse`); that a proof is wrong is not explained.
 
 Credentials (a log's id and its boot) are told to a side that has proven to know the secret, by the acceptor
-only to one that it lets in: who knows them, and the secret, passes for the node that they belong to.
+only to one that it lets in: a process that knows them, and the secret, passes for their node.
 
-An opener that only asks for the group (`Aim.ASK`, see discovery.py) may leave open whom it means to reach and
-may have no log yet; it gets an answer instead of a link.
+An opener that only asks for the group (`Purpose.ASK`, see discovery.py) may leave open which node it means to
+reach and may have no log yet; it gets an answer instead of a link.
 
 Invariant: `admit` sees only a side that has proven itself; `peer` is set only once that side was admitted,
 or, where there will be no link, has proven itself.
@@ -30,10 +30,10 @@ from typing import Final
 from thence.core.errors import PeerError
 from thence.core.varint import Reader
 from thence.runtime.frames import AGREED, ANSWER, HELLO, PROOF, READY, REFUSE, VERSION, WELCOME, link_frame
-from thence.runtime.introductions import (
-    Aim,
+from thence.runtime.hello import (
     Identity,
     Introduction,
+    Purpose,
     RefusalError,
     put_credentials,
     put_introduction,
@@ -44,17 +44,17 @@ from thence.runtime.introductions import (
 PROOF_BYTES: Final = 32
 MOST_REASON_BYTES: Final = 1000
 NOT_TOLD: Final = "not let in"
-"""All that somebody learns whose proof is wrong."""
+"""All that a peer learns whose proof is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
+class HandshakePolicy:
     """What an acceptor needs to know of the node."""
 
     expects: Callable[[Introduction], str | None]
-    """A reason to refuse somebody who claims to be this, before any proof; None: go on."""
+    """A reason to refuse a peer that claims to be this, before any proof; None: go on."""
     admit: Callable[[Introduction, str], str | None]
-    """The same, of somebody who has proven it, and comes from this host."""
+    """The same, of a peer that has proven it, and comes from this host."""
     answer: Callable[[Introduction], bytes]
     """To one that asks for the group: the body of the answer."""
 
@@ -174,7 +174,7 @@ class Opener:
         if not compare_digest(wanted, proof) or peer.target != me.name or peer.aim != self._me.aim:
             raise RefusalError("the other side does not know this cluster's secret", told=NOT_TOLD)
         self._claimed = peer
-        if self._me.aim is Aim.LINK:
+        if self._me.aim is Purpose.LINK:
             self._expects = READY
         else:
             self._expects, self.peer = ANSWER, peer
@@ -192,7 +192,13 @@ class Acceptor:
     )  # fmt: skip
 
     def __init__(
-        self, me: Identity, instance: bytes, nonce: bytes, secret: bytes, judge: Judge, host: str = ""
+        self,
+        me: Identity,
+        instance: bytes,
+        nonce: bytes,
+        secret: bytes,
+        judge: HandshakePolicy,
+        host: str = "",
     ) -> None:
         """`host`: where the other side is."""
         self._me: Final = me
@@ -204,7 +210,7 @@ class Acceptor:
         self._hello = b""
         self._welcome = b""
         self.hello: Introduction | None = None
-        """Whoever it claims to be."""
+        """What the peer claims to be."""
         self.peer: Introduction | None = None
         self.done = False
 
@@ -228,7 +234,7 @@ class Acceptor:
         if reason is not None:
             raise _refuse(reason)
         self.peer = peer
-        if peer.aim is not Aim.LINK:
+        if peer.aim is not Purpose.LINK:
             self.done = True
             return [link_frame(ANSWER, self._judge.answer(peer))]
         ready = link_frame(READY, put_credentials(self._me))
@@ -241,8 +247,8 @@ class Acceptor:
         they, me = hello.identity, self._me
         if they.cluster != me.cluster:
             raise _refuse(f"{they.name} belongs to cluster {they.cluster}, {me.name} to {me.cluster}")
-        if hello.aim is not Aim.ASK and not hello.target:
-            raise PeerError("a link to nobody in particular")
+        if hello.aim is not Purpose.ASK and not hello.target:
+            raise PeerError("a link to no node in particular")
         if hello.target and hello.target != me.name:
             raise _refuse(f"this is {me.name}, not {hello.target}")
         reason = self._judge.expects(hello)

@@ -7,8 +7,8 @@ up as soon as it exists (`watch`), and says so to whatever asks it for anything.
 
 import asyncio
 import os
-from asyncio.events import _get_running_loop
 from collections.abc import Iterable
+from threading import get_ident
 from typing import Final, Protocol
 from weakref import WeakSet
 
@@ -56,11 +56,19 @@ os.register_at_fork(after_in_child=_give_up)
 
 
 class Home:
-    __slots__ = ("_loop", "_process")
+    """Threads are compared: to ask for the running loop asks the system for the process, each time."""
+
+    __slots__ = ("__weakref__", "_loop", "_process", "thread")
 
     def __init__(self) -> None:
         self._loop: Final = asyncio.get_running_loop()
         self._process: Final = os.getpid()
+        self.thread = get_ident()
+        """Of the loop; none in a copy."""
+        watch(self)
+
+    def forked(self) -> None:
+        self.thread = 0
 
     @property
     def left(self) -> bool:
@@ -69,5 +77,5 @@ class Home:
 
     def check(self) -> None:
         """`UsageError` to one that calls from elsewhere."""
-        if _get_running_loop() is not self._loop:  # none runs in a copy before it starts one
+        if get_ident() != self.thread or not self._loop.is_running():
             raise UsageError(FORKED if self.left else ELSEWHERE)

@@ -4,10 +4,10 @@ A request is a head of at most a few KiB and, for POST, a body whose length stan
 ambiguous (two lengths, a transfer coding, folded lines, bare line feeds) is not interpreted but answered with
 4xx, and the connection is closed: there is no second opinion about where the next request begins.
 
-Invariants: a connection costs bounded memory (`Limits`) and bounded time; nothing that a client sends raises
-past its connection; a handler's failure is an answer of 500 and one call of `failed`, never a traceback. No
-body is read of a request that the gate refuses. When all connections are in use, some more are for what must
-be answered even then.
+Invariants: a connection costs bounded memory (`ClientLimits`) and bounded time; nothing that a client sends
+raises past its connection; a handler's failure is an answer of 500 and one call of `failed`, never a
+traceback. No body is read of a request that the gate refuses. When all connections are in use, some more are
+for what must be answered even then.
 
 `parse_head` is a function of bytes; the rest is reading, waiting and writing.
 """
@@ -34,7 +34,7 @@ END_OF_HEAD: Final = b"\r\n\r\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ClientLimits:
     """What one client may cost."""
 
     head_bytes: int = 8 * 1024
@@ -74,7 +74,7 @@ class Response:
 
 Handler = Callable[[Request], Awaitable[Response]]
 Routes = Mapping[tuple[str, str], Handler]
-"""(method, path) -> who answers."""
+"""(method, path) -> the function that answers."""
 Gate = Callable[[Request], None]
 """Asked about every request before its body is read; raises `Refused`."""
 
@@ -176,7 +176,7 @@ class HttpServer:
         self,
         routes: Routes,
         failed: Callable[[Request, Exception], None],
-        limits: Limits | None = None,
+        limits: ClientLimits | None = None,
         *,
         gate: Gate = lambda _: None,
         reserved: frozenset[str] = frozenset(),
@@ -186,7 +186,7 @@ class HttpServer:
         `reserved`: paths that are answered though all connections are in use. `paused`: see `Door`."""
         self._routes: Final = routes
         self._failed: Final = failed
-        self._limits: Final = limits or Limits()
+        self._limits: Final = limits or ClientLimits()
         self._gate: Final = gate
         self._reserved: Final = reserved
         self._door: Final = Door(self._arrived, paused)
@@ -245,7 +245,7 @@ class HttpServer:
             while await self._one(reader, writer, me):
                 self._busy.discard(me)
         except (OSError, EOFError, TimeoutError, asyncio.CancelledError):
-            pass  # the client has gone, sleeps, or we close: there is nobody to tell
+            pass  # the client has gone, sleeps, or we close: no client is there to tell
         finally:
             self._busy.discard(me)
             if writer.transport.get_write_buffer_size():

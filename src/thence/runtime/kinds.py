@@ -19,12 +19,12 @@ NOTHING: Final = "none"
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class SettingKind:
     of_text: Callable[[str], Any]
     of_value: Callable[[object], Any]
 
 
-def kind_of(hint: object) -> Kind:
+def kind_of(hint: object) -> SettingKind:
     if get_origin(hint) is Literal:
         return _choice(get_args(hint))
     return KINDS[hint]
@@ -112,38 +112,38 @@ def _members_of_text(text: str) -> tuple[tuple[str, Address], ...]:
     return _members(found)
 
 
-def _choice(known: tuple[str, ...]) -> Kind:
+def _choice(known: tuple[str, ...]) -> SettingKind:
     def read(value: object) -> str:
         if isinstance(value, str) and value in known:
             return value
         raise UsageError(f"must be {' or '.join(known)}, not {value!r}")
 
-    return Kind(read, read)
+    return SettingKind(read, read)
 
 
-def _or_nothing(kind: Kind) -> Kind:
+def _or_nothing(kind: SettingKind) -> SettingKind:
     """Text can say `none`, and so can TOML, which has no such value."""
-    return Kind(
+    return SettingKind(
         lambda text: None if text == NOTHING else kind.of_text(text),
         lambda value: None if value in (None, NOTHING) else kind.of_value(value),
     )
 
 
-ADDRESS: Final = Kind(_address, _address)
-INTEGER: Final = Kind(_integer_of_text, _integer)
-PATH: Final = Kind(_path, _path)
-KINDS: Final[Mapping[object, Kind]] = {
-    str: Kind(_text, _text),
-    bytes: Kind(_secret, _secret),
-    bool: Kind(_boolean_of_text, _boolean),
+ADDRESS: Final = SettingKind(_address, _address)
+INTEGER: Final = SettingKind(_integer_of_text, _integer)
+PATH: Final = SettingKind(_path, _path)
+KINDS: Final[Mapping[object, SettingKind]] = {
+    str: SettingKind(_text, _text),
+    bytes: SettingKind(_secret, _secret),
+    bool: SettingKind(_boolean_of_text, _boolean),
     int: INTEGER,
     int | None: _or_nothing(INTEGER),
     Address: ADDRESS,
     Address | None: _or_nothing(ADDRESS),
     Path: PATH,
     Path | None: _or_nothing(PATH),
-    tuple[str, ...]: Kind(_names_of_text, _names),
-    tuple[Address, ...]: Kind(_join_of_text, _join),
-    tuple[tuple[str, Address], ...]: Kind(_members_of_text, _members),
+    tuple[str, ...]: SettingKind(_names_of_text, _names),
+    tuple[Address, ...]: SettingKind(_join_of_text, _join),
+    tuple[tuple[str, Address], ...]: SettingKind(_members_of_text, _members),
 }
 """By the type of the field."""

@@ -26,9 +26,9 @@ from thence.runtime.frames import (
     take_frame,
 )
 from thence.runtime.handshake import Handshake, read_refusal, refusal
-from thence.runtime.introductions import RefusalError
+from thence.runtime.hello import RefusalError
+from thence.runtime.options import LinkSettings
 from thence.runtime.pacing import Clock, DelayLine, LinkLimits, Pulse, pulse
-from thence.runtime.settings import LinkSettings
 
 P = ParamSpec("P")
 
@@ -94,7 +94,7 @@ class Connection(asyncio.BufferedProtocol):
         self._clock: Final = clock
         self._loop: Final = asyncio.get_running_loop()
         self._framer: Final = Framer(settings.frame_bytes_max)
-        self._buffer: Final = bytearray(READ_BYTES)
+        self._buffer: Final = memoryview(bytearray(READ_BYTES))
         self._early = bytearray()
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -105,7 +105,7 @@ class Connection(asyncio.BufferedProtocol):
         self.heard_us = 0
         self.bytes_in = 0
         self.peer_name = ""
-        """Whom the owner takes it for."""
+        """The peer that the owner takes it for."""
         self.is_up = False
         self.ended = False
 
@@ -146,11 +146,11 @@ class Connection(asyncio.BufferedProtocol):
         if first:
             self._transport.write(join(first))
 
-    def get_buffer(self, sizehint: int) -> bytearray:  # noqa: ARG002
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.data_received(bytes(memoryview(self._buffer)[:nbytes]))
+        self.data_received(bytes(self._buffer[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
         """The bytes of one read."""
@@ -158,7 +158,13 @@ class Connection(asyncio.BufferedProtocol):
             return
         try:
             if self.is_up:
-                self._take(data)
+                packets = self._framer.feed(data)
+                self.bytes_in += len(data)
+                now = self.heard_us = self._clock()
+                if self._framer.own:
+                    self._take_own()
+                if packets:
+                    self._owner.connection_packets(self, packets, now)
             else:
                 self._greet(data)
         except RefusalError as refused:
@@ -198,7 +204,7 @@ class Connection(asyncio.BufferedProtocol):
         self._begin()
         if self._early and not self.ended:
             rest, self._early = bytes(self._early), bytearray()
-            self._take(rest)
+            self.data_received(rest)
 
     def _begin(self) -> None:
         now = self._clock()
@@ -208,15 +214,6 @@ class Connection(asyncio.BufferedProtocol):
             self._timer.cancel()
         self._look_at(now + self._settings.silence_us // 3, now)
         self._owner.connection_up(self, now)
-
-    def _take(self, data: bytes) -> None:
-        packets = self._framer.feed(data)
-        self.bytes_in += len(data)
-        now = self.heard_us = self._clock()
-        if self._framer.own:
-            self._take_own()
-        if packets:
-            self._owner.connection_packets(self, packets, now)
 
     def _take_own(self) -> None:
         """Frames of the link: a read full of pings is worth one pong."""

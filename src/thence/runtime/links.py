@@ -1,63 +1,42 @@
 """All links of one node: exactly one per peer, kept up, watched, replaced, counted.
 
-The member with the smaller name dials; the other one listens. Whoever dials keeps trying; whoever listens
-believes the newest proven connection, since its other end would not have opened it if the old one lived.
+The member with the smaller name dials; the other one listens. The dialling one keeps trying; the listening
+one believes the newest proven connection, since its other end would not have opened it if the old one lived.
 
 The handler is never called from inside a call that it makes itself (`write`, `cut_off`, `cut`, …): that a
 link went down is told from the event loop, and always before the same peer is told to be up again. What goes
-wrong in here, and is no peer's fault, is told as well (`link_bug`): nobody else would hear of it.
+wrong in here, and is no peer's fault, is told as well (`link_bug`): it would go unnoticed else.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
-from typing import Final, ParamSpec, Protocol
+from typing import Final, ParamSpec
 
 from thence.core.errors import UsageError
 from thence.runtime.address import Address
-from thence.runtime.door import reason_of
+from thence.runtime.dialling import Dialler
+from thence.runtime.election import Founded, put_answer
 from thence.runtime.frames import join
-from thence.runtime.groups import Founded, put_answer
-from thence.runtime.handshake import Acceptor, Judge, Opener
-from thence.runtime.introductions import (
-    Aim,
+from thence.runtime.handshake import Acceptor, HandshakePolicy
+from thence.runtime.hello import (
     Identity,
     Introduction,
+    Purpose,
     RefusalError,
     draw_instance,
-    draw_nonce,
 )
 from thence.runtime.link import Connection, End
+from thence.runtime.link_handler import Handler
 from thence.runtime.listening import Connections, Listener, Log
+from thence.runtime.options import LinkSettings
 from thence.runtime.pacing import Clock, LinkLimits, backoff_us, upper_half_us
-from thence.runtime.peer import LinkStatus, Peer
-from thence.runtime.settings import LinkSettings
+from thence.runtime.peer import LinkStatus, Peer, PeerStage
 
 P = ParamSpec("P")
 
 __all__ = ["Handler", "Identity", "LinkStatus", "Links", "Log"]
-
-
-class Handler(Protocol):
-    """The node, as its links see it."""
-
-    def admit(self, peer: Identity) -> str | None:
-        """A reason to refuse a side that has proven to be this; None: welcome. Asked in both roles, also
-        while an older link of the same peer is still up: it may be dead without our knowing."""
-        ...
-
-    def link_up(self, peer: str, now: int) -> None: ...
-
-    def link_packets(self, peer: str, packets: list[bytes], now: int) -> None:
-        """All packets of one read. `PeerError`: the link is cut off."""
-        ...
-
-    def link_down(self, peer: str, why: str, now: int) -> None: ...
-
-    def link_bug(self, error: Exception) -> None:
-        """Nobody knows what links would do from now on: the node must stop."""
-        ...
 
 
 class Links:
@@ -79,7 +58,6 @@ class Links:
         """`advertise`: where others reach this node, if that is not where it listens."""
         me.check()
         self._me: Final = me
-        self._secret: Final = secret
         self._advertise: Final = advertise
         self._settings: Final = settings
         self._frame_bytes_max: Final = settings.frame_bytes_max
@@ -91,11 +69,13 @@ class Links:
         self._instance: Final = draw_instance()
         self._peers: dict[str, Peer] = {}
         self._connections: Final = Connections()
-        judge = Judge(self._expects, self._admit, self._answer)
+        judge = HandshakePolicy(self._expects, self._admit, self._answer)
         self._listener: Final = Listener(
             me, self._instance, secret, judge, self, settings, self._limits, clock, log
         )
-        self._dials: set[asyncio.Task[None]] = set()
+        self._dialler: Final = Dialler(
+            self, me, self._instance, secret, self._admit, settings, self._limits, clock
+        )
         self._downs: deque[tuple[str, str]] = deque()
         self._running = False
         self._broken = False
@@ -118,7 +98,7 @@ class Links:
         for peer in self._peers.values():
             peer.stop_dialling()
         await self._listener.stop()
-        await asyncio.gather(*self._dials, return_exceptions=True)
+        await self._dialler.ended()
         await self._connections.end_all("this node stops", self._limits.drain_us)
         self._safely(self._tell_downs)
 
@@ -195,17 +175,12 @@ class Links:
     def cut(self, peer: str) -> None:
         """As if the network between the two were gone: the link is dropped, none is made or accepted."""
         known = self._known(peer)
-        known.cut = True
-        if known.link is not None:
-            known.link.abort()
-        known.stop_dialling()
+        known.cut_on_request()
         self._not_to_be_had(known, "cut on request")
 
     def mend(self, peer: str) -> None:
         known = self._known(peer)
-        known.cut = False
-        known.shunned_until_us = 0
-        known.failures = 0
+        known.mended()
         if known.link is None:
             known.stop_dialling()
             self._not_to_be_had(known, "it was cut")
@@ -235,38 +210,12 @@ class Links:
         self._dial_after(peer, delay_us)
 
     def _dial_after(self, peer: Peer, delay_us: int) -> None:
-        if self._running and peer.dials and not peer.cut:
+        if self._running and peer.dials and peer.stage is PeerStage.IDLE:
             loop = asyncio.get_running_loop()
-            peer.timer = loop.call_later(delay_us / 1_000_000, self._safely, self._dial, peer)
-
-    def _dial(self, peer: Peer) -> None:
-        peer.timer = None
-        mine = Introduction(self._me, peer.name, Aim.LINK, self._instance, draw_nonce())
-        opener = Opener(mine, self._secret, self._admit)
-        connection = Connection(self, opener, self._settings, self._limits, self._clock)
-        connection.peer_name = peer.name
-        peer.pending = connection
-        loop = asyncio.get_running_loop()
-        peer.dialling = loop.create_task(self._connect(connection, peer.address), name=f"dial {peer.name}")
-        self._dials.add(peer.dialling)
-        peer.dialling.add_done_callback(self._dials.discard)
-
-    async def _connect(self, connection: Connection, address: Address) -> None:
-        try:
-            await self._connect_to(connection, address)
-        except (OSError, UnicodeError) as error:  # the latter: what the resolver says of some names
-            why = f"cannot reach {address}: {reason_of(error)}"
-            self._safely(lambda: connection.end(End.LOST, why))
-        except Exception as error:
-            self.stops(error)
-
-    async def _connect_to(self, connection: Connection, address: Address) -> None:
-        async with asyncio.timeout(self._settings.connect_timeout_us / 1_000_000):
-            await asyncio.get_running_loop().create_connection(lambda: connection, *address)
+            peer.waits(loop.call_later(delay_us / 1_000_000, self._safely, self._dialler.dial, peer))
 
     def _dial_failed(self, peer: Peer, end: End, why: str) -> None:
-        peer.pending = None
-        peer.failures += 1
+        peer.dialled_in_vain()
         if why != peer.trouble:  # once per series, not once per attempt
             self._log.warn("no link", peer=peer.name, why=why)
         peer.count(end, why)
@@ -282,7 +231,7 @@ class Links:
     # Who may come in.
 
     def _expects(self, hello: Introduction) -> str | None:
-        if hello.aim is Aim.ASK:
+        if hello.aim is Purpose.ASK:
             return None
         name = hello.identity.name
         if name == self._me.name:
@@ -303,7 +252,7 @@ class Links:
         return put_answer(Founded(tuple(members)))
 
     def _admit(self, theirs: Introduction, host: str = "") -> str | None:  # noqa: ARG002
-        if theirs.aim is Aim.ASK:
+        if theirs.aim is Purpose.ASK:
             return None
         peer = self._peers.get(theirs.identity.name)
         if peer is None:
@@ -320,23 +269,45 @@ class Links:
         self._connections.add(connection)
 
     def connection_up(self, connection: Connection, now: int) -> None:
-        self._listener.forget(connection)
         theirs = connection.handshake.peer
-        if theirs is None or theirs.aim is not Aim.LINK:
+        if theirs is None or theirs.aim is not Purpose.LINK:
+            self._listener.forget(connection)
             connection.end(End.CLOSED, "asked and answered")
             return
-        peer = self._peers.get(theirs.identity.name)
-        if peer is None or peer.cut:
-            connection.abort()
+        known = self._peers.get(theirs.identity.name)
+        if known is not None and not known.cut:
+            self._replace(known)
+        self._tell_downs()  # the node may have cut it, or no more use for it, by now
+        peer = self._welcome(theirs.identity.name, connection)
+        if peer is None:
             return
-        if peer.link is not None:
-            peer.link.end(End.CLOSED, "replaced by a new connection")
-        self._tell_downs()
+        self._listener.forget(connection)
+        if peer.pending is not connection:
+            peer.stop_dialling()
         connection.peer_name = peer.name
         connection.slow(peer.delay_us)
         peer.came_up(connection, theirs, now)
         self._log.info("link up", peer=peer.name, remote=connection.remote, boot=theirs.identity.boot)
         self._handler.link_up(peer.name, now)
+
+    def _welcome(self, name: str, connection: Connection) -> Peer | None:
+        """The peer at the other end of a connection that is up; None: it was not welcome, and is ended."""
+        peer = self._peers.get(name)
+        if peer is None or peer.cut:
+            self._listener.forget(connection)
+            connection.abort()
+            return None
+        return peer
+
+    def _replace(self, peer: Peer) -> None:
+        """A new connection takes the place of a link that may be dead without our knowing: there is nothing
+        to dial, and the peer is not forgotten with it."""
+        link, why = peer.link, "replaced by a new connection"
+        if link is not None:
+            peer.went_down(End.CLOSED, why, self._clock(), self._limits.steady_us)
+            self._log.info("link down", peer=peer.name, why=why)
+            self._will_tell(peer, why)
+            link.end(End.CLOSED, why)
 
     def connection_packets(self, connection: Connection, packets: list[bytes], now: int) -> None:
         name = connection.peer_name

@@ -1,8 +1,8 @@
 """The listening side: bounding what strangers can cost.
 
-Anybody can connect. Until a handshake is over, a connection costs a descriptor and a small buffer for a short
-time; their number is capped, from one host and in all, the oldest giving way, and what is logged about them
-is limited too, with a count of what was left out.
+Any process can connect. Until a handshake is over, a connection costs a descriptor and a small buffer for a
+short time; their number is capped, from one host and in all, the oldest giving way, and what is logged about
+them is limited too, with a count of what was left out.
 """
 
 import asyncio
@@ -11,12 +11,12 @@ from typing import Final, Protocol
 from thence.runtime.address import Address
 from thence.runtime.descriptors import share
 from thence.runtime.door import Door
-from thence.runtime.handshake import Acceptor, Judge
+from thence.runtime.handshake import Acceptor, HandshakePolicy
+from thence.runtime.hello import Identity, draw_nonce
 from thence.runtime.home import silence, watch
-from thence.runtime.introductions import Identity, draw_nonce
 from thence.runtime.link import Connection, End, Owner
+from thence.runtime.options import LinkSettings
 from thence.runtime.pacing import Clock, LinkLimits
-from thence.runtime.settings import LinkSettings
 
 LINES: Final = 20
 WINDOW_US: Final = 10_000_000
@@ -30,7 +30,7 @@ class Log(Protocol):
 
 
 class Connections:
-    """All that are not closed yet, so that somebody can wait for it."""
+    """All that are not closed yet, so that their end can be awaited."""
 
     __slots__ = ("__weakref__", "_closing", "_none_left", "_open")
 
@@ -89,7 +89,7 @@ class Listener:
         me: Identity,
         instance: bytes,
         secret: bytes,
-        judge: Judge,
+        judge: HandshakePolicy,
         owner: Owner,
         settings: LinkSettings,
         limits: LinkLimits,
@@ -105,7 +105,7 @@ class Listener:
         self._limits: Final = limits
         self._clock: Final = clock
         self._log: Final = log
-        self._door: Final = Door(self._accept, lambda why: log.warn("accepts nobody at present", why=why))
+        self._door: Final = Door(self._accept, lambda why: log.warn("accepts no link at present", why=why))
         self._strangers: dict[Connection, str] = {}
         """Whose handshake is not over, oldest first, and from where they come."""
         self._lines = 0
@@ -117,7 +117,7 @@ class Listener:
         return await self._door.open(address)
 
     async def stop(self) -> None:
-        """Nobody comes in any more; those who are in stay."""
+        """No link comes in any more; those that are in stay."""
         await self._door.close()
 
     def _accept(self, host: str) -> Connection:
@@ -144,7 +144,7 @@ class Listener:
         return self._strangers.pop(connection, None) is not None
 
     def tell(self, connection: Connection, end: End, why: str) -> None:
-        """A line about a stranger that did not get in, unless there were many or it was us who left."""
+        """A line about a stranger that did not get in, unless there were many or this node closed it."""
         if end is End.CLOSED:
             return
         now = self._clock()

@@ -146,7 +146,7 @@ class Loader:
                 elif not wait_s:
                     return
                 await self._sleep(wait_s)  # even for 0: everything else in the node gets its turn
-        except Exception as error:  # whatever it was, the node has met it too; the load tells who asked
+        except Exception as error:  # whatever it was, the node has met it too; the load tells its client
             self._failed = str(error) or type(error).__name__
         finally:
             self._ended = self._clock()

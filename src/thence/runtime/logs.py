@@ -28,7 +28,7 @@ LEVELS: Final[tuple[Level, ...]] = ("debug", "info", "warn", "error")
 FORMATS: Final[tuple[Format, ...]] = ("text", "json")
 
 QUEUE: Final = 10_000
-"""Some megabytes at most, and more than a person reads; whoever logs more than this in one go is broken."""
+"""Some megabytes at most, and more than a person reads; code that logs more than this in one go is broken."""
 BATCH: Final = 256
 """Lines per write: few calls when much is told, soon on the screen when little is."""
 PATIENCE_S: Final = 5.0
@@ -44,7 +44,7 @@ _PLAIN: Final = re.compile(r"[!#-<>-\[\]-~]+")
 """Needs no quotes: printable ASCII without spaces, quotes, equal signs and backslashes."""
 
 
-class Log(Protocol):
+class NodeLog(Protocol):
     """What the parts of a node ask of a log."""
 
     def info(self, event: str, **fields: object) -> None: ...
@@ -52,7 +52,7 @@ class Log(Protocol):
     def error(self, event: str, **fields: object) -> None: ...
 
 
-class Event(NamedTuple):
+class LogEvent(NamedTuple):
     time_ns: int
     level: Level
     event: str
@@ -71,7 +71,7 @@ class StructuredLog:
         self._show: Final = as_text if format == "text" else as_json
         self._stream: Final = stream
         self._limit: Final = limit
-        self._queue: SimpleQueue[Event | None] = SimpleQueue()
+        self._queue: SimpleQueue[LogEvent | None] = SimpleQueue()
         self._dropped = 0
         self._closed = False
         self.lost = 0
@@ -111,7 +111,7 @@ class StructuredLog:
         for name, value in fields.items():
             if not isinstance(value, _KEPT) or (isinstance(value, str) and len(value) > MOST_CHARS):
                 fields[name] = _frozen(value)
-        self._queue.put(Event(time.time_ns(), level, event, fields))
+        self._queue.put(LogEvent(time.time_ns(), level, event, fields))
 
     def _write_all(self) -> None:
         told = 0
@@ -128,11 +128,11 @@ class StructuredLog:
             dropped = self._dropped
             if dropped > told:
                 gone: dict[str, object] = {"count": dropped - told, "why": "the queue of the log was full"}
-                lines.append(self._show(Event(time.time_ns(), "warn", "log_events_dropped", gone)))
+                lines.append(self._show(LogEvent(time.time_ns(), "warn", "log_events_dropped", gone)))
                 told = dropped
             self._write(lines)
 
-    def _line(self, event: Event) -> str:
+    def _line(self, event: LogEvent) -> str:
         try:
             return self._show(event)
         except Exception as error:  # one odd value must not end the writer, and with it the whole log
@@ -148,17 +148,17 @@ class StructuredLog:
             self.lost += len(lines)
 
 
-def as_text(event: Event) -> str:
+def as_text(event: LogEvent) -> str:
     return f"{_when(event.time_ns)} {event.level:<5} {as_words(event)}"
 
 
-def as_words(event: Event) -> str:
+def as_words(event: LogEvent) -> str:
     """Without time and level."""
     pairs = "".join(f" {_plain(name)}={_plain(_shown(value))}" for name, value in event.fields.items())
     return f"{_plain(event.event)}{pairs}"
 
 
-def as_json(event: Event) -> str:
+def as_json(event: LogEvent) -> str:
     line: dict[str, object] = {
         "time": _when(event.time_ns), "level": event.level, "event": event.event,
     }  # fmt: skip

@@ -52,7 +52,7 @@ class Counter:
 
 
 class Gauge(Counter):
-    """How much of something there is: set in place, or worked out by whoever renders."""
+    """How much of something there is: set in place, or worked out when it is rendered."""
 
     __slots__ = ()
 
@@ -177,7 +177,7 @@ class Registry:
         return self.histograms(name, help_text, bounds_us=bounds_us).of()
 
     def refresh(self, refresher: Callable[[], None]) -> None:
-        """Call this before each scrape, to bring up to date what nobody counts as it happens."""
+        """Call this before each scrape, to bring up to date what is not counted as it happens."""
         self._refreshers.append(refresher)
 
     def render(self) -> str:

@@ -15,25 +15,28 @@ from typing import Any, Final, Protocol
 
 from thence.core.errors import StorageError, ThenceError, UsageError, told
 from thence.core.groups import Place
-from thence.replica.group_sending import SendQueue
-from thence.replica.group_settings import GroupSettings
+from thence.replica.group.settings import GroupSettings
 from thence.replica.life_tag import LifeTag, Sent
-from thence.replica.steps import Steps, Trace
+from thence.replica.send_queue import SendQueue
+from thence.replica.step_outputs import Trace
+from thence.replica.steps import Steps
 from thence.runtime.address import Address
 from thence.runtime.drain import NodeApplication
 from thence.runtime.draining import drained
-from thence.runtime.driver import Call, Driver, Outlet
+from thence.runtime.driver import Driver
 from thence.runtime.folder import DataFolder
 from thence.runtime.instruments import Instruments
 from thence.runtime.links import Links, LinkStatus
 from thence.runtime.load import Load, Loader
-from thence.runtime.logs import Log
+from thence.runtime.logs import NodeLog
+from thence.runtime.outlet import Call, Outlet
 from thence.runtime.pacing import Clock
-from thence.runtime.premises import Premises
-from thence.runtime.report import Facts, status_of
+from thence.runtime.report import KindFacts, status_of
+from thence.runtime.resources import NodeResources
 from thence.runtime.sampling import Sampling
 from thence.runtime.settings import NodeSettings
 from thence.runtime.status import LoadStatus, Status
+from thence.runtime.trace_files import TraceWriters
 
 LOOK_EVERY_US: Final = 100_000
 """How often to look whether something has become stable: people see that in seconds."""
@@ -91,7 +94,7 @@ class Kind(Protocol):
         """What is wrong with it, beside what the driver knows."""
         ...
 
-    def facts(self, now: int) -> Facts: ...
+    def facts(self, now: int) -> KindFacts: ...
 
     def addressed(self, payloads: Sequence[bytes], group: str) -> Sequence[bytes]:
         """For a group; empty: for all, or for any. `UsageError`: there are none, or it is none."""
@@ -115,15 +118,17 @@ class Node:
         self,
         settings: NodeSettings,
         application: NodeApplication,
-        log: Log,
+        log: NodeLog,
         clock: Clock,
         kind: "Callable[[Node], Kind]",
     ) -> None:
         self.settings: Final = settings
         self.application: Final = application
+        self.appetite: Final = application.appetite
+        self.tell: Final = application.tell
         self.says: Final = log
         self.clock: Final = clock
-        self._premises: Final = Premises(settings, log)
+        self._resources: Final = NodeResources(settings, log)
         self.started_at: Final = clock()
         self.driver: Driver[Any] | None = None
         self._trace: Trace | None = None
@@ -153,8 +158,8 @@ class Node:
 
     async def start(self) -> None:
         try:
-            self._trace = self.kind.open(self._premises.enter())
-            control = await self._premises.open_door(self)
+            self._trace = self.kind.open(self._resources.acquire())
+            control = await self._resources.open_door(self)
             await self.kind.enter()
             self._begin_sampling()
         except BaseException:
@@ -168,10 +173,11 @@ class Node:
 
     def _begin_sampling(self) -> None:
         settings = self.settings
-        if settings.trace is not None and settings.trace_every_us:
+        trace = self._trace
+        if settings.trace is not None and settings.trace_every_us and isinstance(trace, TraceWriters):
             self._sampling = Sampling(
                 settings.trace, settings.name, settings.trace_every_us, self.clock, self.status, self.says,
-                settings.run,
+                settings.run, lambda: (trace.delivered_bytes, trace.state_bytes),
             )  # fmt: skip
             self._sampling.start()
 
@@ -182,8 +188,8 @@ class Node:
         assert self._trace is not None
         queue = SendQueue[Call](settings)
         steps = Steps(machine, make, self._trace, queue, self.clock())
-        self.driver = Driver(steps, outlet, self, self.clock, self._premises.syncer)
-        self.driver.on_delivery = self.instruments.delivery.observe
+        self.driver = Driver(steps, outlet, self, self.clock, self._resources.syncer)
+        self.driver.latency.observe = self.instruments.delivery.observe
         self.driver.broken.add_done_callback(self._broken)
         return self.driver
 
@@ -236,7 +242,7 @@ class Node:
 
     async def _release(self) -> None:
         self._released = True
-        await self._premises.close_door()
+        await self._resources.close_door()
         await self._loader.stop()
         if self._sampling is not None:
             self._sampling.close()
@@ -249,21 +255,15 @@ class Node:
             self.failed = self.failed or error
             self.says.error("the last records may not be on disk", why=str(error))
         finally:
-            self._premises.finish_syncs()
+            self._resources.finish_syncs()
             try:
                 self.kind.close(in_order and self.failed is None)
             except StorageError as error:
                 self.failed = self.failed or error
                 self.says.error("the last records may not be on disk", why=str(error))
-            self._premises.leave()
+            self._resources.release()
 
     # The driver's sink
-
-    def appetite(self) -> int:
-        return self.application.appetite()
-
-    def tell(self, events: Sequence[Any]) -> None:
-        self.application.tell(events)
 
     def stepped(self, now: int) -> None:
         driver = self.driver

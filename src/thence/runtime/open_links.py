@@ -1,4 +1,4 @@
-"""Links of a process in a changing group: whoever knows the secret may come, known or not.
+"""Links of a process in a changing group: any process that knows the secret may come, known or not.
 
 A joiner knows its contact before the contact knows the joiner, so either side may dial. The one with the
 smaller name does it first; the other waits a while before it does, unless it is told to begin (a joiner).
@@ -19,13 +19,14 @@ from typing import Final
 from thence.runtime.address import Address
 from thence.runtime.descriptors import share
 from thence.runtime.handshake import Acceptor
-from thence.runtime.introductions import Aim, Identity, Introduction, RefusalError
+from thence.runtime.hello import Identity, Introduction, Purpose, RefusalError
 from thence.runtime.link import Connection, End
-from thence.runtime.links import Handler, Links
+from thence.runtime.link_handler import Handler
+from thence.runtime.links import Links
 from thence.runtime.listening import Log
+from thence.runtime.options import LinkSettings
 from thence.runtime.pacing import Clock, LinkLimits
-from thence.runtime.peer import Peer
-from thence.runtime.settings import LinkSettings
+from thence.runtime.peer import Peer, PeerStage
 
 PATIENCE_US: Final = 1_500_000
 """How much later the larger name dials: the smaller one, if it runs, has had several tries by then."""
@@ -67,7 +68,7 @@ class OpenLinks(Links):
             return
         else:
             peer.address, peer.dials = address, True
-            if peer.link is not None or peer.pending is not None or peer.timer is not None:
+            if peer.stage is not PeerStage.IDLE:
                 return
         self._dial_after(peer, 0, patient=not at_once)
 
@@ -119,7 +120,7 @@ class OpenLinks(Links):
 
     def linked(self, name: str) -> bool:
         peer = self._peers.get(name)
-        return peer is not None and peer.link is not None
+        return peer is not None and peer.stage is PeerStage.UP
 
     def host_of(self, name: str) -> str:
         """The machine that the link of a peer comes from."""
@@ -135,23 +136,23 @@ class OpenLinks(Links):
 
     def _expects(self, hello: Introduction) -> str | None:
         name = hello.identity.name
-        if hello.aim is Aim.ASK:
+        if hello.aim is Purpose.ASK:
             return None
         if name == self._me.name:
             return f"two nodes are called {name}"
         peer = self._peers.get(name)
         if peer is not None and peer.cut:
             raise RefusalError("cut on request", told=None)
-        if peer is not None and peer.pending is not None and self._me.name < name:
+        if peer is not None and peer.stage is PeerStage.DIALLING and self._me.name < name:
             return f"{self._me.name} dials {name} at this moment"
         return None
 
     def _admit(self, theirs: Introduction, host: str = "") -> str | None:
-        if theirs.aim is Aim.LINK and theirs.identity.name not in self._peers:
+        if theirs.aim is Purpose.LINK and theirs.identity.name not in self._peers:
             return self._make_room(host) or self._handler.admit(theirs.identity)
         peer = self._peers.get(theirs.identity.name)
         if peer is not None and peer.link is None:
-            peer.last = None  # whoever was there is gone; a folder that was put back counts boots again
+            peer.last = None  # the last one is gone; a folder that was put back counts boots again
         return super()._admit(theirs, host)
 
     def _make_room(self, host: str) -> str | None:
@@ -172,27 +173,22 @@ class OpenLinks(Links):
     def _answer(self, hello: Introduction) -> bytes:
         return self._open_answer(hello)
 
-    def connection_up(self, connection: Connection, now: int) -> None:
-        theirs = connection.handshake.peer
-        if theirs is not None and theirs.aim is Aim.LINK:
-            name = theirs.identity.name
-            peer = self._peers.get(name)
-            if peer is None:
-                full = self._make_room(connection.host)  # others came while they shook hands
-                if full is not None:
-                    connection.end(End.REFUSED, full, tell=full)
-                    return
-                self._peers[name] = Peer(name, NOWHERE, dials=False, now=now)
-            elif connection is not peer.pending and not peer.cut:
-                peer.stop_dialling()
-        super().connection_up(connection, now)
+    def _welcome(self, name: str, connection: Connection) -> Peer | None:
+        if name not in self._peers:
+            full = self._make_room(connection.host)  # others came while they shook hands
+            if full is not None:
+                connection.end(End.REFUSED, full, tell=full)
+                return None
+            self._peers[name] = Peer(name, NOWHERE, dials=False, now=self._clock())
+        return super()._welcome(name, connection)
 
     def connection_down(self, connection: Connection, end: End, why: str) -> None:
         handshake = connection.handshake
         hello = handshake.hello if isinstance(handshake, Acceptor) else None
         peer = self._peers.get(hello.identity.name) if hello is not None else None
-        if peer is not None and (peer.cut or peer.pending is not None) and self._listener.forget(connection):
-            return  # nothing that anybody needs to read about: it calls again
+        silent = peer is not None and peer.stage in (PeerStage.CUT, PeerStage.DIALLING)
+        if silent and self._listener.forget(connection):
+            return  # nothing that an operator needs to read about: it calls again
         super().connection_down(connection, end, why)
 
     def _link_down(self, peer: Peer, end: End, why: str) -> None:

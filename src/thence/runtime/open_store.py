@@ -18,14 +18,15 @@ from typing import Final
 from thence.core.errors import UsageError
 from thence.core.groups import Place
 from thence.replica.life_tag import Sent
-from thence.runtime.application import open_node
 from thence.runtime.node import enter
+from thence.runtime.opening import open_node
 from thence.runtime.program_log import ProgramLog
 from thence.runtime.running import wall_clock
 from thence.runtime.store_node import StoreNode
 from thence.store import commands
 from thence.store.client import Client
-from thence.store.executor import Alone, Executor, Later
+from thence.store.executor import Executor
+from thence.store.host import Alone, Later
 from thence.store.reply import Fail, Reply
 from thence.store.state import StoreState
 
@@ -227,7 +228,7 @@ class LocalStores:
         self.made.append((tag, payload))
 
     def deliver(self, stable: bool = True) -> None:
-        """Everything, everywhere; then all of it is stable, unless nobody is to know that yet."""
+        """Everything, everywhere; then all of it is stable, unless stores are not to know that yet."""
         for store in self.stores.values():
             for tag, payload in self.made:
                 store.take(tag, payload)
@@ -282,6 +283,10 @@ class LocalStore(Calls, Alone):
         if seq > self._had.get(origin, 0):
             self.state.deliver(origin, seq, payload, tag)
             self._had[origin] = seq
+
+    def merge(self, other: "LocalStore") -> None:
+        """What the other store has and this one lacks comes here now, and nowhere else."""
+        self._had.update(self.state.merge(self._had, other.state))
 
     async def execute(self, *given: Word) -> Reply:
         return self.run(*given)

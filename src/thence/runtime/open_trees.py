@@ -16,32 +16,37 @@ from thence.core.machine import Packet
 from thence.core.overlay import Places
 from thence.core.storage import DamageError
 from thence.oplog.log import OpLog
-from thence.replica.group_settings import GroupSettings
-from thence.replica.live import PROBABILISTIC, GossipSettings, LiveSettings, must_go_together, open_tree
-from thence.replica.open_tree import OpenTree
-from thence.replica.steps import Trace
+from thence.replica.group.settings import GroupSettings
+from thence.replica.live import PROBABILISTIC, must_go_together
+from thence.replica.live_tree import GossipSettings, LiveSettings, open_tree
+from thence.replica.open_tree import PACKET_BYTES, OpenTree
+from thence.replica.step_outputs import Trace
 from thence.runtime.address import Address, parse_address
-from thence.runtime.diaries import Diaries, next_boot
+from thence.runtime.backpressure import LinkBackpressure
+from thence.runtime.bootstrap import SECOND, number_of_now
 from thence.runtime.discovery import find_group
-from thence.runtime.easing import Easing
+from thence.runtime.election import Founded, Open, put_answer
 from thence.runtime.folder import DataFolder, is_fixed
-from thence.runtime.groups import Founded, Open, put_answer
-from thence.runtime.introductions import Identity, Introduction
+from thence.runtime.hello import Identity, Introduction
+from thence.runtime.incarnations import IncarnationStore
 from thence.runtime.open_links import NOWHERE
-from thence.runtime.report import ONE_GROUP, Facts, tree_facts
+from thence.runtime.report import ONE_GROUP, KindFacts
 from thence.runtime.settings import NodeSettings
-from thence.runtime.shelf import DiskShelf
+from thence.runtime.trace_files import TraceWriters, next_boot
+from thence.runtime.tree_contacts import ContactSearch
 from thence.runtime.tree_kind import TreeKind
 from thence.runtime.tree_links import TreeLinks
+from thence.runtime.tree_report import tree_facts
 from thence.runtime.upgrade import upgrade_tree
 from thence.runtime.vouching import Vouching
-from thence.runtime.way_in import SECOND, number_of_now
 
 if TYPE_CHECKING:
     from thence.runtime.node import Node
 
 KEEP_EVERY_US: Final = 10 * SECOND
 """Between two times that contacts are written down."""
+KEEP_NEW_US: Final = SECOND
+"""The same, where a neighbour is not among those: all that are written down may be gone by the next start."""
 
 NO_VIEW: Final = "over a tree without tags no view is agreed on: a process that is gone is simply not there"
 
@@ -63,8 +68,9 @@ class OpenTrees(TreeKind[TreeLinks, OpenTree]):
         self._number = 1
         """Of the folder of its log."""
         self._fresh = self._returns = False
-        self._keep_at = self._leaves_by = 0
-        self._easing: Easing | None = None
+        self._kept_at = self._leaves_by = 0
+        self._search: ContactSearch | None = None
+        self._easing: LinkBackpressure | None = None
         self._vouching: Final = Vouching()
 
     # From settings to a running node
@@ -78,14 +84,14 @@ class OpenTrees(TreeKind[TreeLinks, OpenTree]):
             upgrade_tree(folder, settings, self._node.clock())
             self._node.says.info("data folder upgraded", version=2)
         named = {name: str(address) for name, address in settings.members}
-        self._shelf = shelf = DiskShelf(
+        self._shelf = shelf = IncarnationStore(
             folder, settings.name, settings.cluster, settings.log_settings, named, kept_as(settings)
         )
         self._members = shelf.members
         self._returns = shelf.has_left
         self.boot = shelf.boot()
         traced = next_boot(settings.trace, settings.name, 0) if settings.trace else 0
-        self._diaries = Diaries(settings.trace, max(self.boot, traced), settings.run)
+        self._diaries = TraceWriters(settings.trace, max(self.boot, traced), settings.run)
         return self._diaries
 
     async def enter(self) -> None:
@@ -99,7 +105,8 @@ class OpenTrees(TreeKind[TreeLinks, OpenTree]):
         self._number = kept[-1] if kept else 1
         self._contacts = {**shelf.contacts, **self._members}
         self._contacts.pop(settings.name, None)
-        if settings.join and not self._contacts and (self._fresh or self._returns):
+        has_asked = not self._contacts and (self._fresh or self._returns)
+        if settings.join and has_asked:
             node.phase = "looking for its group"
             await self._find(shelf)
         # Before it has a name: one that is killed now would begin alone. (One that has data and no contacts
@@ -108,7 +115,7 @@ class OpenTrees(TreeKind[TreeLinks, OpenTree]):
         machine = self._make(node.clock())
         diaries.end_others(settings.name, machine.me, node.clock())
         driver = node.drive(machine, self._remade, self, GroupSettings())
-        self._easing = Easing(driver, self._queued)
+        self._easing = LinkBackpressure(driver, self._queued)
         identity = Identity(settings.cluster, settings.name, self._log_id, self.boot)
         self.links = TreeLinks(
             identity, settings.secret, settings.listen, settings.links, self,
@@ -117,9 +124,11 @@ class OpenTrees(TreeKind[TreeLinks, OpenTree]):
         await self.links.start()
         driver.run(lambda machine, now: machine.start(self._fresh, now))
         self.keep(self._wishes)
+        self._search = ContactSearch(node, has_asked, self._is_alone, self._meet)
+        self._search.start()
         node.is_in.set()
 
-    async def _find(self, shelf: DiskShelf) -> None:
+    async def _find(self, shelf: IncarnationStore) -> None:
         """The members to enter through; none: this is the first."""
         node, settings = self._node, self._node.settings
         found = await find_group(
@@ -131,6 +140,12 @@ class OpenTrees(TreeKind[TreeLinks, OpenTree]):
         if found.highest and not shelf.highest:  # the disk was lost
             self._first = max(found.highest + 1, number_of_now(node.clock))
         self._contacts = {name: str(address) for name, address in found.members if name != settings.name}
+
+    def _is_alone(self) -> bool:
+        return not self.machine.overlay.members.active
+
+    def _meet(self, name: str, where: str) -> None:
+        self._node.running.run(lambda machine, now: machine.meet(name, where, now))
 
     def _make(self, now: int) -> OpenTree:
         """The machine, from what is on its disk."""
@@ -150,7 +165,7 @@ class OpenTrees(TreeKind[TreeLinks, OpenTree]):
             self._returns = False
         return machine
 
-    def _log(self, shelf: DiskShelf, now: int) -> OpLog:
+    def _log(self, shelf: IncarnationStore, now: int) -> OpLog:
         while True:
             try:
                 return shelf.open(self._number, now)
@@ -189,12 +204,14 @@ class OpenTrees(TreeKind[TreeLinks, OpenTree]):
     # To the end
 
     def is_drained(self) -> bool:
-        """Others pass it on: it is enough that all are fed who are streamed to."""
+        """Others relay it: it is enough that all neighbours that are streamed to have it."""
         overlay = self.machine.overlay
         progress = [overlay.progress(peer) for peer in overlay.members.active]
-        return all(one.acked >= one.sent for one in progress)
+        return all(one.acked >= one.sent for one in progress) and not self.machine.sends_large
 
     async def unlink(self) -> None:
+        if self._search is not None:
+            await self._search.close()
         await self._vouching.close()
         if self.links is not None:
             await self.links.close()
@@ -247,10 +264,10 @@ class OpenTrees(TreeKind[TreeLinks, OpenTree]):
 
     def _keep(self, links: TreeLinks, wanted: Mapping[str, str | None]) -> None:
         for name, where in wanted.items():
-            if where is None:
-                links.disconnect(name)
-            else:
+            if where is not None:
                 links.connect_to(name, _place(where))
+            elif not self.machine.linked(name):
+                links.disconnect(name)
 
     def begin_anew(self, why: str) -> None:
         self._node.says.error("cannot write: broadcasts are refused, links begin anew", why=why)
@@ -263,13 +280,23 @@ class OpenTrees(TreeKind[TreeLinks, OpenTree]):
         shelf, machine = self._shelf, self.machine
         if self._leaves_by and (now >= self._leaves_by or self.is_drained()):
             self._part()
-        elif shelf is not None and (now >= self._keep_at or not shelf.contacts):
+        elif shelf is not None and self._is_time(shelf, now):
             contacts = machine.contacts
-            self._keep_at = now + KEEP_EVERY_US
+            self._kept_at = now
             with suppress(StorageError):  # old ones help as well
                 if contacts:
                     shelf.keep_contacts(contacts)
                     shelf.catch_up()
+
+    def _is_time(self, shelf: IncarnationStore, now: int) -> bool:
+        """To write contacts down."""
+        since = now - self._kept_at
+        if since >= KEEP_EVERY_US or not shelf.contacts:
+            return True
+        called = self.machine.processes.name
+        return since >= KEEP_NEW_US and not all(
+            shelf.knows(called(peer)) for peer in self.machine.overlay.members.active
+        )
 
     def phase(self) -> str:
         return "leaving" if self._leaves_by else "running"
@@ -277,7 +304,7 @@ class OpenTrees(TreeKind[TreeLinks, OpenTree]):
     def unwell(self) -> str | None:
         return self.machine.behind
 
-    def facts(self, now: int) -> Facts:
+    def facts(self, now: int) -> KindFacts:
         return tree_facts(self._node, self.machine if self._node.driver else None, bool(self._members), now)
 
     # What people ask of it
@@ -333,7 +360,7 @@ def live_settings(spread: str, node: "Node") -> LiveSettings:
         neighbours=settings.tree.neighbours,
         random=Random(os.urandom(16)),
         ttl_us=settings.tree.ttl_us,
-        frame_bytes=settings.links.frame_bytes_max,
+        packet_bytes=min(PACKET_BYTES, settings.links.frame_bytes_max // 2),
     )
 
 

@@ -1,6 +1,6 @@
 """What the operating system says of files, in the words of `core.storage`.
 
-Whoever must go on after an error needs to know one thing: whether what was asked for certainly did not
+Code that goes on after an error needs to know one thing: whether what was asked for certainly did not
 happen. Most refusals come before anything is done; only those are called definite.
 """
 

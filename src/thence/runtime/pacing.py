@@ -10,7 +10,7 @@ from enum import Enum
 from random import Random
 
 from thence.core.errors import UsageError
-from thence.runtime.settings import LinkSettings
+from thence.runtime.options import LinkSettings
 
 Clock = Callable[[], int]
 """Microseconds, never backwards."""
@@ -44,7 +44,7 @@ class LinkLimits:
 
 def backoff_us(failures: int, settings: LinkSettings, random: Random) -> int:
     """How long to wait after so many failures in a row: doubling up to a limit, drawn from the upper half so
-    that a node that comes back is not met by everyone at once."""
+    that a node that comes back is not met by all peers at once."""
     doubled = settings.backoff_first_us << min(max(failures - 1, 0), 40)
     return upper_half_us(min(doubled, settings.backoff_most_us), random)
 

@@ -1,6 +1,6 @@
 """Which process a number means: numbers are used again, so one that is written down needs a witness.
 
-A process is known by its number and the moment of its start. Whoever wants to signal the process of a file
+A process is known by its number and the moment of its start. A caller that signals the process of a file
 that may be old compares both first.
 """
 
@@ -45,7 +45,7 @@ def tell(pid: int, start: str, what: signal.Signals) -> bool:
     except ProcessLookupError:
         return False
     try:
-        # Looked at while the descriptor is held: whoever gets the number next is not whom it means.
+        # Looked at while the descriptor is held: it does not mean the process that gets the number next.
         if not _is(pid, start):
             return False
         signal.pidfd_send_signal(descriptor, what)

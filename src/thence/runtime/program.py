@@ -18,17 +18,29 @@ ends in a machine that is built anew, and installs the state that the log has.
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import chain, count, islice
-from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, TypeVar
 
-from thence.core.errors import ApplicationError
+from thence.core.errors import OthersStateError
 from thence.core.groups import Lost
 from thence.replica.events import Delivered, Doubted, Event, Gap, Orphaned, Stable, ViewChanged, gap
-from thence.replica.group_parts import Applied, Operation, OperationRun, Orphan
+from thence.replica.group.surroundings import Applied, Operation, OperationRun, Orphan
 from thence.replica.life_tag import LifeTag
 from thence.replica.steps import TAKE_MAX
 from thence.runtime.happened import Happened
+from thence.runtime.replicated import (
+    AppliesBatches,
+    Chunked,
+    HearsStable,
+    Mergeable,
+    MergesChunks,
+    Replicated,
+    begin_from,
+    called,
+    chunks_of,
+    merge_into,
+)
+from thence.store.ops import STATE_MAGIC
 
 if TYPE_CHECKING:
     from thence.runtime.node import Node
@@ -36,87 +48,11 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-CHUNK_BYTES: Final = 1 << 18
-"""Of a state that a program takes in chunks."""
-
 ORPHANS_MAX: Final = 65_536
 """That wait for a program which does not read them. They are sent again all the same."""
 
 SendAgain = Callable[[Orphaned], bool]
 """Whether an orphan is to be sent again."""
-
-
-class Replicated(Protocol):
-    """A program that is a state. One that also has a method `stable(event: Stable)` is told there what has
-    become stable (`HearsStable`)."""
-
-    def apply(self, event: Delivered) -> None:
-        """An operation, with its tag and position; also those that a restart applies again."""
-        ...
-
-    def state(self) -> bytes:
-        """All of it, with everything that was applied: joiners begin from it, and the log is shortened."""
-        ...
-
-    def install(self, state: bytes) -> None:
-        """Begin anew from this; nothing at all is `b""`."""
-        ...
-
-
-@runtime_checkable
-class Chunked(Protocol):
-    """A program that is a large state: it is made, and begun from, in chunks of its choice. These are used
-    instead of `state` and `install`, if it has those as well."""
-
-    def apply(self, event: Delivered) -> None:
-        """As in `Replicated`."""
-        ...
-
-    def state_chunks(self) -> Iterator[bytes]:
-        """The state of this moment. The first chunk is asked for at once; the others later, a few at a time,
-        between operations that are applied meanwhile and that must not show in any of them."""
-        ...
-
-    def install_chunks(self, chunks: Iterator[bytes]) -> None:
-        """Begin anew from the same bytes, cut elsewhere; nothing at all is no chunk."""
-        ...
-
-
-@runtime_checkable
-class AppliesBatches(Protocol):
-    """A program that takes the operations of one message together: a member's operations of one turn."""
-
-    def apply_batch(self, origin: str, first_seq: int, ops: Sequence[bytes], tag: LifeTag) -> None:
-        """Operations with consecutive counters from `first_seq` on; `tag`: of the last of them, which saw all
-        that the others saw, and these. One that comes alone, or was carried, is told with `apply`."""
-        ...
-
-
-@runtime_checkable
-class HearsStable(Protocol):
-    """A program that keeps tags until they are stable: tombstones, say."""
-
-    def stable(self, event: Stable) -> None:
-        """Every member has this operation, and all before it of its origin: those that follow the state which
-        was installed last, and those that were not stable in it, each at least once."""
-        ...
-
-
-@runtime_checkable
-class Mergeable(Protocol):
-    """A program whose states can be merged: over a tree whose logs forget."""
-
-    def merge(self, state: bytes) -> None:
-        """Take in a peer's state. The same operations give the same state, whichever of them came one by one
-        and whichever in a state."""
-        ...
-
-
-@runtime_checkable
-class MergesChunks(Protocol):
-    """The same of one that is `Chunked`."""
-
-    def merge_chunks(self, chunks: Iterator[bytes]) -> None: ...
 
 
 class Installed(NamedTuple):
@@ -127,9 +63,12 @@ class Installed(NamedTuple):
 
 Occurrence = Event | OperationRun | Installed
 
+FOR_STATES: Final = (Delivered, OperationRun, Installed)
+REPEATED: Final = (Delivered, OperationRun, Gap)
+
 
 class Program:
-    """`group_parts.Application` for a program that runs in the same process."""
+    """`group.surroundings.Application` for a program that runs in the same process."""
 
     def __init__(
         self, state: Replicated | Chunked | None, send_again: SendAgain | None = None, events_max: int = 8192
@@ -201,9 +140,12 @@ class Program:
             self._flight.popleft()
             if self._done:
                 self._done -= 1
+            elif type(event) is Delivered:
+                called("apply", self._state.apply, event)
+                continue
             else:
                 self._reach(event)
-            if isinstance(event, Delivered | OperationRun | Installed):
+            if isinstance(event, FOR_STATES):
                 continue
             if self._listens or type(event) is not Stable:
                 self.happened.append(event)
@@ -221,7 +163,7 @@ class Program:
                 for one in _of_run(event):
                     called("apply", self._state.apply, one)
         elif isinstance(event, Installed):
-            self._begin_from(event.state)
+            begin_from(self._state, event.state)
         elif isinstance(event, Stable) and self._hears is not None:
             called("stable", self._hears, event)
 
@@ -240,6 +182,13 @@ class Program:
                 self._reach(_delivered(one))
         elif self._state is not None or not (one.again or (one.own and not self.own)):
             self._fresh.append(_delivered(one))
+
+    def deliver(self, event: Delivered, own: bool) -> None:
+        if self._replays:
+            if self._state is not None:
+                self._reach(event)
+        elif self._state is not None or not own or self.own:
+            self._fresh.append(event)
 
     def apply_run(self, run: OperationRun) -> None:
         if self._replays:
@@ -277,16 +226,7 @@ class Program:
         if self._state is None:
             return iter(())
         self.catch_up()
-        if not isinstance(self._state, Chunked):
-            return iter((_bytes("state", called("state", self._state.state)),))
-        chunks = _chunks_of(self._state)
-        return chain([first], chunks) if (first := next(chunks, None)) is not None else chunks
-
-    def _begin_from(self, state: bytes) -> None:
-        if isinstance(self._state, Chunked):
-            called("install_chunks", self._state.install_chunks, _cut(state))
-        elif self._state is not None:
-            called("install", self._state.install, state)
+        return chunks_of(self._state)
 
     @property
     def holds(self) -> bool:
@@ -302,11 +242,8 @@ class Program:
         """`Mergeable.merge`, after all that was applied."""
         self.catch_up()
         program: object = self._state
-        if isinstance(program, MergesChunks):
-            called("merge_chunks", program.merge_chunks, _cut(state))
-        else:
-            assert isinstance(program, Mergeable)
-            called("merge", program.merge, state)
+        assert isinstance(program, MergesChunks | Mergeable)
+        merge_into(program, state)
 
     def catch_up(self) -> None:
         """What is still to be told reaches the state now: what the program sends next follows from it."""
@@ -316,6 +253,10 @@ class Program:
 
     def install(self, state: bytes) -> None:
         if self._state is None:
+            if state.startswith(STATE_MAGIC):
+                raise OthersStateError(
+                    "this is the state of a store: all nodes of a group have one (--resp), or none"
+                )
             return
         self.catch_up()
         self._reach(Installed(state))
@@ -355,30 +296,6 @@ class Program:
         self._view = None
 
 
-def called(name: str, callback: Callable[P, T], *words: P.args, **named: P.kwargs) -> T:
-    """A callback of the program. What it raises is its own, whatever its type."""
-    try:
-        return callback(*words, **named)
-    except Exception as error:
-        raise ApplicationError(f"the program's {name}() raised {type(error).__name__}: {error}") from error
-
-
-def _chunks_of(program: Chunked) -> Iterator[bytes]:
-    chunks = called("state_chunks", program.state_chunks)
-    while (chunk := called("state_chunks", next, chunks, None)) is not None:
-        yield _bytes("state_chunks", chunk)
-
-
-def _bytes(name: str, given: object) -> bytes:
-    if not isinstance(given, bytes):
-        raise ApplicationError(f"the program's {name}() gave {type(given).__name__}, not bytes")
-    return given
-
-
-def _cut(state: bytes) -> Iterator[bytes]:
-    return (state[at : at + CHUNK_BYTES] for at in range(0, len(state), CHUNK_BYTES))
-
-
 def _key(event: Event) -> Hashable | None:
     """Of several that wait with the same key, the last one says it all."""
     if isinstance(event, Stable):
@@ -387,9 +304,10 @@ def _key(event: Event) -> Hashable | None:
 
 
 def _delivered(one: Applied) -> Delivered:
-    operation = one.operation
-    delivered = Delivered(one.tag, operation.payload, *operation.dot, one.position, one.carried)
-    return replace(delivered, context=operation.context) if one.carried else delivered
+    operation, tag, carried = one.operation, one.tag, one.carried
+    origin, seq = operation.dot if tag is None else tag.dot
+    context = operation.context if carried else ()
+    return Delivered(tag, operation.payload, origin, seq, one.position, carried, "", context)
 
 
 def _of_run(run: OperationRun) -> list[Delivered]:
@@ -411,7 +329,7 @@ def _one_by_one(events: Iterable[Occurrence]) -> Iterator[Event]:
 
 
 def _is_repeated(event: Occurrence) -> bool:
-    return isinstance(event, Delivered | OperationRun | Gap)
+    return isinstance(event, REPEATED)
 
 
 def _as_event(orphan: Orphan) -> Orphaned:

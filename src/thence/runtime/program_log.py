@@ -11,7 +11,7 @@ Invariant: nothing that a handler does reaches the node.
 import logging
 from typing import Final
 
-from thence.runtime.logs import Event, as_words
+from thence.runtime.logs import LogEvent, as_words
 
 LOGGER: Final = "thence"
 
@@ -49,7 +49,7 @@ class ProgramLog:
         if level < self._from or not self._logger.isEnabledFor(level):
             return
         try:
-            words = as_words(Event(0, "info", event, fields))
+            words = as_words(LogEvent(0, "info", event, fields))
             self._logger.log(level, "%s", words, extra={"event": event, "fields": fields})
         except Exception:  # a handler of the program's, or a value that cannot be shown
             logging.lastResort.handle(  # type: ignore[union-attr]

@@ -15,8 +15,8 @@ import msgspec
 from thence.core.errors import ThenceError, UsageError
 from thence.runtime import control_file
 from thence.runtime.control_file import ControlFile
+from thence.runtime.incarnations import read_written
 from thence.runtime.load import Load
-from thence.runtime.shelf import read_written
 from thence.runtime.status import Status
 
 TIMEOUT_S: Final = 3.0

@@ -14,7 +14,7 @@ from thence.core.storage import DamageError
 from thence.oplog.log import OpLog
 from thence.oplog.record import BOOT_BITS
 from thence.oplog.segment import INDEX, LOG, position_of
-from thence.oplog.settings import Settings
+from thence.oplog.settings import LogSettings
 from thence.runtime.files import DiskFiles
 from thence.runtime.folder import OPLOG, DataFolder
 from thence.runtime.version1 import mark_forgetful
@@ -33,8 +33,8 @@ class Repaired:
     """Position up to which the log is whole."""
 
 
-def repair(path: Path, settings: Settings, now: int, forgetful: bool) -> Repaired:
-    """`forgetful`: whoever asks knows that the log lacks its end, though it looks whole (an old copy)."""
+def repair(path: Path, settings: LogSettings, now: int, forgetful: bool) -> Repaired:
+    """`forgetful`: the caller knows that the log lacks its end, though it looks whole (an old copy)."""
     if not path.is_dir():
         raise UsageError(f"there is no data folder {path}")
     with DataFolder(path) as folder:
@@ -52,7 +52,7 @@ def repair(path: Path, settings: Settings, now: int, forgetful: bool) -> Repaire
 
 
 def mended(
-    folder: DataFolder, files: DiskFiles, where: Path, settings: Settings, now: int
+    folder: DataFolder, files: DiskFiles, where: Path, settings: LogSettings, now: int
 ) -> tuple[OpLog, Repaired]:
     """The log in `files`, which are in `where`, cut off before whatever is damaged in it."""
     result = Repaired()

@@ -1,15 +1,20 @@
-"""What a node tells about itself, gathered when somebody asks."""
+"""What a node tells about itself, gathered when it is asked."""
 
 import os
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from msgspec.structs import replace
-
-from thence.replica.open_tree import OpenTree, root_number
 from thence.runtime.peer import LinkStatus
-from thence.runtime.status import EdgeStatusReport, Faults, GroupStatus, LogStatus, MemberStatus, Status
+from thence.runtime.status import (
+    EdgeStatusReport,
+    Faults,
+    GroupStatus,
+    LogStatus,
+    MemberStatus,
+    Status,
+    ZonesStatus,
+)
 
 if TYPE_CHECKING:
     from thence.runtime.node import Node
@@ -19,7 +24,7 @@ SECOND: Final = 1_000_000
 ONE_GROUP: Final = "this node has one group: others are of edge trees (spread edge)"
 
 
-class Facts(NamedTuple):
+class KindFacts(NamedTuple):
     """What a node's kind knows of it."""
 
     members: list[MemberStatus]
@@ -32,6 +37,7 @@ class Facts(NamedTuple):
     root: str = ""
     parent: str = ""
     edge: EdgeStatusReport | None = None
+    zones: ZonesStatus | None = None
     doubts: int = 0
 
 
@@ -68,39 +74,8 @@ def status_of(node: "Node") -> Status:
         clock=dict(facts.clock),
         group=facts.group,
         edge=facts.edge,
+        zones=facts.zones,
         warnings=node.settings.warnings,
-    )
-
-
-def tree_facts(node: "Node", machine: OpenTree | None, closed: bool, now: int) -> Facts:
-    """Of a node over a tree without tags: whom it has links to, and whom it knows besides."""
-    me = MemberStatus(name=node.settings.name, address=node.address, link="me")
-    if machine is None:
-        return Facts([me])
-    overlay, processes, links = machine.overlay, machine.processes, node.link_status()
-    branches = {processes.name(peer): branch for peer, branch in overlay.branches().items()}
-    lags = {processes.name(peer): overlay.progress(peer) for peer in overlay.members.active}
-    members = [me]
-    for name in sorted({*machine.members, *links, *machine.contacts} - {node.settings.name}):
-        if name not in links:
-            members.append(MemberStatus(name=name, address=machine.contacts.get(name, ""), link="idle"))
-            continue
-        told = linked(name, links[name], now)
-        lag = lags[name].sent - lags[name].acked if name in lags else 0
-        members.append(replace(
-            told, link="idle" if told.link == "down" else told.link, lag=lag, branch=branches.get(name, "")
-        ))  # fmt: skip
-    names = {root_number(name): name for name in processes.names}
-    return Facts(
-        members,
-        held=machine.replica.order.waiting,
-        doubts=machine.replica.doubts,
-        clock=machine.counts,
-        root=names.get(overlay.root, f"{overlay.root:010x}"),
-        parent="" if overlay.parent is None else processes.name(overlay.parent),
-        group=GroupStatus(
-            incarnation=machine.me, phase=node.kind.phase(), view=list(machine.members), closed=closed
-        ),
     )
 
 
@@ -132,9 +107,10 @@ def _log(node: "Node") -> LogStatus:
     driver, policy = node.driver, node.settings.log_settings.sync
     if driver is None:
         return LogStatus(bytes=0, head=0, tail=0, durable=0, sync=policy, trouble=None, syncs=0)
-    log, why = driver.machine.log, None if driver.trouble is None else str(driver.trouble)
+    log, syncs = driver.machine.log, driver.syncs
+    why = None if driver.trouble is None else str(driver.trouble)
     if log is None:
-        return LogStatus(bytes=0, head=0, tail=0, durable=0, sync=policy, trouble=why, syncs=driver.syncs)
+        return LogStatus(bytes=0, head=0, tail=0, durable=0, sync=policy, trouble=why, syncs=syncs)
     return LogStatus(
         bytes=log.size_bytes,
         head=log.head,
@@ -144,5 +120,5 @@ def _log(node: "Node") -> LogStatus:
         trouble=why,
         appended_bytes=log.appended_bytes,
         writes=log.writes,
-        syncs=driver.syncs,
+        syncs=syncs,
     )

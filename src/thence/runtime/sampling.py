@@ -15,7 +15,7 @@ from typing import Final
 from thence.core.groups import MARK
 from thence.core.storage import DiskError
 from thence.runtime.instruments import resident_bytes
-from thence.runtime.logs import Log
+from thence.runtime.logs import NodeLog
 from thence.runtime.pacing import Clock
 from thence.runtime.status import Status
 from thence.runtime.tracing import LiveTrace, file_stem
@@ -32,6 +32,8 @@ METRICS: Final[dict[str, Callable[[Status], int]]] = {
     "log_syncs_total": lambda status: status.log.syncs,
 }
 """Names that end with `_total` count since the start; the others are levels."""
+TRACED: Final = ("delivered_bytes_total", "state_bytes_total")
+"""What the trace counts: of messages that its program got, and of states that came."""
 
 
 class Sampling:
@@ -42,9 +44,11 @@ class Sampling:
         every_us: int,
         clock: Clock,
         read: Callable[[], Status],
-        log: Log,
+        log: NodeLog,
         run: str = "",
+        traced: Callable[[], tuple[int, int]] = lambda: (0, 0),
     ) -> None:
+        """`traced`: the values of `TRACED`."""
         member = f"{name}{MARK}metrics"
         number = _next(folder, member)
         self._file: Final = LiveTrace(folder, member, number)
@@ -54,6 +58,7 @@ class Sampling:
         self._clock: Final = clock
         self._read: Final = read
         self._says: Final = log
+        self._traced: Final = traced
         self._failed = False
         self._timer: asyncio.TimerHandle | None = None
 
@@ -63,7 +68,11 @@ class Sampling:
 
     def sample(self) -> None:
         now, status = self._clock(), self._read()
-        self._write([("metric", name, read(status)) for name, read in METRICS.items()], now)
+        told: list[tuple[str, str, int | None]] = [
+            ("metric", name, read(status)) for name, read in METRICS.items()
+        ]
+        told += [("metric", name, value) for name, value in zip(TRACED, self._traced(), strict=True)]
+        self._write(told, now)
 
     def fault(self, what: str, peers: list[str]) -> None:
         """A cut, or a heal, of the links to these peers."""

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any, Final, get_type_hints
 
 from thence.core.errors import UsageError
-from thence.runtime.kinds import NOTHING, PATH, Kind, kind_of
-from thence.runtime.settings import PROFILES, NodeSettings
+from thence.runtime.kinds import NOTHING, PATH, SettingKind, kind_of
+from thence.runtime.profiles import PROFILES
+from thence.runtime.settings import NodeSettings
 from thence.runtime.user_secret import user_secret
 
 ALTERNATIVES: Final = (("members", "join"), ("secret", "secret_file"))
@@ -40,7 +41,7 @@ _HINTS: Final = get_type_hints(NodeSettings)
 PARTS: Final[Mapping[str, type]] = {
     key: hint for key, hint in _HINTS.items() if hasattr(hint, "__dataclass_fields__")
 }
-KINDS: Final[Mapping[str, Kind]] = {
+KINDS: Final[Mapping[str, SettingKind]] = {
     **{key: kind_of(hint) for key, hint in _HINTS.items() if key not in PARTS},
     "secret_file": PATH,
     **{
@@ -123,6 +124,8 @@ def _composed(
         values.setdefault("order", "none")  # the only one that it can have
     if values.get("spread") == "gossip":
         values.setdefault("order", "probabilistic")  # the same
+    if "topology" in values:
+        values.setdefault("order", "separator")  # the same
     if values.get("order") == "probabilistic":
         values.setdefault("spread", "gossip")
     elif given := [key for key in ("clock.entries", "clock.keys") if flags.get(key) is not None]:
@@ -137,7 +140,7 @@ def of_flags(flags: Mapping[str, object], called: Callable[[str], str]) -> Sourc
     given = {key: value for key, value in flags.items() if value is not None}
     if called is flag_of and given.get("secret", NOTHING) != NOTHING:
         raise UsageError(
-            "a secret on the command line is seen by everybody who lists processes: "
+            "a secret on the command line is seen by all users who list processes: "
             "use --secret-file, THENCE_SECRET or the configuration file"
         )
     return Source(called, given)

@@ -30,7 +30,7 @@ class MemberStatus(Struct, frozen=True, kw_only=True):
     branch: Literal["", "lazy", "sync", "eager"] = ""
     """Of a neighbour in a tree: what the link is used for, as the trace tells it."""
     incarnation: str = ""
-    """In a changing group: as whom it is a member, or was."""
+    """In a changing group: the incarnation that it runs, or ran."""
     role: Literal["member", "suspect", "leaving", "evicted", "stranger"] = "member"
     """In a changing group. `stranger`: linked, but not a member (yet)."""
 
@@ -39,7 +39,7 @@ class GroupStatus(Struct, frozen=True, kw_only=True):
     """Of the group, as this node sees it."""
 
     incarnation: str
-    """As whom it is a member; empty: it is none."""
+    """The incarnation that it runs; empty: it is no member."""
     phase: str
     """outside, joining, member, returning or leaving."""
     view: list[str]
@@ -68,7 +68,7 @@ class EdgeChildStatus(Struct, frozen=True, kw_only=True):
     name: str
     """An identity."""
     chain: list[str]
-    """Announced to it: whom it may attach to."""
+    """Announced to it: the processes that it may attach to."""
     waits: int = 0
     """Entries of the log that it was not looked at for yet."""
     gated: int = 0
@@ -90,9 +90,9 @@ class EdgeStatusReport(Struct, frozen=True, kw_only=True):
     home: str = ""
     """The process that it was told to be below."""
     chain: list[str] = field(default_factory=list)
-    """Whom it may attach to, nearest first."""
+    """The processes that it may attach to, nearest first."""
     bypassed: list[str] = field(default_factory=list)
-    """Who is passed by: the process that it should be below, if it is below another."""
+    """The process that it should be below, if it is below another."""
     children: list[EdgeChildStatus] = field(default_factory=list)
     groups: list[str] = field(default_factory=list)
     joining: list[str] = field(default_factory=list)
@@ -104,6 +104,10 @@ class EdgeStatusReport(Struct, frozen=True, kw_only=True):
     """Of them, how many the root may lack."""
     held_back: int = 0
     """What the gate holds back, over all children."""
+    copies: int = 0
+    """Messages and runs that went down to children since it was started."""
+    statuses_alone: int = 0
+    """Packets down without any of them."""
     attached: int = 0
     """When it attached to its parent, in microseconds since 1970."""
     alone: bool = False
@@ -111,6 +115,42 @@ class EdgeStatusReport(Struct, frozen=True, kw_only=True):
     without_parent_s: float = 0.0
     obstacle: str = ""
     """Why its parent has not said its name."""
+
+
+class SeparatorStatus(Struct, frozen=True, kw_only=True):
+    """The gateways between two zones."""
+
+    zones: list[str]
+    members: list[str]
+    """By rank."""
+    gone: list[str] = field(default_factory=list)
+    """Of them, those that the others go on without."""
+
+
+class ZonesStatus(Struct, frozen=True, kw_only=True):
+    """Of a process of a topology."""
+
+    zones: list[str]
+    """That it is a member of: two of a gateway."""
+    gateway: bool = False
+    active: bool = False
+    """Of a gateway: it forwards. Else it is a witness."""
+    separators: list[SeparatorStatus] = field(default_factory=list)
+    """Of its zones."""
+    gone: list[str] = field(default_factory=list)
+    """Neighbours that it goes on without."""
+    flushing: list[str] = field(default_factory=list)
+    """Of them, those of which others may have more."""
+    forwards: int = 0
+    """Messages that it has to forward, or would if it were the active one."""
+    history: int = 0
+    """Hops in its extended causal history."""
+    hops: int = 0
+    """That it has taken in from neighbours; what tells of closed ones counts with them."""
+    exposed: bool = False
+    """Others could wait for ever for messages that no other process has, if it were gone for good now."""
+    silent: list[str] = field(default_factory=list)
+    """Neighbours that have not said what they have of it since its start, while it waits for that."""
 
 
 class LogStatus(Struct, frozen=True, kw_only=True):
@@ -195,5 +235,6 @@ class Status(Struct, frozen=True, kw_only=True):
     group: GroupStatus | None = None
     """None: over a tree with order none."""
     edge: EdgeStatusReport | None = None
+    zones: ZonesStatus | None = None
     warnings: list[str] = field(default_factory=list)
     """What its settings leave open that most would not want so."""

@@ -6,21 +6,22 @@ depend on that (`refuses_copies`), it is let in.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from thence.core.errors import StorageError, UsageError
-from thence.runtime.diaries import Diaries
-from thence.runtime.introductions import Identity, leap
+from thence.replica.contract import Machine
+from thence.runtime.hello import Identity, leap
+from thence.runtime.incarnations import IncarnationStore
 from thence.runtime.open_links import OpenLinks
-from thence.runtime.shelf import DiskShelf
+from thence.runtime.trace_files import TraceWriters
 
 if TYPE_CHECKING:
     from thence.runtime.node import Node
 
 L = TypeVar("L", bound=OpenLinks)
-M = TypeVar("M")
+M = TypeVar("M", bound=Machine[Any])
 
 
 class TreeKind(ABC, Generic[L, M]):
@@ -35,8 +36,8 @@ class TreeKind(ABC, Generic[L, M]):
         self._node: Final = node
         self.boot = 0
         self.links: L | None = None
-        self._shelf: DiskShelf | None = None
-        self._diaries: Diaries | None = None
+        self._shelf: IncarnationStore | None = None
+        self._diaries: TraceWriters | None = None
         self._log_id = b""
         self._members: dict[str, str] = {}
         """Of a closed group, and where they are."""
@@ -109,6 +110,19 @@ class TreeKind(ABC, Generic[L, M]):
 
     def link_bug(self, error: Exception) -> None:
         self._node.running.stops(error)
+
+    def unpack(self, peer: str, data: Sequence[bytes]) -> Iterator[Any]:
+        del peer
+        return map(self.machine.decode, data)
+
+    def send(self, peer: str, packets: Sequence[bytes]) -> None:
+        if self.links is not None:
+            self.links.write(peer, packets)
+
+    def begin_anew(self, why: str) -> None:
+        self._node.says.error("cannot write: multicasts are refused, links begin anew", why=why)
+        if self.links is not None:
+            self.links.begin_anew()
 
     def keep(self, links: Mapping[str, str | None]) -> None:
         if self.links is None:

@@ -1,14 +1,14 @@
 """Links of a node over a tree without tags: opened when its view asks for them, by whichever end wants one.
 
 `connect_to` is followed by one `link_up` or `link_down`. What is closed by `disconnect` is not told; nothing
-is dialled again: whom to try next is for the view to say. A peer is remembered for as long as there is a
-link, an attempt, or a fault that is to last.
+is dialled again: which peer to try next is for the view to say. A peer is remembered for as long as there is
+a link, an attempt, or a fault that is to last.
 """
 
 from thence.runtime.address import Address
 from thence.runtime.link import Connection, End
 from thence.runtime.open_links import OpenLinks
-from thence.runtime.peer import Peer
+from thence.runtime.peer import Peer, PeerStage
 
 
 class TreeLinks(OpenLinks):
@@ -21,14 +21,14 @@ class TreeLinks(OpenLinks):
             peer = self._peers[name] = Peer(name, address, dials=True, now=self._clock())
         peer.address, peer.dials = address, True
         peer.wanted = self._running and peer.link is None
-        if not peer.wanted or peer.pending is not None:
+        if not peer.wanted or peer.stage is PeerStage.DIALLING:
             return
         if peer.cut:
             self._not_to_be_had(peer, "cut on request")
         elif self._clock() < peer.shunned_until_us:
             self._not_to_be_had(peer, "cut off a short while ago")
         else:
-            self._dial(peer)
+            self._dialler.dial(peer)
 
     def disconnect(self, name: str) -> None:
         """The link to this process is not needed. What was written still leaves."""
@@ -37,9 +37,8 @@ class TreeLinks(OpenLinks):
             return
         peer.wanted = peer.dials = False
         peer.stop_dialling()
-        link, peer.link = peer.link, None
+        link = peer.left(self._clock())
         if link is not None:
-            peer.left(link, self._clock())
             link.end(End.CLOSED, "not needed")
         self._forget(peer)
 

@@ -20,20 +20,21 @@ from typing import Final
 from thence.core.codec import Codec
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, STEP, newest_of
 from thence.core.errors import PeerError, UsageError
-from thence.core.groups import OPERATION, Named, Place
+from thence.core.groups import OPERATION, NamedMessage, Place
 from thence.core.message import Message
 from thence.core.storage import DamageError
 from thence.oplog.log import OpLog
 from thence.oplog.record import BOOT_BITS, Note, Stored, Taken
-from thence.oplog.settings import Settings
-from thence.replica.group_ledger import CODEC
-from thence.replica.group_state import GroupState, encode_state
+from thence.oplog.settings import LogSettings
+from thence.replica.group.ledger import CODEC
+from thence.replica.group.state import MemberState
+from thence.replica.group.state_codec import encode_state
 from thence.replica.history import understood
 from thence.runtime.files import DiskFiles
 from thence.runtime.folder import OPLOG, DataFolder
+from thence.runtime.incarnations import Manifest, is_shelf, write_written
 from thence.runtime.oserrors import failed
 from thence.runtime.settings import NodeSettings
-from thence.runtime.shelf import Written, is_shelf, write_written
 from thence.runtime.version1 import (
     FRONTIER,
     POLICY,
@@ -60,7 +61,7 @@ class _Old:
     untaken: deque[tuple[int, Message]] = field(default_factory=deque)
 
 
-def upgrade(folder: DataFolder, settings: NodeSettings, now: int) -> list[Named]:
+def upgrade(folder: DataFolder, settings: NodeSettings, now: int) -> list[NamedMessage]:
     """Returns what the order had released and the program has not taken."""
     if is_shelf(folder.path):
         _remove_old(folder)
@@ -112,7 +113,7 @@ def _is_plain(stored: Stored, size: int) -> bool:
 
 
 def _opened(
-    folder: DataFolder, settings: NodeSettings, log_settings: Settings, now: int
+    folder: DataFolder, settings: NodeSettings, log_settings: LogSettings, now: int
 ) -> tuple[OpLog, NotedGroup]:
     try:
         log = folder.open_log(log_settings, now)
@@ -123,10 +124,10 @@ def _opened(
 
 def _written(
     folder: DataFolder, log: OpLog, roster: NotedGroup, settings: NodeSettings, order: str = ""
-) -> Written:
+) -> Manifest:
     members = {member.name: member.address for member in roster.members}
     whole = not may_have_forgotten(folder, log)
-    return Written(
+    return Manifest(
         settings.name, settings.cluster, highest=1, since=1, boots=log.tail >> BOOT_BITS,
         machine=log.machine.hex() if whole else "",
         policy=log.notes.get(POLICY, b"").decode() if whole else "",
@@ -164,12 +165,12 @@ def _write_new(
     old: _Old,
     stable: tuple[int, ...],
     members: dict[str, str],
-    settings: Settings,
+    settings: LogSettings,
     now: int,
 ) -> None:
     path = folder.path / OPLOG / NEW
     counts = {name: seq for name, seq in zip(old.names, old.before, strict=False) if seq}
-    state = GroupState(
+    state = MemberState(
         counts=counts,
         stable=dict(counts),
         context=tuple([_place(dot, old.names) for dot in old.context]),
@@ -200,9 +201,9 @@ def _write_new(
         raise failed(error, str(path)) from error
 
 
-def _named(message: Message, names: list[str]) -> Named:
+def _named(message: Message, names: list[str]) -> NamedMessage:
     context = tuple([_place(dot, names) for dot in message.context])
-    return Named(*_place(message.dot, names), context, message.payload)
+    return NamedMessage(*_place(message.dot, names), context, message.payload)
 
 
 def _place(dot: int, names: list[str]) -> Place:

@@ -20,13 +20,13 @@ from thence.core.errors import UsageError
 
 FILE: Final = "thence/secret"
 SECRET_BYTES_MIN: Final = 16
-"""Whoever can connect sees a proof made with the secret and may try guesses against it at leisure."""
+"""A process that can connect sees a proof made with the secret and may try guesses against it."""
 
 WAYS_OUT: Final = "give one (`secret_file`, THENCE_SECRET) or set XDG_STATE_HOME to a folder of yours"
 
 
 def user_secret(environment: Mapping[str, str]) -> bytes:
-    """The secret of whoever runs this, made if there is none."""
+    """The secret of the user who runs this, made if there is none."""
     path = where(environment)
     try:
         if not path.exists():
@@ -57,7 +57,7 @@ def _make(path: Path) -> None:
             file.write(f"{secrets.token_hex(32)}\n")
             file.flush()
             os.fsync(file.fileno())
-        with suppress(FileExistsError):  # somebody else was faster: theirs counts
+        with suppress(FileExistsError):  # another process was faster: its secret counts
             os.link(new, path)
     finally:
         new.unlink()
@@ -72,7 +72,7 @@ def _read(path: Path) -> bytes:
     mode = stat.S_IMODE(found.st_mode)
     if mode & 0o077:
         raise UsageError(
-            f"others may use the secret in {path} (mode {mode:o}): chmod 600 it if nobody has, else remove "
+            f"others may use the secret in {path} (mode {mode:o}): chmod 600 it if none has, else remove "
             "it, and the next node makes a new one"
         )
     if len(secret) < SECRET_BYTES_MIN:

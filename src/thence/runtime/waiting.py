@@ -1,6 +1,6 @@
 """What a program waits for at its node: that messages have come far enough, the next event, its turn.
 
-Invariant: whoever waits is answered once, at the latest when the node is closed or broken.
+Invariant: each waiter is answered once, at the latest when the node is closed or broken.
 """
 
 import asyncio

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 
 class MemoryAttic:
-    """The obvious implementation of `order.tags.Attic`."""
+    """The obvious implementation of `order.tags.TagSpill`."""
 
     __slots__ = ("_places", "held")
 

@@ -19,7 +19,7 @@ BLOCK_BYTES = 512
 Operation = Literal["write", "truncate", "sync", "rename", "remove", "sync_folder"]
 
 
-class _File:
+class _DiskFile:
     """Contents as the process sees them, as the platter has them, and what lies between: a write is
     (offset, bytes), a truncation (size, None)."""
 
@@ -38,7 +38,7 @@ def _apply(content: bytearray, offset: int, data: bytes | None) -> None:
         content[offset : offset + len(data)] = data
 
 
-class Interrupted(BaseException):  # no error that anybody could handle
+class Interrupted(BaseException):  # no error that a caller could handle
     """The process is gone in the middle of a write."""
 
 
@@ -62,9 +62,9 @@ class Disk:
         self._random = random
         self.capacity = capacity
         """Bytes that fit on it; None: no limit. May be changed at any time."""
-        self._files: dict[str, _File] = {}
-        self._durable: dict[str, _File] = {}
-        self._folder_pending: list[tuple[str, _File | None]] = []
+        self._files: dict[str, _DiskFile] = {}
+        self._durable: dict[str, _DiskFile] = {}
+        self._folder_pending: list[tuple[str, _DiskFile | None]] = []
         """Names since the last `sync_folder`, and the file that each has stood for from then on."""
         self._failing: dict[Operation, int] = {}
         self.interrupts = False
@@ -89,7 +89,7 @@ class Disk:
     def write(self, name: str, offset: int, data: bytes | bytearray) -> None:
         file = self._files.get(name)
         if file is None:
-            file = self._files[name] = _File()
+            file = self._files[name] = _DiskFile()
             self._folder_pending.append((name, file))
         if offset > len(file.current):
             raise DiskError(f"a write at {offset}, beyond the end", file=name, definite=True)
@@ -144,7 +144,7 @@ class Disk:
         self._durable = dict(self._files)
         self._folder_pending.clear()
 
-    def _file(self, name: str) -> _File:
+    def _file(self, name: str) -> _DiskFile:
         try:
             return self._files[name]
         except KeyError:
@@ -192,7 +192,7 @@ class Disk:
             self._lose(file, holes)
         self._failing.clear()
 
-    def _lose(self, file: _File, holes: bool) -> None:
+    def _lose(self, file: _DiskFile, holes: bool) -> None:
         random = self._random
         content = bytearray(file.synced)
         count = random.randint(0, len(file.pending))

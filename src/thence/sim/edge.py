@@ -12,41 +12,60 @@ from typing import Any, TypeVar
 import msgspec
 
 from thence.core.edge_codec import decode, encode
-from thence.core.errors import InvariantError
+from thence.core.errors import ApplicationError, InvariantError
 from thence.core.groups import Place, incarnation
 from thence.oplog.policy import Policy
 from thence.replica.contract import Machine
-from thence.replica.edge import EdgeMachine, addressed
-from thence.replica.group_settings import GroupSettings
+from thence.replica.edge import EdgeMachine
+from thence.replica.edge_parts import addressed
+from thence.replica.group.settings import GroupSettings
 from thence.replica.steps import Steps
+from thence.sim.air import Air
+from thence.sim.diaries import SimDiary
 from thence.sim.groups_links import SimLinks
-from thence.sim.groups_parts import SimDiary, SimShelf
-from thence.sim.step_world import SEGMENT_BYTES, Air, StepProcess, StepWorld
+from thence.sim.shelf import SimShelf
+from thence.sim.step_process import StepProcess
+from thence.sim.step_world import SEGMENT_BYTES, StepWorld
 from thence.spread.edge_book import IN, EdgeEntry, EdgeSettings
 from thence.trace.recorder import CRASH, DELIVER, KINDS, LEAVE, SEND, SUBSCRIBE, UNSUBSCRIBE
 from thence.trace.schema import Dot, Event
+
+CHUNK_BYTES = 64
+"""Of a state: so that it has several."""
 
 
 class SimEdgeProgram:
     """Remembers what was delivered, per group: its whole state."""
 
+    checks = True
+    """What a correct tree keeps."""
+
     def __init__(self) -> None:
-        self.groups: dict[str, list[Place]] = {}
+        self.groups: dict[str, dict[Place, None]] = {}
         self._had: dict[str, set[Place]] = {}
 
-    def apply(self, entry: EdgeEntry, position: int, own: bool) -> None:  # noqa: ARG002
-        place = entry.origin, entry.number
-        order = self.groups.setdefault(entry.group, [])
-        if place in order:
-            raise InvariantError(f"{place} takes effect twice")
-        order.append(place)
+    def reads(self, group: str) -> bool:  # noqa: ARG002
+        return False
 
-    def state(self, group: str) -> bytes:
-        return msgspec.json.encode(self.groups.get(group, []))
+    def apply(self, entry: EdgeEntry, position: int, own: bool, part: int = 0) -> None:  # noqa: ARG002
+        order = self.groups.setdefault(entry.group, {})
+        for number in entry.numbers:
+            place = entry.origin, number
+            if place in order and self.checks:
+                raise InvariantError(f"{place} takes effect twice")
+            order[place] = None
+
+    def state_chunks(self, group: str) -> Iterator[bytes]:
+        data = msgspec.json.encode(list(self.groups.get(group, ())))
+        return (data[at : at + CHUNK_BYTES] for at in range(0, len(data), CHUNK_BYTES))
 
     def install(self, group: str, state: bytes) -> None:
-        self._had.setdefault(group, set(self.groups.get(group, [])))
-        self.groups[group] = msgspec.json.decode(state, type=list[Place]) if state else []
+        try:
+            places = msgspec.json.decode(state, type=list[Place]) if state else ()
+        except msgspec.MsgspecError as error:
+            raise ApplicationError(str(error)) from error
+        self._had.setdefault(group, set(self.groups.get(group, ())))
+        self.groups[group] = dict.fromkeys(places)
 
     def missed(self, group: str, first: Mapping[str, int], last: Mapping[str, int], position: int) -> None:
         """The state has it."""
@@ -58,7 +77,7 @@ class SimEdgeProgram:
     def output(self) -> Sequence[Any]:
         """A state that was installed must not have lost anything, once the log was applied again."""
         had, self._had = self._had, {}
-        for group, before in had.items():
+        for group, before in had.items() if self.checks else ():
             if lost := before - set(self.groups[group]):
                 raise InvariantError(f"a state of {group!r} lost {sorted(lost)}")
         return ()
@@ -109,9 +128,11 @@ P = TypeVar("P", bound=StepProcess[Any, SimEdgeProgram])
 class TreeWorld(StepWorld[M, P]):
     """What all worlds of a tree with groups have."""
 
-    def send(self, name: str, group: str, payload: bytes = b"") -> None:
+    def send(self, name: str, *groups: str, payload: bytes = b"") -> None:
+        """A message to each of these, in one turn."""
+
         def ask(steps: Steps[M, None]) -> None:
-            steps.ask([addressed(group, payload)], None)
+            steps.ask([addressed(group, payload) for group in groups], None)
             steps.settle(self.now)
 
         if self.processes[name].node is not None:
@@ -183,7 +204,7 @@ class EdgeWorld(TreeWorld[EdgeMachine, EdgeProcess]):
             if where is None:
                 process.kept.discard(other)
             elif other in self.processes:
-                if where != place_of(other) and where:
+                if where and where != place_of(other) and not self.liars:
                     raise InvariantError(f"{name} looks for {other} at {where!r}")
                 process.kept.add(other)
                 pair = (name, other) if name < other else (other, name)
@@ -252,8 +273,8 @@ class EdgeWorld(TreeWorld[EdgeMachine, EdgeProcess]):
         if other is not None:
             self.call(name, lambda node: node.rehome(other.me, self.now))
 
-    def leave_tree(self, name: str) -> None:
-        """Until it succeeds."""
+    def leave_tree(self, name: str, every_us: int = 0) -> None:
+        """Until it succeeds: tried with each heartbeat, or as often as is said."""
         process = self.processes[name]
         if process.left or process.dead:
             return
@@ -261,13 +282,26 @@ class EdgeWorld(TreeWorld[EdgeMachine, EdgeProcess]):
         process.groups.clear()
 
         done: list[bool] = []
-        self.call(name, lambda node: done.append(node.leave_tree(self.now)))
+        if not self._strands(name):
+            self.call(name, lambda node: done.append(node.leave_tree(self.now)))
         process.left = done == [True]
         if not process.left:
-            self.at(self.now + self.settings.heartbeat_us, lambda: self.leave_tree(name))
+            again = self.now + (every_us or self.settings.heartbeat_us)
+            self.at(again, lambda: self.leave_tree(name, every_us))
             return
         self.diaries[incarnation(name, process.number)].row(LEAVE, None, None, self.now)
         self.at(self.now + 10 * self.air.latency_us, lambda: self._ends(name))
+
+    def _strands(self, name: str) -> bool:
+        """Is there a process that may attach to this one alone? Its parent cannot know, if it is down or cut
+        off: that there is none is for a person to see to (rule 12)."""
+        there = {
+            incarnation(other, process.number)
+            for other, process in self.processes.items()
+            if other != name and not (process.dead or process.left or process.retired)
+        }
+        waiting = [process for process in self.processes.values() if not (process.dead or process.left)]
+        return any(process.chain and there.isdisjoint(process.chain) for process in waiting)
 
     def _ends(self, name: str) -> None:
         process = self.processes[name]
@@ -320,7 +354,7 @@ class EdgeWorld(TreeWorld[EdgeMachine, EdgeProcess]):
             return "has what the root lacks"
         states = self.processes[self.root].application.groups
         for group in process.groups:
-            if set(process.application.groups.get(group, [])) != set(states.get(group, [])):
+            if process.application.groups.get(group, {}).keys() != states.get(group, {}).keys():
                 return f"lacks messages of {group!r}"
         if len(book.chain) < min(self.settings.delta + 1, book.rank) and not self._is_short(node):
             return f"has a short chain: {book.chain}"

@@ -11,15 +11,17 @@ from thence.core.errors import ThenceError, UsageError
 from thence.core.groups import Place
 from thence.core.machine import Wake
 from thence.oplog.log import OpLog
-from thence.oplog.policy import Sync
+from thence.oplog.policy import DiskSync
 from thence.replica.contract import Output
-from thence.replica.edge import unaddressed
+from thence.replica.edge_parts import unaddressed
 from thence.replica.events import Repeated
-from thence.replica.group_settings import GroupSettings
+from thence.replica.group.settings import GroupSettings
 from thence.replica.life_tag import LifeTag, Sent
+from thence.sim.air import Air
+from thence.sim.diaries import SimDiary
 from thence.sim.edge import SimEdgeProgram, TreeWorld
-from thence.sim.groups_parts import SimDiary, SimShelf
-from thence.sim.step_world import Air, StepProcess
+from thence.sim.shelf import SimShelf
+from thence.sim.step_process import StepProcess
 from thence.spread.edge_book import MESSAGE, EdgeEntry
 from thence.spread.edge_map import PathMap
 from thence.spread.edge_paths import PathCopy, PathNode, PathPacket, PathSettings
@@ -75,13 +77,13 @@ class PathMachine:
             self._program.apply(entry, 0, entry.origin == self.me)
         self.node.box.clear()
 
-    def commit(self, now: int) -> Sequence[Sync | Wake]:  # noqa: ARG002
+    def commit(self, now: int) -> Sequence[DiskSync | Wake]:  # noqa: ARG002
         self.node.settle()
         return ()
 
     def output(self) -> Output:
         posts, self.node.outbox = self.node.outbox, []
-        return Output(posts)
+        return posts, None, ()
 
     @property
     def wake_at(self) -> int:
@@ -212,7 +214,7 @@ class PathWorld(TreeWorld[PathMachine, PathProcess]):
             if log := process.memory.log:
                 return f"{name} keeps {len(log)} messages, the first {next(iter(log))}"
             for group, members in self.map.groups.items():
-                missing = {*root.get(group, [])} ^ {*process.application.groups.get(group, [])}
+                missing = root.get(group, {}).keys() ^ process.application.groups.get(group, {}).keys()
                 if name in members and missing:
                     return f"{name} lacks {len(missing)} messages of {group!r}"
         return ""

@@ -2,9 +2,10 @@
 
 from random import Random
 
+from thence.sim.air import Air
 from thence.sim.edge_paths import PathWorld
-from thence.sim.edge_storm import PATIENCE_US, SECOND, EdgeWeather, tree_of
-from thence.sim.step_world import Air
+from thence.sim.edge_storm import PATIENCE_US
+from thence.sim.edge_weather import SECOND, EdgeWeather, tree_of
 from thence.spread.edge_paths import PathSettings
 
 
@@ -55,7 +56,7 @@ class PathStorm:
 
         def send() -> None:
             group = random.choice(own) if own and random.random() < 0.8 else random.choice([*self.groups])
-            world.send(name, group, b"." * weather.payload_bytes)
+            world.send(name, group, payload=b"." * weather.payload_bytes)
             if world.now < until:
                 world.at(world.now + int(2 * random.random() * weather.interval_us), send)
 

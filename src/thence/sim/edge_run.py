@@ -13,13 +13,17 @@ from thence.core.dots import pack
 from thence.core.errors import UsageError
 from thence.core.groups import Place, number_of, process_of
 from thence.sim.edge_paths_storm import PathStorm
-from thence.sim.edge_storm import SECOND, EdgeStorm, EdgeWeather, draw_edge
+from thence.sim.edge_storm import EdgeStorm
+from thence.sim.edge_weather import SECOND, EdgeWeather, draw_edge
+from thence.sim.recording import tell_bytes
+from thence.sim.registry import STEPS, tell
 from thence.sim.run import whole_trace
 from thence.trace.parquet import ParquetTrace
-from thence.trace.recorder import KINDS, SEND, SUBSCRIBE, UNSUBSCRIBE, Columns
+from thence.trace.recorder import KINDS, SEND, SUBSCRIBE, UNSUBSCRIBE, NodeColumns
 
 EDGE, PATHS = "edge", "edge-paths"
 SAYS = "nodes of an edge tree attach, publish to groups, join, leave, move, crash and return; then calm"
+tell(STEPS, EDGE, SAYS)
 TAKES = ("nodes", "interval_ms", "latency_ms", "take_ms", "payload_bytes", "delta", "groups", "seed")
 """What can be chosen about such a storm; the rest comes from the seed."""
 PATHS_TAKES = tuple([name for name in TAKES if name != "take_ms"])
@@ -91,7 +95,7 @@ def edge_weather(given: Mapping[str, object]) -> tuple[int, EdgeWeather]:
         air=air,
         interval_us=max(1, round(numbers.get("interval_ms", drawn.interval_us / 1000) * 1000)),
         take_us=round(numbers.get("take_ms", drawn.take_us / 1000) * 1000),
-        payload_bytes=int(numbers.get("payload_bytes", 0)),
+        payload_bytes=int(numbers.get("payload_bytes", drawn.payload_bytes)),
     )
 
 
@@ -102,6 +106,7 @@ def simulate_edge(given: Mapping[str, object], folder: Path | None = None, run: 
     storm = PathStorm(seed, drawn) if paths else EdgeStorm(seed, drawn)
     with nullcontext() if folder is None else whole_trace(folder) as sink:
         started = time.process_time()
+        storm.world.metered = sink is not None and not paths  # whose packets have no encoding
         why = storm()
         cpu = time.process_time() - started
         if sink is not None:
@@ -134,9 +139,9 @@ def write(storm: EdgeStorm | PathStorm, sink: BinaryIO, run: str = "") -> None:
     def dot(place: Place) -> int:
         return pack(numbers[place[0]], place[1])
 
-    rows: dict[str, Columns] = {}
+    rows: dict[str, NodeColumns] = {}
     for identity, diary in diaries.items():
-        columns = rows[identity] = Columns()
+        columns = rows[identity] = NodeColumns()
         for kind, about, deps, at, _ in diary.rows:
             of_channel = kind in (SUBSCRIBE, UNSUBSCRIBE)
             channel = about[0] if of_channel and about else diary.channels.get(about or ("", 0), "")
@@ -152,5 +157,7 @@ def write(storm: EdgeStorm | PathStorm, sink: BinaryIO, run: str = "") -> None:
     try:
         for identity, columns in rows.items():
             trace.write(numbers[identity], columns)
+        if storm.world.metered:
+            tell_bytes(trace, diaries, storm.world.sent_bytes, numbers, storm.world.now)
     finally:
         trace.close()

@@ -2,15 +2,17 @@
 
 Links take 10 to 20 ms, 15 on average; members of groups publish every 400 ms. `local` groups have members
 that are near each other in the tree, others are drawn from all of it. With `kills`, chains of δ nodes die for
-good in the midst of it.
+good in the midst of it; with `joins`, `leaves`, `newcomers` and `departures`, groups and the tree change.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from statistics import fmean
 from typing import Any
 
+from thence.check import judge
 from thence.core.edge import (
     EdgeAttach,
     EdgeDown,
@@ -23,15 +25,20 @@ from thence.core.edge import (
 )
 from thence.core.edge_codec import encode
 from thence.core.groups import process_of
-from thence.sim.edge import EdgeWorld
-from thence.sim.edge_storm import MS, SECOND, tree_of
-from thence.sim.groups_parts import SimDiary
-from thence.sim.step_world import Air
+from thence.core.machine import NEVER
+from thence.replica.edge_journal import EdgeJournal
+from thence.sim.air import Air
+from thence.sim.diaries import SimDiary
+from thence.sim.edge import EdgeWorld, TreeWorld
+from thence.sim.edge_weather import MS, SECOND, tree_of
 from thence.spread.edge_book import IN, EdgeSettings
 from thence.trace.recorder import DELIVER, SEND
 
 ROUND_TRIP_US = 30 * MS
 STEPS_MAX = 50_000_000
+JUDGED_MAX = 250
+"""Nodes of trees whose traces are judged."""
+CHANGES = ("join", "leave", "newcomer", "departure")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +51,12 @@ class EdgeLoad:
     """Chains of δ nodes that die."""
     joins: int = 0
     """Nodes that join a group."""
+    leaves: int = 0
+    """Nodes without children that leave a group."""
+    newcomers: int = 0
+    """Nodes that are new in the tree, and in a group of it."""
+    departures: int = 0
+    """Nodes that leave the tree."""
     interval_us: int = 400 * MS
     span_us: int = 4 * SECOND
     status_us: int = MS
@@ -54,10 +67,22 @@ class EdgeLoad:
     """The tree is thin: its depth grows with its nodes."""
     paths: bool = False
     """The report's own scheme instead (`sim.edge_paths_steady`)."""
+    barriers: bool = True
+    """Without them that scheme is forwarding past failed neighbours, in order per path alone."""
+    clique: bool = False
+    """No tree: a clique with vector clocks (`sim.edge_clique`)."""
+    silent: bool = False
+    """Nodes that die stop to answer, and nothing else tells of it: their links seem to be up."""
+    suspect_us: int = 3500 * MS
     seed: int = 1
 
+    @property
+    def stays(self) -> bool:
+        """All nodes and groups stay what they are."""
+        return not (self.kills or self.joins or self.leaves or self.newcomers or self.departures)
 
-class Meter:
+
+class PacketMeter:
     """Looks at packets as they leave."""
 
     def __init__(self) -> None:
@@ -108,16 +133,23 @@ class SteadyTree:
         self.parents = tree_of(load.nodes, load.degree, self._random, load.deep)
         self.members = members_of(load, self.parents, self._random)
         settings = EdgeSettings(
-            delta=load.delta, heartbeat_us=SECOND, suspect_us=3500 * MS, drop_us=6 * SECOND,
+            delta=load.delta, heartbeat_us=load.suspect_us * 2 // 7, suspect_us=load.suspect_us,
+            drop_us=load.suspect_us * 12 // 7,
             attach_us=200 * MS, probe_us=25 * MS, linger_us=5 * SECOND, keep_us=SECOND,
             status_us=load.status_us, gate=load.gate,
         )  # fmt: skip
         air = Air(latency_us=10 * MS, jitter_us=10 * MS, links=True, wire=False)
         self.world = EdgeWorld(load.seed, self.parents, air, settings)
         self.world.steps_max = STEPS_MAX
-        self.meter = Meter()
+        self.meter = PacketMeter()
         self.log_sizes: list[int] = []
-        self.orphans: set[str] = set()
+        self.orphans: dict[str, int] = {}
+        """When their parents died."""
+        self._took: dict[str, list[int]] = {kind: [] for kind in CHANGES}
+        """How long changes took, by kind."""
+        self._changing = 0
+        self._outer: set[str] = set()
+        """Nodes that stay without children."""
 
     def __call__(self) -> dict[str, Any]:
         """What was measured; `why` says what did not end well."""
@@ -134,24 +166,32 @@ class SteadyTree:
                 self._publish(name, group, began + load.span_us)
         for number in range(load.kills):
             world.at(began + load.span_us * (number + 1) // (load.kills + 2), self._kill)
-        joined = self._plan_joins(began)
+        self._plan_changes(began)
         for at in range(0, load.span_us, 200 * MS):
             world.at(began + at, self._look)
         world.run(began + load.span_us)
         if not why and not self._rest():
             why = world.problem or world.unsettled()
-        found = delays_of(world.diaries, began)
+        if not why and self._changing:
+            why = f"{self._changing} changes are not over"
+        world.close_diaries()
+        gone = {name for name, process in world.processes.items() if process.dead and not process.left}
+        found = delays_of(world.diaries, began, gone if load.silent else ())
         messages, seen, extra = self._seen()
         repairs = [
             node.tree.parent.since - node.tree.lost_at
             for name, node in world.nodes().items()
             if name in self.orphans and node.tree.parent is not None
         ]
-        waits = [at - asked for asked, at in joined.values() if at]
+        gaps = [
+            node.tree.parent.since - self.orphans[name]
+            for name, node in world.nodes().items()
+            if name in self.orphans and node.tree.parent is not None
+        ]
         items = max(1, self.meter.items)
         return {
             "complete": not why, "why": why, "deliveries": len(found), "messages": messages,
-            "delay_ms": fmean(found) / MS if found else 0.0, "delay_p99_ms": percentile(found, 0.99) / MS,
+            **spread_of(found), **errors_of(world, load),
             "head_bytes": self.meter.head_bytes / items, "items": self.meter.items,
             "statuses": self.meter.statuses / items, "statuses_alone": self.meter.alone / items,
             "log_mean": fmean(self.log_sizes) if self.log_sizes else 0.0,
@@ -159,8 +199,10 @@ class SteadyTree:
             "seen": seen / max(1, messages) / load.nodes, "extra": extra,
             "repairs": len(repairs), "repair_rtt": fmean(repairs) / ROUND_TRIP_US if repairs else 0.0,
             "repair_max_rtt": max(repairs, default=0) / ROUND_TRIP_US,
+            "gap_ms": fmean(gaps) / MS if gaps else 0.0,
             "control": self.meter.control / max(1, len(self.orphans)),
-            "joins": len(waits), "join_rtt": fmean(waits) / ROUND_TRIP_US if waits else 0.0,
+            "changes": sum(map(len, self._took.values())),
+            **{f"{kind}_rtt": fmean(took) / ROUND_TRIP_US for kind, took in self._took.items() if took},
         }  # fmt: skip
 
     def _grow(self) -> None:
@@ -180,6 +222,8 @@ class SteadyTree:
         world, random, every = self.world, self._random, self.load.interval_us
 
         def send() -> None:
+            if world.processes[name].leaves:
+                return
             world.send(name, group)
             if world.now + every < until:
                 world.at(world.now + every, send)
@@ -200,36 +244,92 @@ class SteadyTree:
         if world.root in chain:
             return
         doomed = set(chain)
-        self.orphans |= {
-            name
-            for name, process in world.processes.items()
-            if process.chain and process_of(process.chain[0]) in doomed and name not in doomed
-        }
+        for name, process in world.processes.items():
+            if process.chain and process_of(process.chain[0]) in doomed and not process.dead:
+                self.orphans[name] = world.now
         for name in chain:
-            world.crash(name)
-            world.processes[name].dead = True
-            self.orphans.discard(name)
-
-    def _plan_joins(self, began: int) -> dict[str, tuple[int, int]]:
-        world, random = self.world, self._random
-        joined: dict[str, tuple[int, int]] = {}
-
-        def look(name: str, group: str) -> None:
-            node = world.processes[name].node
-            if node is not None and node.book.groups.get(group) == IN:
-                joined[name] = joined[name][0], world.now
+            if self.load.silent:
+                world.processes[name].paused = NEVER
             else:
-                world.at(world.now + MS, lambda: look(name, group))
+                world.crash(name)
+            world.processes[name].dead = True
+            self.orphans.pop(name, None)
 
-        def join(name: str, group: str) -> None:
-            joined[name] = world.now, 0
-            world.join(name, group)
-            look(name, group)
+    # Changes of groups and of the tree
 
-        for name in random.sample(list(self.parents)[1:], min(self.load.joins, self.load.nodes - 1)):
-            group = random.choice([one for one, names in self.members.items() if name not in names])
-            world.at(began + random.randrange(self.load.span_us), lambda n=name, g=group: join(n, g))  # type: ignore[misc]
-        return joined
+    def _plan_changes(self, began: int) -> None:
+        world, random, load = self.world, self._random, self.load
+        names = list(self.parents)[1:]
+
+        def plan(act: Callable[..., None], *about: str) -> None:
+            world.at(began + random.randrange(load.span_us), partial(act, *about))
+
+        joiners = random.sample(names, min(load.joins, len(names)))
+        for name in joiners:
+            group = random.choice([one for one, among in self.members.items() if name not in among])
+            plan(self._join, name, group)
+        inner = set(self.parents.values())
+        outer = [
+            (group, name) for group, among in self.members.items() for name in among if name not in inner
+        ]
+        leavers = random.sample(outer, min(load.leaves, len(outer)))
+        for group, name in leavers:
+            plan(self._leave, name, group)
+        self._outer = {name for _, name in leavers}
+        busy = {*joiners, *self._outer}
+        free = [name for name in names if name not in busy]
+        for name in random.sample(free, min(load.departures, len(free) // 2)):
+            plan(self._depart, name)
+        for number in range(load.newcomers):
+            plan(self._arrive, f"new{number}", random.choice(list(self.members)))
+
+    def _watch(self, kind: str, over: Callable[[], bool], since: int) -> None:
+        """Until it is over, which is looked at each millisecond."""
+        if over():
+            self._changing -= 1
+            self._took[kind].append(self.world.now - since)
+        else:
+            self.world.at(self.world.now + MS, lambda: self._watch(kind, over, since))
+
+    def _begin(self, kind: str, over: Callable[[], bool]) -> None:
+        self._changing += 1
+        self._watch(kind, over, self.world.now)
+
+    def _join(self, name: str, group: str) -> None:
+        self.world.join(name, group)
+        self._begin("join", lambda: self._is_in(name, group))
+
+    def _is_in(self, name: str, group: str) -> bool:
+        node = self.world.processes[name].node
+        return node is not None and node.book.groups.get(group) == IN
+
+    def _leave(self, name: str, group: str) -> None:
+        self.world.leave(name, group)
+        self._begin("leave", lambda: not self._is_sent(name, group))
+
+    def _is_sent(self, name: str, group: str) -> bool:
+        """Would the parent of a node send it messages of the group?"""
+        return any(
+            child.peer == name and group in child.wants
+            for node in self.world.nodes().values()
+            for child in node.tree.children.values()
+        )
+
+    def _arrive(self, name: str, group: str) -> None:
+        world, random = self.world, self._random
+        parents = [
+            other
+            for other, process in world.processes.items()
+            if not process.leaves and other not in self._outer
+        ]
+        world.add(name, random.choice(parents))
+        world.boot(name)
+        world.join(name, group)
+        self._begin("newcomer", lambda: self._is_in(name, group))
+
+    def _depart(self, name: str) -> None:
+        self.world.leave_tree(name, MS)
+        self._begin("departure", lambda: self.world.processes[name].left)
 
     def _look(self) -> None:
         self.log_sizes += [len(node.book.entries) for node in self.world.nodes().values()]
@@ -246,27 +346,46 @@ class SteadyTree:
                 way.add(at)
             ways[name] = way
         for name, node in self.world.nodes().items():
-            for origin, group, _ in node.accepted_ever():
+            assert node.log is not None
+            for origin, group, _ in EdgeJournal(node.log).accepted_ever():
                 seen += 1
                 publisher = process_of(origin)
                 messages += publisher == name
                 allowed = ways[publisher].union(*[ways[member] for member in self.members[group]])
-                if not self.load.joins and not self.load.kills:
+                if self.load.stays:
                     extra += name not in allowed
         return messages, seen, extra
 
 
-def delays_of(diaries: Mapping[str, SimDiary], began: int) -> list[int]:
-    """From sending to delivery, of each delivery of what was sent since then."""
+def delays_of(diaries: Mapping[str, SimDiary], began: int, without: Collection[str] = ()) -> list[int]:
+    """From sending to delivery, of each delivery of what was sent since then, but for those by or from the
+    processes `without` which delays are to be known."""
+    told = {name: diary for name, diary in diaries.items() if process_of(name) not in without}
     sent: dict[tuple[str, int], int] = {}
-    for diary in diaries.values():
+    for diary in told.values():
         sent |= {about: at for kind, about, _, at, _ in diary.rows if kind == SEND and about}
     return [
         at - sent[about]
-        for diary in diaries.values()
+        for diary in told.values()
         for kind, about, _, at, _ in diary.rows
-        if kind == DELIVER and about and sent.get(about, 0) >= began
+        if kind == DELIVER and about and sent.get(about, -1) >= began
     ]
+
+
+def errors_of(world: TreeWorld[Any, Any], load: EdgeLoad) -> dict[str, int]:
+    """Deliveries before a cause, where the trace is short enough to look."""
+    if load.nodes > JUDGED_MAX:
+        return {}
+    return {"errors": sum(verdict.violations["order"] for verdict in judge(world.events()))}
+
+
+def spread_of(delays: list[int]) -> dict[str, float]:
+    """Milliseconds."""
+    return {
+        "delay_ms": fmean(delays) / MS if delays else 0.0,
+        "delay_p99_ms": percentile(delays, 0.99) / MS,
+        "delay_max_ms": max(delays, default=0) / MS,
+    }
 
 
 def percentile(values: list[int], share: float) -> float:

@@ -9,112 +9,18 @@ after: everyone must be attached and joined, with a whole chain, and have what t
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from random import Random
-from typing import Literal
 
 from thence.core.groups import incarnation, process_of
-from thence.oplog.policy import Policy
+from thence.sim.air import Air
 from thence.sim.edge import EdgeWorld
+from thence.sim.edge_weather import MS, SECOND, EdgeWeather, tree_of
 from thence.sim.groups_disks import KINDS as KINDS_OF_DISKS
 from thence.sim.groups_disks import worsen
-from thence.sim.step_world import Air
-from thence.spread.edge_book import EdgeSettings
-
-MS = 1_000
-SECOND = 1_000 * MS
-
-Kind = Literal["hostile", "chaos", "chains"]
-KINDS: tuple[Kind, ...] = ("hostile", "chaos", "chains")
 
 PATIENCE_US = 120 * SECOND
-"""Virtual time after the last fault: some attachments in vain, and states over several hops."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EdgeWeather:
-    """What is drawn before a storm begins."""
-
-    kind: Kind
-    nodes: int
-    degree: int
-    groups: int
-    span_us: int
-    interval_us: int
-    troubles: int
-    air: Air
-    settings: EdgeSettings
-    take_us: int = 0
-    payload_bytes: int = 0
-    sync: Policy = "always"
-    """Of all but the root."""
-
-
-MORE_FROM = 10_000
-"""Storms with these seeds also draw when logs are synced, and whether nodes move back under their parents.
-Those before keep what they once found."""
-
-
-def draw_edge(seed: int) -> EdgeWeather:
-    random = Random(f"{seed}/edge")
-    kind = KINDS[seed % len(KINDS)]
-    few = kind == "chaos"
-    nodes = random.randint(4, 8) if few else random.randint(5, random.choice((12, 24)))
-    beat = 100 * MS
-    settings = EdgeSettings(
-        delta=random.randint(1, 3),
-        heartbeat_us=beat,
-        suspect_us=random.choice((4, 8)) * beat,
-        drop_us=random.choice((8, 12)) * beat,
-        attach_us=random.choice((2, 5)) * beat,
-        probe_us=random.choice((0, 20 * MS, 100 * MS)),
-        linger_us=random.choice((0, 5, 12)) * beat,
-        keep_us=random.choice((0, 0, 3, 10, 100)) * beat,
-        alone_us=random.choice((5, 30, 300)) * beat,
-        status_us=random.choice((0, 1 * MS, 20 * MS)),
-        window=random.choice((1, 4, 1024, 1024)),
-    )
-    air = Air(
-        latency_us=10 * MS,
-        jitter_us=random.choice((2 * MS, 50 * MS)),
-        links=True,
-        loss=random.choice((0.0, 0.05, 0.3)) if few else random.choice((0.0, 0.02)),
-        wire=random.random() < 0.2,
-        starve=random.choice((0.1, 0.3)) if few else 0.0,
-    )
-    span_us, sends = random.randint(3, 8) * SECOND, random.choice((60, 150, 300))
-    sync: Policy = "always"
-    if seed >= MORE_FROM:
-        more = Random(f"{seed}/edge more")
-        sync = more.choice(("always", "everysec", "no"))
-        settings = replace(
-            settings, rehome_us=more.choice((0, 5, 20)) * beat, greet_us=more.choice((0, 5)) * beat
-        )
-    return EdgeWeather(
-        kind=kind,
-        sync=sync,
-        nodes=nodes,
-        degree=random.randint(2, 5),
-        groups=random.randint(2, 8),
-        span_us=span_us,
-        interval_us=span_us * nodes // sends,
-        troubles=random.randint(nodes // 4, 2 * nodes),
-        air=air,
-        settings=settings,
-        take_us=random.choice((0, 0, 0, 200 * MS)),
-    )
-
-
-def tree_of(nodes: int, degree: int, random: Random, deep: bool = True) -> dict[str, str]:
-    """Parents by name, the root first. A deep tree grows where it grew last, another one anywhere."""
-    names = [f"n{number}" for number in range(nodes)]
-    parents, children = {names[0]: ""}, dict.fromkeys(names, 0)
-    for at, name in enumerate(names[1:], 1):
-        open_ones = [other for other in names[:at] if children[other] < degree]
-        parent = random.choice(open_ones[-2 * degree :] if deep else open_ones)
-        children[parent] += 1
-        parents[name] = parent
-    return parents
+"""Virtual time after the last fault: some attachments in vain, and states over several hops. Longer where
+what was sent cannot travel in that time (`EdgeStorm.calm_us`)."""
 
 
 class EdgeStorm:
@@ -128,7 +34,13 @@ class EdgeStorm:
         )
         self.groups = [f"g{number}" for number in range(weather.groups)]
         self._fresh = weather.nodes
+        self._sent = 0
+        """Messages so far."""
+        self._short: set[str] = set()
+        """Processes whose parent had told them of a chain that it alone was left of, and lost its disk."""
         self.deaths = self.crashes = self.losses = self.moves = self.revived = self.spoilt = 0
+        self.given_up = 0
+        """Of those, processes that had to begin as another identity."""
 
     def __call__(self) -> str:
         """Why it did not end well; empty: it did."""
@@ -138,7 +50,7 @@ class EdgeStorm:
             for group in random.sample(self.groups, random.randint(0, min(3, weather.groups))):
                 if name != world.root:
                     world.join(name, group)
-        world.run(2 * SECOND)
+        world.run(2 * SECOND, (lambda: not world.unsettled()) if weather.brief else None, 100 * MS)
         for name in self.parents:
             self._plan_sends(name)
         end = world.now + weather.span_us
@@ -149,9 +61,18 @@ class EdgeStorm:
         self._calm()
         if not world.run(world.now + PATIENCE_US // 4, lambda: not world.unsettled()):
             self._revive()
-        settled = world.run(world.now + PATIENCE_US, lambda: not world.unsettled())
+        settled = world.run(world.now + self.calm_us, lambda: not world.unsettled())
         world.close_diaries()
         return world.problem or ("" if settled else world.unsettled())
+
+    @property
+    def calm_us(self) -> int:
+        """Virtual time after the last fault, within which all must come to rest. A window's items go over a
+        hop in a round trip, and a program takes one message after the other."""
+        drawn, settings = self.weather, self.weather.settings
+        room = min(settings.window, max(1, settings.window_bytes // max(1, drawn.payload_bytes)))
+        round_us = 2 * (drawn.air.latency_us + drawn.air.jitter_us) + settings.status_us
+        return PATIENCE_US + self._sent * (round_us // room + drawn.take_us)
 
     def _plan_sends(self, name: str) -> None:
         world, random, weather = self.world, self._random, self.weather
@@ -161,8 +82,14 @@ class EdgeStorm:
             process = world.processes[name]
             own = list(process.groups)
             if not process.leaves:
-                group = random.choice(own) if own and random.random() < 0.8 else random.choice(self.groups)
-                world.send(name, group, b"." * weather.payload_bytes)
+                groups: list[str] = []
+                for _ in range(random.randint(1, weather.run) if weather.run > 1 else 1):
+                    if not groups or random.random() < 0.3:
+                        at_home = own and random.random() < 0.8
+                        group = random.choice(own) if at_home else random.choice(self.groups)
+                    groups.append(group)
+                self._sent += len(groups)
+                world.send(name, *groups, payload=b"." * weather.payload_bytes)
             if world.now < until:
                 world.at(world.now + int(2 * random.random() * weather.interval_us), send)
 
@@ -181,8 +108,12 @@ class EdgeStorm:
 
     def _revive(self) -> None:
         """A death in the short while when a chain was being cut may leave a node with none that lives (limit
-        3 of docs/protocols/edge.md): such deaths were not for good."""
+        3 of docs/protocols/edge.md): such deaths were not for good. What was lost with a disk then does not
+        come back: the node has to begin as another. And a crash in the middle of a step may have come after
+        the boot that was to follow it."""
         world = self.world
+        for name in list(world.processes):
+            world.boot(name)
         for name, node in world.nodes().items():
             if node.tree.parent is None and name != world.root:
                 for who in node.book.chain:
@@ -191,6 +122,10 @@ class EdgeStorm:
                         process.dead = False
                         self.revived += 1
                         world.boot(process_of(who))
+                if name in self._short and not any(map(self._is_there, node.book.chain)):
+                    self.given_up += 1
+                    world.forget(name)
+                    world.boot(name)
 
     # Trouble
 
@@ -230,7 +165,7 @@ class EdgeStorm:
         power = self.weather.sync == "always" or name == world.root
         torn = random.random() < 0.3 and power
         world.crash(name, torn="written" if torn else None, power=power)
-        world.at(world.now + random.randrange(2 * SECOND), lambda: world.boot(name))
+        world.at(world.now + random.randrange(self.weather.lasts_us), lambda: world.boot(name))
 
     def _neighbours(self) -> None:
         """A node goes down, and those that it may attach to."""
@@ -240,20 +175,21 @@ class EdgeStorm:
                 self._down(process_of(who))
 
     def _survives(self, gone: set[str]) -> bool:
-        """Has each node that stays one of its chain that stays? Else it would wait for ever (limit 3)."""
+        """Has each node that stays, or is still to leave, one of its chain that stays? Else it would wait for
+        ever (limit 3)."""
         world = self.world
         dead = {name for name, one in world.processes.items() if one.dead or one.leaves or one.retired} | gone
         for name, process in world.processes.items():
-            if name in dead or name == world.root or not process.chain:
+            ended = process.dead or process.left or process.retired or name in gone
+            if ended or name == world.root or not process.chain:
                 continue
-            stays = [
-                who
-                for who in process.chain
-                if process_of(who) not in dead and who == self._identity(process_of(who))
-            ]
-            if not stays:
+            if not any(process_of(who) not in dead and self._is_there(who) for who in process.chain):
                 return False
         return True
+
+    def _is_there(self, who: str) -> bool:
+        """Is this the identity of its process?"""
+        return who == self._identity(process_of(who))
 
     def _identity(self, name: str) -> str:
         return incarnation(name, self.world.processes[name].number)
@@ -272,12 +208,15 @@ class EdgeStorm:
         if name == world.root or not self._survives({name}):
             return
         self.losses += 1
+        if (node := world.processes[name].node) is not None:  # a disk tells of the chain only when it came
+            told = [child for child, one in node.tree.children.items() if one.chain == (node.me,)]
+            self._short.update(map(process_of, told))
         if self.weather.sync != "always" and random.random() < 0.5:
             world.crash(name)
             world.processes[name].retired = True  # as its shelf will say
         else:
             (world.lose_disk if random.random() < 0.5 else world.forget)(name)
-        world.at(world.now + random.randrange(SECOND), lambda: world.boot(name))
+        world.at(world.now + random.randrange(self.weather.lasts_us // 2), lambda: world.boot(name))
 
     def _kill_chain(self) -> None:
         """All that a node may attach to; up to δ of them for good."""
@@ -300,11 +239,15 @@ class EdgeStorm:
             other = process_of(parent[0])
         pairs = {(one, other), (other, one)} if random.random() < 0.7 else {(one, other)}
         world.cut |= pairs
-        world.at(world.now + random.randrange(2 * SECOND), lambda: world.cut.difference_update(pairs))
+        world.at(
+            world.now + random.randrange(self.weather.lasts_us), lambda: world.cut.difference_update(pairs)
+        )
 
     def _pause(self) -> None:
         world = self.world
-        world.processes[self._some(root=True)].paused = world.now + self._random.randrange(SECOND)
+        world.processes[self._some(root=True)].paused = world.now + self._random.randrange(
+            self.weather.lasts_us // 2
+        )
 
     def _spoil(self) -> None:
         """A disk is full, or one of its next operations fails."""
@@ -312,7 +255,7 @@ class EdgeStorm:
         shelf = world.processes[name].shelf
         self.spoilt += 1
         worsen(shelf, random.choice(KINDS_OF_DISKS), random)
-        world.at(world.now + random.randrange(2 * SECOND), shelf.heal)
+        world.at(world.now + random.randrange(self.weather.lasts_us), shelf.heal)
 
     def _change_group(self) -> None:
         world, random = self.world, self._random
@@ -322,7 +265,9 @@ class EdgeStorm:
         if group in world.processes[name].groups:
             world.leave(name, group)
             if random.random() < 0.4:
-                world.at(world.now + random.randrange(SECOND), lambda: world.join(name, group))
+                world.at(
+                    world.now + random.randrange(self.weather.lasts_us // 2), lambda: world.join(name, group)
+                )
         else:
             world.join(name, group)
 

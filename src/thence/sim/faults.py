@@ -47,7 +47,17 @@ class Death:
     node: int
 
 
-Fault = Cut | Pause | Crash | Death
+@dataclass(frozen=True, slots=True)
+class PlannedJoin:
+    """A node of an addressed run is there from `at_us` on: an application. A member of a separator its
+    neighbours adopt one by one until `until_us`; when all members have, it begins."""
+
+    at_us: int
+    until_us: int
+    node: int
+
+
+Fault = Cut | Pause | Crash | Death | PlannedJoin
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,23 +4,29 @@ It is a world of steps (`sim.step_world`) whose machines are processes of a grou
 a machine only to see whether all is settled.
 """
 
+from functools import partial
 from itertools import count
 from random import Random
 
 from thence.core.group_codec import decode, encode
-from thence.core.groups import START_BITS, Place, number_of, process_of
+from thence.core.groups import START_BITS, Place, process_of, told_apart
 from thence.members.extents import Progress
 from thence.oplog.policy import Policy
-from thence.replica.group import GroupNode
-from thence.replica.group_member import Member
-from thence.replica.group_settings import GroupSettings
+from thence.replica.group.member import Member
+from thence.replica.group.process import GroupNode
+from thence.replica.group.settings import GroupSettings
 from thence.replica.steps import Steps
+from thence.sim.air import Air
 from thence.sim.attic import MemoryAttic
+from thence.sim.diaries import SimDiary, close
+from thence.sim.groups_fakes import NUMBER_BYTES, SimApplication
+from thence.sim.groups_forgotten import SeenForgotten
 from thence.sim.groups_links import SimLinks
-from thence.sim.groups_parts import NUMBER_BYTES, SimApplication, SimDiary, SimShelf, close
 from thence.sim.groups_pasts import Pasts, reduced
 from thence.sim.groups_store import SimStore
-from thence.sim.step_world import Air, StepProcess, StepWorld
+from thence.sim.shelf import SimShelf
+from thence.sim.step_process import StepProcess
+from thence.sim.step_world import StepWorld
 
 GUEST = "guest"
 
@@ -37,7 +43,8 @@ class Process(StepProcess[GroupNode, SimApplication]):
         super().__init__(shelf, application, settings)
         self.start = 0
         """The number of the start that it runs under."""
-        self.lost_disk = False
+        self.lost_disk = 0
+        """The highest number that it had used by then: what it uses next is above, as seconds are live."""
         self.backup: SimShelf | None = None
         self.restored = False
         """Its disk was put back to an earlier state."""
@@ -74,25 +81,26 @@ class GroupWorld(StepWorld[GroupNode, Process]):
         self._numbers = count(1)
         self._strangers = strangers
         self._seeks: set[str] = set()
-        """Who has found nobody through whom to join."""
+        """Processes that have found no contact to join through."""
         self._pointing = Random(f"{seed}/named")
         self.settings = settings
-        everybody = [*names, GUEST] if guest else names
+        all_names = [*names, GUEST] if guest else names
         self.operations: Pasts = {}
         """Every operation that was ever sent, and what had taken effect where it was sent."""
-        self.forgotten: set[Place] = set()
-        """Operations that their own process did not remember when it began anew."""
+        self.forgotten = SeenForgotten()
         self._members: set[str] = set()
-        """Who has been a member."""
+        """Incarnations that have been members."""
         self.leavers: set[str] = set()
-        """Who has left at some time."""
+        """Processes that have left at some time."""
         self.disorderly: list[str] = []
-        """Who has left at some time, and not in order."""
+        """Processes that have left at some time, and not in order."""
         self.processes = {}
-        for name in everybody:
+        for name in all_names:
             application = SimApplication(self.operations)
             if store:
                 application = SimStore(name, self.operations, lambda: self.now, seed)
+            application.on_send = partial(self.forgotten.sends, name)
+            application.on_decline = partial(self.forgotten.declines, name)
             self.processes[name] = Process(self._shelf(), application, settings)
         self.stale: set[tuple[str, int]] = set()
         """Incarnations whose disks had been put back, and their starts since."""
@@ -102,7 +110,7 @@ class GroupWorld(StepWorld[GroupNode, Process]):
         self.rollbacks = 0
         for process in self.processes.values():
             process.application.numbered = numbered
-        self._links = SimLinks(self, everybody, Random(f"{seed}/links")) if air.links else None
+        self._links = SimLinks(self, all_names, Random(f"{seed}/links")) if air.links else None
 
     # Processes
 
@@ -138,7 +146,7 @@ class GroupWorld(StepWorld[GroupNode, Process]):
             node = GroupNode(
                 name, process.shelf, application, self.diary, () if self._strangers else tuple(self.names),
                 self.settings, self.now,
-                self.now // 1000 if process.lost_disk else 0, f"at {name}", MemoryAttic,
+                process.lost_disk and max(self.now // 1000, process.lost_disk), f"at {name}", MemoryAttic,
                 process.shelf.forgetful, process.start, self.air.links, self._admits,
             )  # fmt: skip
         finally:
@@ -160,7 +168,8 @@ class GroupWorld(StepWorld[GroupNode, Process]):
         if process.restored and node.member is not None:
             member = node.member
             self.stale.add((member.me, process.start))
-            if self.diary(member.me).is_ahead(member.ledger.count):
+            diary = self.diary(member.me)
+            if diary.ended or diary.is_ahead(member.ledger.count):
                 self.misled.add(name)  # its trace tells of messages that may be nowhere any more
         return node
 
@@ -185,16 +194,15 @@ class GroupWorld(StepWorld[GroupNode, Process]):
         """Everything that the process had written down is gone; it starts again with nothing."""
         self.crash(name)
         process = self.processes[name]
+        process.lost_disk = max([1, process.lost_disk, *process.shelf.used])
         process.shelf = self._shelf()
         self._forgets(name, set())
-        process.lost_disk = True
         process.restored = process.restored or name in self._admits  # to how a closed group begins
 
     def _forgets(self, name: str, remembers: set[Place]) -> None:
         """A process remembers nothing but this: of its own operations, others may bring the rest late."""
-        application = self.processes[name].application
-        self.forgotten.update(place for place in application.ever - remembers if process_of(place[0]) == name)
-        application.ever &= remembers
+        self.forgotten.forgets(name, remembers)
+        self.processes[name].application.ever &= remembers
 
     def join(self, name: str) -> None:
         """The process is to become a member; whatever it was before, it begins with nothing, but for one who
@@ -222,7 +230,7 @@ class GroupWorld(StepWorld[GroupNode, Process]):
         return bool(found)
 
     def _find(self, name: str, process: Process) -> list[str]:
-        """With whom those are that it asks: whom its disk knows, and one that people name."""
+        """The members that its contacts know: those on its disk, and one that people name."""
         views = {
             other: node.member.view.view
             for other in self.up()
@@ -236,9 +244,9 @@ class GroupWorld(StepWorld[GroupNode, Process]):
         return sorted((found if views else set(self.names)) - {name})
 
     def refound(self, name: str) -> None:
-        """Nobody is a member any more, and all have forgotten something: the group is founded again from what
-        this process remembers. What it does not is lost, unless somebody brings it: even what had been
-        stable, since those who had said that they have it did not know what they would forget."""
+        """No process is a member any more, and all have forgotten something: the group is founded again from
+        what this one remembers. What it does not is lost, unless another brings it: even what had been
+        stable, since those that had said that they have it did not know what they would forget."""
         self.call(name, lambda node: node.refound(self.now))
         self._was_refounded(name)
 
@@ -339,9 +347,9 @@ class GroupWorld(StepWorld[GroupNode, Process]):
         return ""
 
     def _named(self, member: Member, inside: set[str]) -> list[str]:
-        """Of whom a member has to speak although their processes have come back with all that they had. Those
-        to whom somebody left what it had may be dead; and where some have forgotten or declined something,
-        others who are away might have it."""
+        """Incarnations that a member still names although their processes have come back with all that they
+        had. The heirs of leavers may be dead; and where some have forgotten or declined something, others
+        that are away might have it."""
         vague = self._sync != "always" or any(one.application.declined for one in self.processes.values())
         vague = vague or any(one.backup is not None for one in self.processes.values())
         whole = {name for name in inside - self.leavers if not self.processes[name].lost_disk}
@@ -350,68 +358,19 @@ class GroupWorld(StepWorld[GroupNode, Process]):
         view = member.view
         return [name for name in sorted(view.suspects | view.strangers) if process_of(name) in whole]
 
-    def lost_operations(self) -> set[Place]:
-        """Operations that some process, still running with the disk that it always had, had once applied,
-        and that are in no state any more, although nobody wanted that."""
-        members = [
-            process
-            for process in self.processes.values()
-            if process.node is not None and process.node.status == "member"
-        ]
-        had = set[Place]().union(*[process.application.ever for process in members])
-        had.difference_update(*[process.application.declined for process in self.processes.values()])
-        have = [process.application.applied for process in members]
-        return {place for place in had if not all(place in applied for applied in have)}
+    # Traces
 
-    def differing_stores(self) -> str:
-        """What stores hold is a function of the operations that took effect; at rest nothing else is kept."""
-        first: tuple[str, SimStore] | None = None
-        for name, process in self.processes.items():
-            store = process.application
-            if process.node is None or process.node.status != "member" or not isinstance(store, SimStore):
-                continue
-            first = first or (name, store)
-            if store.holds() != first[1].holds():
-                return f"{first[0]} holds {first[1].holds()}, {name} {store.holds()}"
-            if store.keeps():
-                return f"{name} keeps what {store.keeps()} operations saw"
-        return ""
-
-    def silent_losses(self) -> list[tuple[str, Place]]:
-        """What took effect, and a program without a state neither got nor was told that it has missed."""
-        return [
-            (name, place)
-            for name, process in self.processes.items()
-            if process.application.reads and process.node is not None and process.node.status == "member"
-            for place in process.application.reader.silent(process.application.applied)
-        ]
-
-    def out_of_order(self) -> list[tuple[Place, Place]]:
-        """Operations of one process that took effect somewhere after a later one of the same process: rule 32
-        of docs/protocols/membership.md. What the process had forgotten or declined may come late."""
-        found = []
-        declined = {name: {*process.application.declined} for name, process in self.processes.items()}
-        for process in self.processes.values():
-            latest: dict[str, tuple[int, int, Place]] = {}
-            for place in process.application.order:
-                of = process_of(place[0])
-                late = place in self.forgotten or place in declined[of]
-                this = number_of(place[0]), place[1], place
-                if not late and this < (last := latest.setdefault(of, this)):
-                    found.append((place, last[2]))
-                elif not late:
-                    latest[of] = this
-        return found
-
-    @property
-    def forgives(self) -> bool:
-        """May a trace show operations of one process out of their order? Some were forgotten or declined."""
-        declined = any(process.application.declined for process in self.processes.values())
-        return declined or bool(self.forgotten)
+    def forgotten_in_trace(self) -> SeenForgotten:
+        """What was forgotten, under the names that a trace has for it: an operation's dot."""
+        named: dict[Place, Place] = {}
+        for process in self.processes.values() if self.forgotten else ():
+            for place, (origin, seq) in process.application.places.items():
+                named[place] = told_apart(origin)[0], seq
+        return self.forgotten.renamed(named)
 
     def close_diaries(self) -> None:
-        """Incarnations that do not run any more are down, but for those that have left. Who left a side that
-        was given up later left nobody behind who knows of it: what it held went with that side."""
+        """Incarnations that do not run any more are down, but for those that have left. A member that left a
+        side that was given up later left no member that knows of it: what it held went with that side."""
         nodes = [process.node for process in self.processes.values() if process.node is not None]
         running = {node.member.me for node in nodes if node.member is not None}
         close(self.diaries, running, self.now)

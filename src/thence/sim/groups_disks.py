@@ -5,8 +5,8 @@ sync failed, or a write could not be undone, it is unknown what is on the disk: 
 the power had, and is started again.
 
 A disk that does not sync everything (`sync` is not `always`) may lose its end with the power. Then its
-process knows that it has said more than it remembers, and comes back as somebody new: through the others or,
-if nobody is a member any more, by founding the group again.
+process knows that it has sent more than it remembers, and comes back as a new incarnation: through the others
+or, if no process is a member any more, by founding the group again.
 """
 
 from dataclasses import dataclass
@@ -14,14 +14,15 @@ from random import Random
 from typing import Literal
 
 from thence.oplog.policy import Policy
+from thence.replica.group.process import GroupNode
 from thence.sim.disk import Operation
-from thence.sim.groups_parts import SimShelf
+from thence.sim.shelf import SimShelf
 
 PROBE_US = 1_000_000
 """How often a process in trouble tries."""
 
 DOWN_US = (100_000, 3_000_000)
-"""How long it takes until somebody starts a process again that stopped."""
+"""How long it takes until a process that stopped is started again."""
 
 What = Literal["full", "write", "torn", "sync", "folder", "remove", "power"]
 
@@ -77,3 +78,13 @@ class Troubles:
     """Steps that never were."""
     stopped: int = 0
     """Processes that went down."""
+
+
+def written_down(node: GroupNode, at_once: bool, now: int) -> None:
+    """A member writes itself down, in one step or in several; or is done with that."""
+    if node.log is not None and node.log.drafted:
+        node.has_written_down(now)
+    elif at_once:
+        node.checkpoint(now)
+    else:
+        node.writes_down(now)

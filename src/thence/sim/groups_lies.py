@@ -1,15 +1,17 @@
-"""Peers that lie: well-formed packets that are untrue in who speaks, of whom, and how much.
+"""Peers that lie: well-formed packets that are untrue in who speaks, of which member, and how much.
 
 A *guest* is linked and no member. It repeats what it has overheard, changed here and there and under other
 names. It can cost members a link, an attempt to join or a return, and nothing else: what they deliver, and
-whom they keep, is judged as in every other storm. A *traitor* is a member whose packets are changed on their
-way out. Members believe each other, so nothing is promised then but this: the others take it for a peer's
-error or for the truth, and none of them breaks.
+which members they keep, is judged as in every other storm. A *traitor* is a member whose packets are changed
+on their way out. Members believe each other, so nothing is promised then but this: the others take it for a
+peer's error or for the truth, and none of them breaks.
 """
 
 from collections import deque
 from random import Random
 from typing import Any
+
+from msgspec.structs import astuple, replace
 
 from thence.core.codec import Codec
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
@@ -20,7 +22,7 @@ from thence.core.groups import (
     Flow,
     GroupPacket,
     JoinRequest,
-    Named,
+    NamedMessage,
     Notice,
     Receipt,
     Running,
@@ -51,19 +53,19 @@ class Liar:
 
     def lie(self, packet: GroupPacket) -> GroupPacket:
         """The packet with one to three of its fields changed."""
-        random, fields = self._random, list[Any](packet)
+        random, (names, fields) = self._random, _fields(packet)
         for _ in range(random.randint(1, 3)):
             at = random.randrange(len(fields))
             if fields[at] not in ((), {}):
                 fields[at] = self._other(fields[at])
-            elif packet._fields[at] in LISTS:
-                fields[at] = (self._span() if packet._fields[at] == "past" else random.choice(self._names),)
+            elif names[at] in LISTS:
+                fields[at] = (self._span() if names[at] == "past" else random.choice(self._names),)
         lie: GroupPacket = type(packet)(*fields)
         if isinstance(lie, JoinRequest):
             grade, size, least, own = lie.rank
             return lie._replace(rank=(grade, -abs(size), least, own))
         if isinstance(lie, Flow) and random.random() < 0.7:
-            return lie._replace(bodies=tuple([self._body(body) for body in lie.bodies]))
+            return replace(lie, bodies=tuple([self._body(body) for body in lie.bodies]))
         return lie
 
     def _other(self, value: object) -> object:
@@ -83,7 +85,7 @@ class Liar:
             return changed
         if isinstance(value, Receipt):
             return self.lie(value)
-        if isinstance(value, Extent | Named | Running):
+        if isinstance(value, Extent | NamedMessage | Running):
             at = random.randrange(len(value))
             parts: list[Any] = list(value)
             parts[at] = self._other(parts[at])
@@ -182,3 +184,10 @@ class Traitor(Liar):
             packet = self.lie(packet)
         kept: GroupPacket | None = self._honest(sender, receiver, packet)
         return kept
+
+
+def _fields(packet: GroupPacket) -> tuple[tuple[str, ...], list[Any]]:
+    """Their names, and what is in them."""
+    if isinstance(packet, Flow):
+        return packet.__struct_fields__, list(astuple(packet))
+    return packet._fields, list(packet)

@@ -1,6 +1,6 @@
 """Session links between simulated processes of a changing group: in order, lossless, until they break.
 
-There is a link between two who run and whose packets are not cut off, either way. It breaks when that ends,
+There is a link between two that run and whose packets are not cut off, either way. It breaks when that ends,
 and now and then for no reason. Then whatever is under way is lost; each end hears of it some time later, and
 may go on sending into nothing until then. The next link comes up only when both have heard.
 """
@@ -8,7 +8,7 @@ may go on sending into nothing until then. The next link comes up only when both
 from collections.abc import Callable, Iterable
 from itertools import combinations
 from random import Random
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 LOOK_US = 40_000
 """How often links are looked after."""
@@ -65,11 +65,15 @@ class SimLinks:
         names: list[str],
         random: Random,
         wanted: Callable[[], Iterable[tuple[str, str]]] | None = None,
+        strict: bool = False,
     ) -> None:
-        """`wanted`: pairs that there may be links between, each in order; else all."""
+        """`wanted`: pairs that there may be links between, each in order; else all. `strict`: a packet that a
+        cut takes breaks its link, however short the cut is, and a paused end holds the next link up until it
+        has heard (kept seeds of groups were found without)."""
+        self._strict: Final = strict
         self._world = world
-        everybody = list(combinations(sorted(names), 2)) if wanted is None else []
-        self._wanted = wanted or (lambda: everybody)
+        every_pair = list(combinations(sorted(names), 2)) if wanted is None else []
+        self._wanted = wanted or (lambda: every_pair)
         self._random = random
         self._links: dict[tuple[str, str], SimLink] = {}
         self.breaks = 0.0
@@ -95,6 +99,13 @@ class SimLinks:
         elif link.whole and (
             not able or link.lives != lives or (self.breaks and self._random.random() < self.breaks)
         ):
+            self._break(pair, link)
+
+    def lost(self, sender: str, receiver: str) -> None:
+        """A cut took a packet."""
+        pair = (sender, receiver) if sender < receiver else (receiver, sender)
+        link = self._links.get(pair)
+        if self._strict and link is not None and link.whole:
             self._break(pair, link)
 
     def has(self, pair: tuple[str, str]) -> bool:
@@ -133,10 +144,14 @@ class SimLinks:
             when = world.now + int(self._random.random() * LATE_US)
             latest = max(latest, when)
             world.at(when, lambda name=name: self._notice(pair, link, name))  # type: ignore[misc]
-        world.at(latest + 1, lambda: self._forget(pair))
+        world.at(latest + 1, lambda: self._forget(pair, link))
 
-    def _forget(self, pair: tuple[str, str]) -> None:
-        del self._links[pair]
+    def _forget(self, pair: tuple[str, str], link: SimLink) -> None:
+        paused = max([self._world.paused(name) for name in link.told if self._strict], default=0)
+        if paused > self._world.now:
+            self._world.at(paused + 1, lambda: self._forget(pair, link))
+        else:
+            del self._links[pair]
 
     def _notice(self, pair: tuple[str, str], link: SimLink, name: str) -> None:
         if self._waits(name, lambda: self._notice(pair, link, name)):

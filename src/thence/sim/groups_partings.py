@@ -1,6 +1,6 @@
 """Members of a changing group that are told to leave while others evict each other, are away, or die.
 
-Some processes stay: they neither leave nor die, so that each of the others has somebody to leave what it has
+Some processes stay: they neither leave nor die, so that each of the others has a member to leave what it has
 to, and must leave in order.
 """
 
@@ -21,7 +21,7 @@ class Parting:
     at_us: int
     back_us: int
     evictions: tuple[tuple[int, int, int], ...]
-    """When, by whom, and who."""
+    """When, by which process, and which."""
     away: int
     """A process that is down for a while."""
     down_us: int

@@ -13,11 +13,15 @@ from typing import BinaryIO
 from thence.core.dots import pack
 from thence.core.errors import UsageError
 from thence.core.groups import Place, number_of, process_of
-from thence.replica.group_settings import Order
-from thence.sim.groups_storm import Storm, Weather, draw_all, draw_closed, draw_store, draw_tree
+from thence.replica.group.settings import Order
+from thence.sim.groups_forgotten import SeenForgotten
+from thence.sim.groups_storm import GroupStorm
+from thence.sim.groups_weather import StormSettings, draw_all, draw_closed, draw_store, draw_tree
+from thence.sim.recording import tell_bytes
+from thence.sim.registry import STEPS, tell
 from thence.sim.run import whole_trace
 from thence.trace.parquet import ParquetTrace
-from thence.trace.recorder import KINDS, Columns
+from thence.trace.recorder import KINDS, NodeColumns
 from thence.trace.schema import NO_OPERATION
 
 MEMBERSHIP, CLOSED, TREE, STORE, STORM = "membership", "closed", "tree", "store", "storm"
@@ -32,6 +36,8 @@ SAYS = {
     TREE: "either of these over a tree: few links each, and messages are passed on",
     STORE: "as membership, and programs are stores: all must hold the same in the end",
 }
+for _name, _says in SAYS.items():
+    tell(STEPS, _name, _says)
 SHARES = (None, CLOSED, None, CLOSED, MEMBERSHIP)
 """Of the seeds of scenario `storm`, in turns: which of these it is; None: neither."""
 
@@ -46,7 +52,7 @@ TAKES = ("nodes", "interval_ms", "latency_ms", *AIR, "take_ms", "payload_bytes",
 @dataclass(frozen=True, slots=True)
 class GroupOutcome:
     complete: bool
-    """All members have one view, delivered the same and are drained; nothing that somebody had was lost."""
+    """All members have one view, delivered the same and are drained; nothing that a process had was lost."""
     why: str
     seed: int
     processes: int
@@ -68,8 +74,8 @@ class GroupOutcome:
     """Programs have no state, and read messages."""
     missed: int
     """Operations that such programs read after a return, since they had missed them."""
-    forgives: bool
-    """A process forgot or declined an operation of its own: others may bring it late."""
+    forgotten: SeenForgotten
+    """What processes forgot or declined of their own, as the trace names it: others may bring it late."""
     gaps: int
     """How often one was told that it will not get something."""
     packets: dict[str, int]
@@ -96,7 +102,7 @@ def group_scenario(scenario: str, given: Mapping[str, object]) -> str | None:
     return kind if fits and spread == "mesh" and not chosen else None
 
 
-def weather(scenario: str, given: Mapping[str, object], rough: bool = False) -> tuple[int, Weather]:
+def weather(scenario: str, given: Mapping[str, object], rough: bool = False) -> tuple[int, StormSettings]:
     """The seed, and the storm that it stands for, with what was given instead of what it draws."""
     chosen = {key: value for key, value in given.items() if value is not None}
     engines = {"order": ORDERS[scenario], "spread": ("tree",) if scenario == TREE else ("mesh",)}
@@ -150,13 +156,15 @@ def simulate_group(
 ) -> GroupOutcome:
     """Run, and leave the trace in `folder`, whole or not at all."""
     seed, drawn = weather(scenario, given, rough)
-    storm = Storm(seed, drawn)
+    storm = GroupStorm(seed, drawn)
     with nullcontext() if folder is None else whole_trace(folder) as sink:
         started = time.process_time()
+        storm.world.metered = sink is not None
         why = storm()
         if sink is not None and storm.world.misled and not why:
             # Its states are right. But a trace names messages by counters, and some were given twice.
-            storm = Storm(seed, replace(drawn, restores=(), reads=drawn.reads or drawn.closed))
+            storm = GroupStorm(seed, replace(drawn, restores=(), reads=drawn.reads or drawn.closed))
+            storm.world.metered = True
             why = storm()
         cpu = time.process_time() - started
         if sink is not None:
@@ -164,7 +172,7 @@ def simulate_group(
     return _outcome(storm, why, cpu)
 
 
-def _outcome(storm: Storm, why: str, cpu: float) -> GroupOutcome:
+def _outcome(storm: GroupStorm, why: str, cpu: float) -> GroupOutcome:
     world = storm.world
     kinds = Counter(KINDS[kind] for diary in world.diaries.values() for kind, *_ in diary.rows)
     return GroupOutcome(
@@ -185,7 +193,7 @@ def _outcome(storm: Storm, why: str, cpu: float) -> GroupOutcome:
         gave_up=sum(process.backlog.gave_up for process in world.processes.values()),
         reads=storm.weather.reads,
         missed=sum(process.application.reader.late for process in world.processes.values()),
-        forgives=world.forgives,
+        forgotten=world.forgotten_in_trace(),
         gaps=sum(process.application.reader.gaps for process in world.processes.values()),
         packets=dict(world.packets),
         bytes=dict(world.bytes),
@@ -194,7 +202,7 @@ def _outcome(storm: Storm, why: str, cpu: float) -> GroupOutcome:
     )
 
 
-def write(storm: Storm, sink: BinaryIO, run: str = "") -> None:
+def write(storm: GroupStorm, sink: BinaryIO, run: str = "") -> None:
     """The trace as Parquet. Incarnations get numbers of the trace's own, from 1: a dot of zero is none."""
     diaries = storm.world.diaries
     spoken = {
@@ -213,7 +221,7 @@ def write(storm: Storm, sink: BinaryIO, run: str = "") -> None:
     trace = ParquetTrace(sink, names, run, [(process_of(name), number_of(name)) for name in names])
     try:
         for member, diary in diaries.items():
-            columns = Columns()
+            columns = NodeColumns()
             for kind, about, deps, at, carries in diary.rows:
                 columns.carry(tuple(map(dot, carries)))
                 if deps is None:
@@ -221,5 +229,6 @@ def write(storm: Storm, sink: BinaryIO, run: str = "") -> None:
                 else:
                     columns.record_deps(kind, dot(about) if about else 0, tuple(map(dot, deps)), at)
             trace.write(numbers[member], columns)
+        tell_bytes(trace, diaries, storm.world.sent_bytes, numbers, storm.world.now)
     finally:
         trace.close()

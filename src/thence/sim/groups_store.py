@@ -11,10 +11,10 @@ from random import Random
 
 from thence.core.errors import ApplicationError, ThenceError
 from thence.core.groups import Place, process_of
-from thence.replica.group import GroupNode
-from thence.replica.group_parts import Applied, Orphan
+from thence.replica.group.process import GroupNode
+from thence.replica.group.surroundings import Applied, Orphan
 from thence.replica.life_tag import LifeTag
-from thence.sim.groups_parts import NUMBER_BYTES, SimApplication
+from thence.sim.groups_fakes import NUMBER_BYTES, SimApplication
 from thence.sim.groups_pasts import Pasts
 from thence.store import commands, ops, snapshot
 from thence.store.contents import Holding, contents
@@ -44,7 +44,7 @@ class SimStore(SimApplication):
         self._wins = Random(f"{seed}/store").random() < 0.3
         self._skew = self._random.choice(SKEW_MS)
         self._clock = clock_us
-        self._again: deque[list[Part]] = deque()
+        self._again: deque[tuple[Place, list[Part]]] = deque()
         self.payloads: dict[Place, bytes] = {}
         """Of every operation that took effect here at any time."""
         self._begin()
@@ -68,7 +68,7 @@ class SimStore(SimApplication):
         engine = self._engine
         self.store.become(node.me)
         while self._again:
-            engine.perform(self._again.popleft())
+            engine.send_again(*self._again.popleft())
         rank = sorted(node.members).index(node.me) if node.me in node.members else 0
         upto = self._now() // 1000 - REAP_AFTER_MS - rank * REAP_NEXT_MS
         if self.store.space.overdue(upto):
@@ -119,7 +119,7 @@ class SimStore(SimApplication):
             payload = orphan.operation.payload[NUMBER_BYTES if self.numbered else 0 :]
             kept, _ = again(payload)
             if kept:
-                self._again.append(kept)
+                self._again.append((orphan.operation.dot, kept))
 
     # At rest
 

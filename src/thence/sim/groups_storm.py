@@ -6,229 +6,36 @@ same view, have delivered and applied the same, with everything stable and nothi
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
 
 from thence.core.groups import number_of, process_of
-from thence.oplog.policy import Policy
-from thence.replica.group import GroupNode
-from thence.replica.group_settings import GroupSettings, Order
+from thence.replica.group.process import GroupNode
+from thence.sim.air import Air
 from thence.sim.groups import GroupWorld
-from thence.sim.groups_disks import BadDisk, draw_disks, worsen
+from thence.sim.groups_disks import BadDisk, worsen, written_down
+from thence.sim.groups_fakes import sized
 from thence.sim.groups_lies import Guest
-from thence.sim.groups_partings import Parting, draw_partings
-from thence.sim.groups_parts import sized
-from thence.sim.groups_restores import Restore, draw_restores
-from thence.sim.step_world import POINTS, Air
+from thence.sim.groups_partings import Parting
+from thence.sim.groups_restores import Restore
+from thence.sim.groups_verdicts import differing_stores, lost_operations, out_of_order, silent_losses
+from thence.sim.groups_weather import (
+    BESIDE_BYTES,
+    PATIENCE_US,
+    SECOND,
+    StormSettings,
+    draw,
+    leave_us,
+    steps_max,
+    travel_us,
+)
+from thence.sim.step_process import POINTS
 from thence.trace.recorder import KINDS
 from thence.trace.schema import Dot, Event
 
-SECOND = 1_000_000
 
-LEAVE_US = 60 * SECOND
-"""How long a leaver waits where all must leave in order: no trouble lasts as long."""
-
-ORDERS: tuple[Order, ...] = ("graph", "graph", "vector")
-
-RUNS_FROM = 10_000_000
-"""From this seed on operations are sent several at a time in some storms. Those below were drawn, and some of
-them kept, when a message held one."""
-
-STRANGERS_FROM = 12_000_000
-"""The same for storms in which processes do not know all others."""
-
-LARGE_FROM = 14_000_000
-"""The same for storms with operations that are larger than a packet."""
-
-COLLECTED_FROM = 16_000_000
-"""The same for storms over session links in which receipts go by way of a collector, also in small groups."""
-
-PATIENCE_US = 180 * SECOND
-"""Virtual time after the last fault: attempts to join take seconds each, and a few may fail. Longer where
-what was sent cannot travel in that time (`Storm.calm_us`)."""
-
-BESIDE_BYTES = 100
-"""Of an operation in a state or a packet, beside its payload: names, context, what programs note of it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Weather:
-    """What is drawn before a storm begins."""
-
-    processes: int
-    founders: int
-    span_us: int
-    interval_us: int
-    troubles: int
-    take_us: int
-    payload_bytes: int
-    rough: bool = False
-    """Processes stop for a while and go on, too."""
-    gentle: bool = False
-    """Members only join, leave, and crash and come back: in a large group everything else takes for ever."""
-    air: Air
-    settings: GroupSettings
-    disks: tuple[BadDisk, ...] = ()
-    """What becomes of disks."""
-    sync: Policy = "always"
-    lies_us: int = 0
-    """How often a guest that never joins says something untrue; 0: there is none."""
-    restores: tuple[Restore, ...] = ()
-    """Disks that are put back to an earlier state."""
-    partings: tuple[Parting, ...] = ()
-    """Members that are told to leave in the midst of other trouble. Then nobody else leaves or loses anything
-    for good, and all of them must leave in order."""
-    reads: bool = False
-    """Programs have no state."""
-    closed: bool = False
-    """All processes are members from the start, and none joins, leaves or is evicted."""
-    runs: int = 1
-    """Up to so many operations are sent at a time."""
-    turn_us: int = 0
-    """How long a process waits between two steps if it has more to do than one may."""
-    large: int = 0
-    """Operations have up to so many bytes, and tell how many; 0: all are alike."""
-    crashes: bool = False
-    """All trouble are crashes."""
-    points: bool = False
-    """Crashes in the middle of a step come at any point of it."""
-    sync_us: int = 0
-    """How long a sync takes at most, while other steps are taken."""
-    store: bool = False
-    """Programs are stores, and what they send are commands."""
-    strangers: bool = False
-    """Processes know no others but those that they have met, or were told of."""
-
-
-def draw_all(seed: int) -> Weather:
-    """The storm of a seed, how little a step does in it, what becomes of disks meanwhile, and who else is
-    linked."""
-    weather, random = draw(seed), Random(f"{seed}/steps")
-    settings = replace(
-        weather.settings,
-        step_max=random.choice((1, 5, 256)),
-        joins_max=random.choice((1, 2, 8)),
-        states_bytes=random.choice((1, 16 << 20)),
-    )
-    disks, sync = draw_disks(seed, weather.processes, weather.span_us)
-    restores = draw_restores(seed, weather.processes, weather.span_us) if _puts_back(seed, weather) else ()
-    lies = Random(f"{seed}/lies").choice((0, 0, 0, 0, 10_000, 100_000))
-    reads = weather.reads and not restores  # what a restored program has seen is for it to know
-    partings: tuple[Parting, ...] = ()
-    if not (disks or restores) and Random(f"{seed}/parts").random() < 0.4:
-        partings = draw_partings(seed, weather.processes, weather.span_us)
-    runs = Random(f"{seed}/runs").choice((1, 1, 5, 50)) if seed >= RUNS_FROM else 1
-    strangers = seed >= STRANGERS_FROM and weather.air.links and Random(f"{seed}/strangers").random() < 0.75
-    if seed >= LARGE_FROM:
-        weather, settings = draw_large(seed, weather, settings)
-    if seed >= COLLECTED_FROM:
-        settings = replace(settings, collect_from=Random(f"{seed}/collected").choice((3, 4, 17)))
-        weather = replace(weather, air=replace(weather.air, links=True))
-    return replace(
-        weather, settings=settings, disks=disks, sync=sync, lies_us=lies, restores=restores, reads=reads,
-        partings=partings, runs=runs, strangers=strangers,
-    )  # fmt: skip
-
-
-def draw_large(seed: int, weather: Weather, settings: GroupSettings) -> tuple[Weather, GroupSettings]:
-    """Packets that hold little, and operations that need several; crashes at any point of a step."""
-    random = Random(f"{seed}/large")
-    settings = replace(
-        settings, packet_bytes=random.choice((100, 700)), window_bytes=random.choice((900, 4 << 20))
-    )
-    large, points, sync_us = random.choice((0, 300, 3000)), random.random() < 0.7, (0, 3_000, 60_000)
-    return replace(weather, large=large, points=points, sync_us=random.choice(sync_us)), settings
-
-
-def draw_closed(seed: int) -> Weather:
-    """The same over a closed group, which live nodes have with session links only."""
-    weather, order = draw_all(seed), Random(f"{seed}/order").choice(ORDERS)
-    restores = draw_restores(seed, weather.processes, weather.span_us) if seed % 2 else ()
-    return replace(
-        weather,
-        closed=True,
-        air=replace(weather.air, links=True),
-        settings=replace(weather.settings, silence_us=None, order=order),
-        partings=(),
-        restores=restores,
-        reads=draw(seed).reads and not restores,
-    )
-
-
-def draw_tree(seed: int) -> Weather:
-    """The same over a tree, closed or not: few links each, so that most messages are passed on."""
-    weather, random = draw_closed(seed) if seed % 3 == 0 else draw_all(seed), Random(f"{seed}/tree")
-    settings = replace(weather.settings, rings=random.choice((1, 1, 2)))
-    processes = max(weather.processes, random.choice((3, 5, 6, 8)))
-    air = replace(weather.air, links=True, sessions=False)
-    return replace(weather, air=air, settings=settings, processes=processes)
-
-
-def draw_store(seed: int) -> Weather:
-    """The same over a changing group whose programs are stores: commands come several at a time."""
-    weather, random = draw_all(seed), Random(f"{seed}/commands")
-    return replace(weather, store=True, reads=False, runs=random.choice((1, 1, 5)))
-
-
-def _puts_back(seed: int, weather: Weather) -> bool:
-    """Every other storm with session links, without which nobody is told of starts."""
-    return weather.air.links and Random(f"{seed}/puts back").random() < 0.5
-
-
-def draw(seed: int) -> Weather:
-    """The storm of a seed. Two in five have session links whose ends hear when they come and go."""
-    weather, random = _draw(Random(f"{seed}/weather")), Random(f"{seed}/sessions")
-    settings = replace(
-        weather.settings,
-        window=random.choice((1, 3, 8192)),
-        window_bytes=random.choice((900, 4 << 20)),
-        tags_max=random.choice((4, 32_768)),
-    )
-    air = replace(weather.air, links=random.random() < 0.4)
-    patience = Random(f"{seed}/backlog")
-    settings = replace(
-        settings,
-        settle_timeout_us=patience.choice((300_000, 30 * SECOND)),
-        backlog=patience.choice((2, 4096)),
-    )
-    reading = Random(f"{seed}/reading")
-    settings = replace(settings, history_bytes=reading.choice((1, 1 << 14, 16 << 20)))
-    return replace(weather, settings=settings, air=air, reads=reading.random() < 0.5)
-
-
-def _draw(random: Random) -> Weather:
-    latency = random.choice((1_000, 10_000, 60_000))
-    silence = random.choice((None, None, None, None, 2_500_000))
-    return Weather(
-        processes=random.choice((3, 3, 4, 4, 5, 6, 8)),
-        founders=random.choice((1, 3, 4, 6)),
-        span_us=random.randint(4, 16) * SECOND,
-        interval_us=random.choice((60_000, 250_000, 900_000)),
-        troubles=random.randint(0, 9),
-        take_us=random.choice((0, 0, 20_000, 300_000)),
-        payload_bytes=1,
-        air=Air(
-            latency_us=latency,
-            jitter_us=latency,
-            loss=random.choice((0.0, 0.05, 0.25)),
-            duplicate=random.choice((0.0, 0.1, 0.3)),
-            reorder=random.choice((0.0, 0.2, 0.5)),
-            sessions=random.random() < 0.2,
-            wire=random.random() < 0.2,
-        ),
-        settings=GroupSettings(
-            receipt_every_us=random.choice((50_000, 100_000, 200_000)),
-            join_timeout_us=random.choice((1_500_000, 3_000_000)),
-            leave_timeout_us=random.choice((4_000_000, 20_000_000)),
-            relay_us=random.choice((400_000, 800_000, 1_600_000)),
-            piece_bytes=random.choice((100, 1 << 18)),
-            silence_us=silence,
-        ),
-    )
-
-
-class Storm:
-    def __init__(self, seed: int, weather: Weather | None = None) -> None:
+class GroupStorm:
+    def __init__(self, seed: int, weather: StormSettings | None = None) -> None:
         self._random = Random(f"{seed}/plan")
         self.seed = seed
         drawn = self.weather = weather or draw(seed)
@@ -236,7 +43,7 @@ class Storm:
         guest, numbered, settings = drawn.lies_us > 0, bool(drawn.restores), drawn.settings
         numbered = numbered or (drawn.closed and not drawn.reads)
         if drawn.partings:
-            settings = replace(settings, leave_timeout_us=LEAVE_US)
+            settings = replace(settings, leave_timeout_us=leave_us(drawn))
         self.world = GroupWorld(
             seed, names, drawn.air, settings, drawn.take_us, drawn.sync, guest, numbered,
             starts=drawn.air.links, closed=drawn.closed, turn_us=drawn.turn_us,
@@ -254,7 +61,7 @@ class Storm:
         self._operations = self._bytes = 0
         """Asked for so far, and what they take in a state."""
         self._told: dict[str, int] = {}
-        """Who was told to leave, and in which of its lives."""
+        """Processes that were told to leave, and in which of their lives."""
         self._plan(names)
 
     def _plan(self, names: list[str]) -> None:
@@ -370,6 +177,7 @@ class Storm:
             payload = sized(self._sizes.randint(0, large)) if large else bytes(self.weather.payload_bytes)
             self._operations += count
             self._bytes += count * (len(payload) + BESIDE_BYTES)
+            world.steps_max = steps_max(self.weather, self._bytes)
             world.send(name, payload, count)
         if world.now < self.weather.span_us:
             world.at(world.now + self._gap(), lambda: self._send(name))
@@ -377,8 +185,11 @@ class Storm:
     def _write_down(self, name: str, every: int) -> None:
         world = self.world
 
+        in_steps = Random(f"{self.seed}/checkpoints of {name}")
+
         def checkpoint() -> None:
-            world.call(name, lambda node: node.checkpoint(world.now))
+            at_once = in_steps.random() < 0.5
+            world.call(name, lambda node: written_down(node, at_once, world.now))
             if world.now < self.weather.span_us:
                 world.at(world.now + every, checkpoint)
 
@@ -406,7 +217,7 @@ class Storm:
             self._crash(each, at)
 
     def _pause(self, name: str, at: int) -> None:
-        """Nothing is lost, but whoever waits for it waits."""
+        """Nothing is lost, but processes that wait for it wait."""
         process, until = self.world.processes[name], at + self._random.randrange(1, 5 * SECOND)
 
         def pause() -> None:
@@ -460,14 +271,14 @@ class Storm:
         self.world.at(at, lambda: self.world.call(caller, lambda node: node.evict(target, self.world.now)))
 
     def _isolate(self, name: str, at: int) -> None:
-        """One who hears and is not heard, or the other way round."""
+        """One process hears and is not heard, or the other way round."""
         others = [other for other in self.world.names if other != name]
         until = at + self._random.randrange(SECOND, 6 * SECOND)
         one, other = ([name], others) if self._random.random() < 0.5 else (others, [name])
         self._cut(one, other, at, until, both=False)
 
     def _part_two(self, name: str, at: int) -> None:
-        """Two who cannot see each other, while all others see both."""
+        """Two processes cannot see each other, while all others see both."""
         other = self._random.choice(self.world.names)
         if other != name:
             self._cut([name], [other], at, at + self._random.randrange(SECOND, 8 * SECOND))
@@ -486,29 +297,23 @@ class Storm:
         if not settled:
             return f"never came to rest: {world.unsettled()}"
         if world.packets["garbage"]:
-            return f"{world.packets['garbage']} packets that made no sense to whoever got them"
+            return f"{world.packets['garbage']} packets that made no sense to their receivers"
         if self.weather.partings and world.disorderly:
             return f"did not leave in order: {world.disorderly}"
-        if lost := world.lost_operations():
+        if lost := lost_operations(world):
             return f"lost operations: {sorted(lost)[:5]}"
-        if inverted := world.out_of_order():
+        if inverted := out_of_order(world):
             return f"operations of one process in disorder: {inverted[:5]}"
-        if silent := world.silent_losses():
+        if silent := silent_losses(world):
             return f"programs never heard of: {silent[:5]}"
-        if differ := world.differing_stores():
+        if differ := differing_stores(world):
             return f"stores differ: {differ}"
         return ""
 
     @property
     def calm_us(self) -> int:
-        """Virtual time after the last fault, within which all must come to rest. A window of a state, or of
-        messages, takes a round trip. At worst one process after the other is sent a state with everything in
-        it; then all get everything once, and their programs take it."""
-        drawn, settings = self.weather, self.weather.settings
-        round_us = 2 * (drawn.air.latency_us + drawn.air.jitter_us)
-        states = drawn.processes * self._bytes // (settings.pieces * settings.piece_bytes)
-        messages = self._bytes // settings.window_bytes
-        return max(PATIENCE_US, (states + messages) * round_us + self._operations * drawn.take_us)
+        """Virtual time after the last fault, within which all must come to rest."""
+        return max(PATIENCE_US, travel_us(self.weather, self._operations, self._bytes))
 
     def _calm(self) -> None:
         world, air = self.world, self.weather.air
@@ -529,17 +334,24 @@ class Storm:
         self._tidy()
 
     def _tidy(self) -> None:
-        """An operator evicts those who will not come back, and calls off joins that nobody can answer."""
+        """An operator evicts members that will not return, calls off joins that no member can answer, and
+        names another contact to a process all of whose contacts are gone."""
         world = self.world
         nodes = {name: process.node for name, process in world.processes.items()}
         running = [node for node in nodes.values() if node is not None and node.member is not None]
         waiting = [node for node in nodes.values() if node is not None and node.status == "joining"]
         if waiting and not running:
             self._begin_again(waiting)
+        members = {node.name for node in running}
+        for node in waiting if members else ():
+            if node.former is None and not any(world.is_wanted(node.name, other) for other in members):
+                world.crash(node.name, power=False)
+                world.boot(node.name)
+                world.join(node.name)
         for node in running:
             assert node.member is not None
             if self._told.get(node.name) == world.processes[node.name].life:
-                continue  # a person asks those who stay
+                continue  # a person asks those that stay
             for member in sorted(node.member.view.side):
                 other = nodes[process_of(member)]
                 if other is None or other.status == "outside":
@@ -547,8 +359,8 @@ class Storm:
         world.at(world.now + 3 * SECOND, self._tidy)
 
     def _begin_again(self, waiting: list[GroupNode]) -> None:
-        """There is nobody to join. Of those who have forgotten something, the one who knows most founds the
-        group again, and the others come back to it; if there are none, joining is called off."""
+        """There is no member to join. Of the processes that have forgotten something, the one that knows most
+        founds the group again, and the others come back to it; if there are none, joining is called off."""
         world = self.world
         former = [node for node in waiting if node.former is not None]
         best = max(former, key=lambda node: (_known(node), node.name), default=None)

@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 
 from thence.core.errors import UsageError
-from thence.sim.settings import Settings
+from thence.sim.settings import SimSettings
 
 Latency = Callable[[int, int], int]
 """From sender and receiver to a sample in microseconds."""
@@ -40,7 +40,7 @@ def read_matrix(path: Path, nodes: int) -> list[list[float]]:
     return matrix
 
 
-def baselines(settings: Settings, slow: frozenset[tuple[int, int]]) -> list[list[int]]:
+def baselines(settings: SimSettings, slow: frozenset[tuple[int, int]]) -> list[list[int]]:
     """The baseline of every link in microseconds, slow links included."""
     nodes = settings.nodes
     if settings.latency_matrix is not None:
@@ -52,7 +52,7 @@ def baselines(settings: Settings, slow: frozenset[tuple[int, int]]) -> list[list
     return [[round(cell * 1000) for cell in row] for row in matrix]
 
 
-def latency(settings: Settings, slow: frozenset[tuple[int, int]], random: Random) -> Latency:
+def latency(settings: SimSettings, slow: frozenset[tuple[int, int]], random: Random) -> Latency:
     """How long a packet takes. Slow links stay fixed, as in section 8.1.3."""
     if not slow and settings.latency_matrix is None:  # no square of the group's size
         return _alike(settings, random)
@@ -72,7 +72,7 @@ def latency(settings: Settings, slow: frozenset[tuple[int, int]], random: Random
     return sample
 
 
-def _alike(settings: Settings, random: Random) -> Latency:
+def _alike(settings: SimSettings, random: Random) -> Latency:
     """All links have one baseline."""
     baseline = round(settings.latency_ms * 1000)
     if settings.latency == "fixed":

@@ -11,13 +11,13 @@ from thence.core.codec import Codec
 from thence.core.errors import UsageError
 from thence.members.hyparview import HyParView
 from thence.order.engines import PROBABILISTIC, chosen
-from thence.sim.overlay_app import Keeper
+from thence.sim.overlay_app import FakeApplication
 from thence.sim.overlay_disk import DiskHistory
 from thence.sim.overlay_history import MemoryHistory
 from thence.sim.overlay_limits import Limits
 from thence.sim.overlay_meter import Meter
 from thence.sim.overlay_node import OverlayNode
-from thence.sim.overlay_scenarios import find as find_scenario
+from thence.sim.overlay_scenarios import OVERLAY_SCENARIOS
 from thence.sim.overlay_settings import OverlaySettings, delays
 from thence.sim.overlay_world import OverlayWorld
 from thence.sim.recording import Recording
@@ -55,7 +55,7 @@ class OverlayOutcome:
     latency_ms: float
     """Mean time from a send until everyone that was there had the message."""
     resident_ms: float
-    """The same of those who had been there for long enough to have read the past."""
+    """The same of nodes that had been there for long enough to have read the past."""
     slowest_ms: float
     slowest: str
     healed_ms: tuple[float, ...]
@@ -81,7 +81,7 @@ class OverlayRun:
         run: str = "",
         kind: OverlayKind | None = None,
         views: type[HyParView] = HyParView,
-        keeper: type[Keeper] = Keeper,
+        keeper: type[FakeApplication] = FakeApplication,
     ) -> None:
         self.patience_us = PATIENCE_US
         self.syncing_us = 0
@@ -96,7 +96,7 @@ class OverlayRun:
         self._views = views
         self.settings = settings
         self.kind = kind or overlay(settings.spread)
-        self.plan = find_scenario(settings.scenario).plan(settings, Random(f"{settings.seed}/plan"))
+        self.plan = OVERLAY_SCENARIOS.find(settings.scenario).plan(settings, Random(f"{settings.seed}/plan"))
         size = self.plan.size
         self.meter = Meter(size)
         self._engine = chosen(settings.order, settings.entries, settings.keys, settings.recent)
@@ -175,10 +175,20 @@ class OverlayRun:
                     watcher(min(self.world.now, over) // 1_000_000, over // 1_000_000)
                 if self.world.now >= over and not self.problems():
                     break
-            self._recording.flush()
+            self._recording.tell(self._totals(), self.world.now)
         finally:
             self._recording.close()
         return self._outcome(settled, time.process_time() - started)
+
+    def _totals(self) -> list[dict[str, int]]:
+        """What each node sent, what programs got, and the states that came where there are any."""
+        size, eco = self.settings.payload_bytes, self.kind.eco
+        delivered = self._recording.of_nodes("deliver")
+        return [
+            {"sent_bytes_total": sent, "delivered_bytes_total": size * count}
+            | ({"state_bytes_total": keeper.state_bytes} if eco else {})
+            for sent, count, keeper in zip(self.world.sent_bytes, delivered, self._keepers, strict=True)
+        ]
 
     def _measure(self) -> None:
         """Nothing that the nodes could notice."""
@@ -220,6 +230,8 @@ class OverlayRun:
     def problems(self) -> str:
         """What keeps the run from being complete."""
         nodes = self.world.nodes
+        if asking := self.world.asking:
+            return f"no node has answered {', '.join(f'n{node}' for node in sorted(asking))}"
         best = [max(column) for column in zip(*[here.history.vector for here in nodes.values()], strict=True)]
         behind = [f"n{node}" for node, here in nodes.items() if list(here.history.vector) != best]
         if behind:

@@ -5,8 +5,8 @@ checksum over all of its writes in order, and the last write itself. Two states 
 one that is further ahead: what a merge by the application should be, and wrong as soon as one write was lost,
 doubled or misplaced; the checksums tell.
 
-`Keeper` takes snapshots and collects the log as section 3.4.3 of the ECO SYNC Tree document does: messages
-that have been here for longer than the time to live go, if the newest snapshot covers them.
+`FakeApplication` takes snapshots and collects the log as section 3.4.3 of the ECO SYNC Tree document does:
+messages that have been here for longer than the time to live go, if the newest snapshot covers them.
 """
 
 from collections.abc import Sequence
@@ -62,12 +62,12 @@ class Registers:
                 self.registers[origin] = (seq, checksum, payload)
 
 
-class Keeper:
+class FakeApplication:
     """What survives a crash of its node: the newest snapshot, beside the log."""
 
     __slots__ = (
         "_collect_at", "_history", "_recorder", "_size", "_snapshot", "_snapshot_at", "_ttl_us", "app",
-        "installs",
+        "installs", "state_bytes",
     )  # fmt: skip
 
     def __init__(self, size: int, history: MemoryHistory, recorder: Recorder, ttl_us: int) -> None:
@@ -79,7 +79,7 @@ class Keeper:
         self._snapshot_at = 0
         self._collect_at = 0
         self.app = Registers(size)
-        self.installs = 0
+        self.installs = self.state_bytes = 0
 
     @property
     def size_bytes(self) -> int:
@@ -114,5 +114,6 @@ class Keeper:
         self._history.install(clock)
         self._take_snapshot()
         self.installs += 1
+        self.state_bytes += len(state)
         frontier = newest_of(clock)
         self._recorder.record_deps(INSTALL, 0, frontier, now)

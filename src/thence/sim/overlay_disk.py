@@ -11,12 +11,12 @@ from random import Random
 from thence.core.codec import Codec
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
 from thence.core.message import Message
-from thence.oplog.log import OpLog
-from thence.oplog.policy import Sync
-from thence.oplog.settings import Settings as LogSettings
+from thence.oplog.policy import DiskSync
+from thence.oplog.settings import LogSettings
 from thence.replica.history import LogHistory
 from thence.sim.disk import Disk
 from thence.sim.overlay_history import MemoryHistory
+from thence.sim.shelf import opened
 
 SETTINGS = LogSettings(sync="always", segment_bytes=1 << 14)
 """Small segments, so that short runs have several."""
@@ -36,8 +36,7 @@ class DiskHistory(MemoryHistory):
         self._open(0)
 
     def _open(self, now: int) -> None:
-        log = OpLog.open(self._disk, SETTINGS, now, power_lost=True)
-        log.boot(1, b"simulated", now)
+        log = opened(self._disk, SETTINGS, 1, now)
         for name in self._names:
             log.member(name)
         log.sync(now)
@@ -51,7 +50,7 @@ class DiskHistory(MemoryHistory):
 
     def commit(self, now: int) -> None:
         for effect in self._log.commit(now):
-            if isinstance(effect, Sync):
+            if isinstance(effect, DiskSync):
                 self._disk.sync(effect.file)
                 self._log.synced(effect, now)
 

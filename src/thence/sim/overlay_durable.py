@@ -3,8 +3,9 @@
 `sim.overlay_node` puts the protocols together by hand and measures them. Here the same worlds and storms
 drive what runs over TCP: `OpenTree` in the steps of a live node (`replica.steps`). A crash is one of the
 process or of the machine, which forgets what was not synced, so that the process comes back as another
-incarnation; a disk may be full for a while. Nodes know the contacts that they begin with, and learn of others
-as live nodes do. Messages carry no tags; a tree of a group with tags is scenario `tree`.
+incarnation; a disk may be full for a while, and with `slow` a sync takes its time. Nodes know the contacts
+that they begin with, and learn of others as live nodes do. With `runs` programs send several operations in a
+turn, some larger than a packet. Messages carry no tags; a tree of a group with tags is scenario `tree`.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,21 +15,23 @@ from typing import BinaryIO
 
 from thence.core.dots import pack
 from thence.core.errors import StorageError, UsageError
-from thence.core.groups import Place
+from thence.core.groups import Fragment, Place
 from thence.core.machine import NEVER, Close, Connect, Packet, Transmit, Wake
 from thence.members.hyparview import HyParView
 from thence.oplog.policy import Policy
 from thence.order.engines import PROBABILISTIC
 from thence.order.probabilistic import ENTRIES, KEYS, RECENT
 from thence.order.unordered import NONE
-from thence.replica.group_sending import SendQueue
-from thence.replica.group_settings import GroupSettings
-from thence.replica.live import LiveSettings
+from thence.replica.group.settings import GroupSettings
+from thence.replica.live_tree import LiveSettings
 from thence.replica.open_tree import OpenTree
 from thence.replica.overlay import Overlay
-from thence.replica.steps import RUNS, BeginAnew, BeginSync, Refuse, Release, Steps, Stop
+from thence.replica.send_queue import SendQueue
+from thence.replica.step_outputs import BeginAnew, BeginSync, RefuseCalls, Release, Stop
+from thence.replica.step_states import RUNS
+from thence.replica.steps import Steps
 from thence.sim.overlay import OverlayRun
-from thence.sim.overlay_node import MembersWake, NodeEffect, OverlayNode, Witness
+from thence.sim.overlay_node import MembersWake, MessageObserver, NodeEffect, OverlayNode
 from thence.sim.overlay_settings import TAGGED, OverlaySettings
 from thence.sim.overlay_store import Store
 from thence.spread.gossip import Gossip
@@ -41,7 +44,7 @@ READ_ON = 0.3
 """How often a packet is not the last one of its step."""
 
 KEEP_SEGMENTS = 3
-"""Above that, what nobody needs is collected: soon, so that short runs restart from what is left."""
+"""Above that, what no node needs is collected: soon, so that short runs restart from what is left."""
 
 
 class DurableNode(OverlayNode):
@@ -49,10 +52,12 @@ class DurableNode(OverlayNode):
 
     __slots__ = (
         "_choked", "_collect_at", "_contacts", "_heal_at", "_linked", "_names", "_read", "_steps", "_store",
-        "_wake_planned",
+        "_syncs", "_wake_planned",
     )  # fmt: skip
 
-    def __init__(self, store: Store, names: list[str], contacts: Sequence[str], witness: Witness) -> None:
+    def __init__(
+        self, store: Store, names: list[str], contacts: Sequence[str], witness: MessageObserver
+    ) -> None:
         self.me = store.node
         self.history = store  # type: ignore[assignment]  # what is asked of it is its vector
         self.keeper = None
@@ -67,6 +72,8 @@ class DurableNode(OverlayNode):
         self._choked: list[str] = []
         self._heal_at = self._collect_at = 0
         self._wake_planned = NEVER
+        self._syncs: list[tuple[int, BeginSync]] = []
+        """Under way, and when they are over."""
 
     @property
     def steps(self) -> Steps[OpenTree, None]:
@@ -165,9 +172,10 @@ class DurableNode(OverlayNode):
         return self._after(now)
 
     def wake_spread(self, now: int) -> list[NodeEffect]:
+        out = self._synced(now)
         if self._bad:
-            return []
-        out = self._read_on(now)
+            return out
+        out += self._read_on(now)
         self._prepare(now)
         if now >= self._wake_planned:  # else it was woken for something else
             self._wake_planned = NEVER
@@ -180,7 +188,8 @@ class DurableNode(OverlayNode):
         out = self._read_on(now)
         if not self._bad:
             self._prepare(now)
-            self.steps.ask([self._store.program.writes(payload)], None)
+            for asked in self._store.turn(payload):
+                self.steps.ask([self._store.program.writes(one) for one in asked], None)
             self.steps.settle(now)
             out += self._after(now)
         return out
@@ -215,6 +224,7 @@ class DurableNode(OverlayNode):
         log = steps.machine.log
         if not self._bad and log is not None and (log.segments > KEEP_SEGMENTS or now >= self._collect_at):
             self._collect_at = now + store.collect_every_us
+            out += self._synced(NEVER, now)
             steps.run(lambda machine, now: machine.tidy(now), now)
             out += self._carried_out(now)
         if not self._bad and steps.due:  # broadcasts that had to wait
@@ -232,12 +242,11 @@ class DurableNode(OverlayNode):
         while steps.effects:
             effect = steps.effects.popleft()
             if isinstance(effect, BeginSync):
-                try:
-                    effect.log.files.sync(effect.sync.file)
-                except StorageError as error:
-                    steps.sync_failed(*effect, error, now)
+                if takes := self._store.sync_takes():
+                    self._syncs.append((now + takes, effect))
+                    out.append(Wake(now + takes))
                 else:
-                    steps.synced(*effect, now)
+                    self._sync(effect, now)
             elif isinstance(effect, Release):
                 out += self._released(effect, now)
             elif isinstance(effect, BeginAnew):
@@ -250,15 +259,35 @@ class DurableNode(OverlayNode):
             elif isinstance(effect, Stop):
                 raise effect.why
             else:
-                assert isinstance(effect, Refuse)
+                assert isinstance(effect, RefuseCalls)
+        return out
+
+    def _sync(self, asked: BeginSync, now: int) -> None:
+        try:
+            asked.sync.carry_out(asked.log.files)
+        except StorageError as error:
+            self.steps.sync_failed(*asked, error, now)
+        else:
+            self.steps.synced(*asked, now)
+
+    def _synced(self, upto: int, now: int | None = None) -> list[NodeEffect]:
+        """Syncs that are over by then, and what they let go."""
+        out, now = list[NodeEffect](), upto if now is None else now
+        while self._syncs and self._syncs[0][0] <= upto:
+            self._sync(self._syncs.pop(0)[1], now)
+            out += self._carried_out(now)
         return out
 
     def _released(self, release: "Release[None]", now: int) -> list[NodeEffect]:
         out: list[NodeEffect] = [Transmit((self._index(name),), packet) for name, packet in release.posts]
+        self._store.fragments += sum([isinstance(packet, Fragment) for _, packet in release.posts])
         for name, where in (release.links or {}).items():
-            if where is None:
-                self._linked.pop(self._index(name), None)
-            out.append(Connect(self._index(name)) if where is not None else Close(self._index(name)))
+            peer = self._index(name)
+            if where is not None:
+                out.append(Connect(peer))
+            elif not self.steps.machine.linked(name):
+                self._linked.pop(peer, None)
+                out.append(Close(peer))
         for place in release.events:
             if (dot := self._dot(place)) is not None:
                 self._witness.delivered(self.me, dot, now)
@@ -288,21 +317,35 @@ class DurableOverlayRun(OverlayRun):
         views: type[HyParView] = HyParView,
         policy: Policy = "always",
         parts: LiveSettings | None = None,
+        slow: bool = False,
+        runs: bool = False,
     ) -> None:
         """With another `policy` than `always` machines forget, and the trace tells of what never was.
-        `parts`: other classes than ours."""
+        `parts`: other classes than ours. `slow`: other things happen while a sync is under way. `runs`:
+        several operations are sent in a turn, and packets are small."""
         super().__init__(settings, trace, run, kind, views)
+        slow = slow or settings.slow
         if not self.kind.tree and self.kind.causal:
             raise UsageError(f"live nodes spread by trees or gossip, not by {self.kind.name}")
         if settings.order not in (NONE.name, PROBABILISTIC):
             raise UsageError(TAGGED)
         self._parts = parts or LiveSettings()
+        if runs:
+            random = Random(f"{settings.seed}/packets")
+            packet, window = random.choice((200, 700, 1 << 20)), random.choice((3_000, 20_000, 1 << 20))
+            self._parts = replace(self._parts, packet_bytes=packet, window_bytes=window)
         self.names = [f"n{node}" for node in range(self.plan.size)]
         """Of all incarnations that ever were, the first ones first."""
         self.kept = [
-            Store(node, self, columns, settings, policy) for node, columns in enumerate(self._columns)
+            Store(node, self, columns, settings, policy, slow, runs)
+            for node, columns in enumerate(self._columns)
         ]
         self._keepers = self.kept  # type: ignore[assignment]  # what is asked of it is the same
+
+    @property
+    def fragments(self) -> int:
+        """That were sent, of operations larger than a packet."""
+        return sum(kept.fragments for kept in self.kept)
 
     def problems(self) -> str:
         if why := super().problems():

@@ -87,7 +87,7 @@ class MemoryHistory:
 
     def install(self, clock: Sequence[int]) -> None:
         """A state has come that reflects everything up to `clock`. What it is ahead of is not here; nor does
-        what is here of such members help anybody who lacks what lies between."""
+        what is here of such members help a node that lacks what lies between."""
         for origin, seq in enumerate(clock):
             if seq > self._vector[origin]:
                 self._vector[origin] = self._floor[origin] = seq

@@ -24,8 +24,8 @@ class Session:
         """What was sent while the way was cut: (from, to, packet)."""
 
 
-class Links:
-    """Who has which link to whom. The two ends of a session may differ about it for a while."""
+class OverlayLinks:
+    """Which nodes are linked. The two ends of a session may differ about it for a while."""
 
     __slots__ = ("_ends", "opening")
 

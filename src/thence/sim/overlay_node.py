@@ -15,7 +15,7 @@ from thence.core.overlay import MEMBERS_PACKETS, StatePiece, Sync
 from thence.members.hyparview import HyParView
 from thence.members.views import Close, Connect, MembersEffect, NeighbourDown, NeighbourUp
 from thence.order.engine import Engine
-from thence.sim.overlay_app import Keeper
+from thence.sim.overlay_app import FakeApplication
 from thence.sim.overlay_history import MemoryHistory
 from thence.spread.spread import Spread
 from thence.spread.streams import Streams
@@ -44,7 +44,7 @@ class MembersWake(NamedTuple):
 NodeEffect = Transmit | Wake | MembersWake | Connect | Close
 
 
-class Witness(Protocol):
+class MessageObserver(Protocol):
     """Is told what happens to messages, for measurements."""
 
     def sent(self, dot: int, now: int) -> None: ...
@@ -69,8 +69,8 @@ class OverlayNode:
         spread: Spread,
         history: MemoryHistory,
         recorder: Recorder,
-        witness: Witness,
-        keeper: Keeper | None = None,
+        witness: MessageObserver,
+        keeper: FakeApplication | None = None,
         shows_links: bool = False,
     ) -> None:
         """With a `keeper`, there is an application whose states stand in for what the log forgets. With
@@ -90,7 +90,7 @@ class OverlayNode:
 
     @property
     def known(self) -> tuple[int, ...]:
-        """Everybody worth asking after a restart."""
+        """All nodes worth asking after a restart."""
         return self.members.known
 
     @property

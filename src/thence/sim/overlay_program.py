@@ -11,12 +11,12 @@ from zlib import crc32
 
 from thence.core.errors import InvariantError
 from thence.core.groups import Place
-from thence.replica.group_parts import Applied
+from thence.replica.group.surroundings import Applied
 from thence.replica.idle import Idle
 
 
 class RegisterProgram(Idle):
-    """`replica.tree.Merging`. What it takes it puts out; without a state it does nothing else."""
+    """`group.surroundings.Merging`. What it takes it puts out; without a state it does nothing else."""
 
     reads = True
 
@@ -102,4 +102,4 @@ class NewestProgram(RegisterProgram):
     def install(self, state: bytes) -> None:
         registers, newest = json.loads(state or b"[[], []]")
         super().install(json.dumps(registers).encode())
-        self._newest = dict.fromkeys(newest)
+        self._newest = dict.fromkeys([(name, seq) for name, seq in newest])

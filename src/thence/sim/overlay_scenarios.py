@@ -1,50 +1,19 @@
 """Named scenarios of overlays: what happens to nodes and links while they send.
 
 The first four are the document's (section 5.2). To add one, write a function from settings and a seeded
-Random to an `OverlayPlan`, and register it with the settings that suit it.
+Random to an `OverlayPlan`, and register it with the settings that suit it (`sim.registry`).
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from random import Random
-from types import MappingProxyType
 
 from thence.core.errors import UsageError
 from thence.sim.faults import Crash, Cut, Pause, apart
 from thence.sim.overlay_plan import Arrive, Depart, Happening, OverlayPlan, Reset
 from thence.sim.overlay_settings import OverlaySettings
+from thence.sim.registry import VIEWS, Scenarios
 
-Planner = Callable[[OverlaySettings, Random], OverlayPlan]
-Defaults = Mapping[str, object] | Callable[[Random], Mapping[str, object]]
-
-
-@dataclass(frozen=True, slots=True)
-class OverlayScenario:
-    name: str
-    says: str
-    defaults: Defaults
-    plan: Planner
-
-
-OVERLAY_SCENARIOS: dict[str, OverlayScenario] = {}
-
-
-def scenario(
-    name: str, says: str, draw: Callable[[Random], Mapping[str, object]] | None = None, **defaults: object
-) -> Callable[[Planner], Planner]:
-    def register(plan: Planner) -> Planner:
-        OVERLAY_SCENARIOS[name] = OverlayScenario(name, says, draw or MappingProxyType(defaults), plan)
-        return plan
-
-    return register
-
-
-def find(name: str) -> OverlayScenario:
-    try:
-        return OVERLAY_SCENARIOS[name]
-    except KeyError:
-        there = ", ".join(OVERLAY_SCENARIOS)
-        raise UsageError(f"no scenario {name!r} for partial views; there is {there}") from None
+OVERLAY_SCENARIOS = scenario = Scenarios[OverlaySettings, OverlayPlan](VIEWS)
 
 
 def configure(name: str, **given: object) -> OverlaySettings:
@@ -54,9 +23,7 @@ def configure(name: str, **given: object) -> OverlaySettings:
     for key in given:
         if key not in known:
             raise UsageError(f"--{key.replace('_', '-')} has no meaning for spreads over partial views")
-    defaults = find(name).defaults
-    if callable(defaults):
-        defaults = defaults(Random(f"{given.get('seed', 1)}/settings"))
+    defaults = OVERLAY_SCENARIOS.defaults(name, given.get("seed", 1))
     return OverlaySettings(scenario=name, **{**defaults, **given})  # type: ignore[arg-type]  # checked there
 
 
@@ -189,3 +156,15 @@ def tree_storm(settings: OverlaySettings, random: Random) -> OverlayPlan:
             happenings.append(Depart(random.randint(first, last), node))
     happenings.sort(key=lambda one: one.at_us)
     return _plan(settings, happenings, nodes, nodes + late)
+
+
+def draw_live(random: Random) -> dict[str, object]:
+    """The same of nodes that are made like live ones: their disks fill up, and may be slow."""
+    drawn = draw_storm(random)
+    spread, slow = random.choice(("sync-tree", "eco-sync-tree")), random.random() < 0.5
+    return {**drawn, "durable": False, "live": True, "slow": slow, "spread": spread}
+
+
+@scenario("live-storm", "the same, of nodes that are made like live ones, on disks of their own", draw_live)
+def live_storm(settings: OverlaySettings, random: Random) -> OverlayPlan:
+    return tree_storm(settings, random)

@@ -6,7 +6,7 @@ from random import Random
 
 from thence.sim.network import latency
 from thence.sim.overlay_links import grid_latencies
-from thence.sim.settings import Settings, check_run, need
+from thence.sim.settings import SimSettings, check_run, need
 
 TAGGED = "durable nodes of a simulated tree carry no tags (--order none): a tree with tags is --scenario tree"
 
@@ -55,6 +55,10 @@ class OverlaySettings:
     durable: bool = False
     """Whether logs are on simulated disks that forget what was not synced; else they are in memory and forget
     nothing. (`eco-sync-tree` keeps them in memory.)"""
+    live: bool = False
+    """Whether nodes are made like live ones (`sim.overlay_durable`), on disks that fill up."""
+    slow: bool = False
+    """Whether, then, a sync takes its time, and other things happen meanwhile."""
     seed: int = 1
 
     def __post_init__(self) -> None:
@@ -78,7 +82,7 @@ class OverlaySettings:
 
     @property
     def sending_us(self) -> int:
-        """When sending begins: everybody is there, and the overlay has come to rest."""
+        """When sending begins: all nodes are there, and the overlay has come to rest."""
         return round(1000 * (self.nodes * self.arrive_every_ms + self.warmup_ms))
 
     @property
@@ -87,14 +91,14 @@ class OverlaySettings:
 
 
 def delays(settings: OverlaySettings) -> Callable[[int, int], int]:
-    """From sender and receiver to microseconds. Whoever comes beyond the first `nodes` takes the place of one
-    of them. Places on a grid are drawn, so that the smallest node is anywhere."""
+    """From sender and receiver to microseconds. A node that comes beyond the first `nodes` takes the place of
+    one of them. Places on a grid are drawn, so that the smallest node is anywhere."""
     places, random = settings.nodes, Random(f"{settings.seed}/latency")
     if settings.latency == "grid":
         most = round(settings.latency_max_ms * 1000)
         table = grid_latencies(places, round(settings.latency_ms * 1000), most)
         where = random.sample(range(places), places)
         return lambda one, other: table[where[one % places]][where[other % places]]
-    flat = Settings(nodes=places, latency=settings.latency, latency_ms=settings.latency_ms)
+    flat = SimSettings(nodes=places, latency=settings.latency, latency_ms=settings.latency_ms)
     sample = latency(flat, frozenset(), random)
     return lambda one, other: sample(one % places, other % places)

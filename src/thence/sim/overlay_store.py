@@ -10,27 +10,33 @@ from typing import TYPE_CHECKING, Final
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, pack
 from thence.core.groups import Place, incarnation
-from thence.oplog.log import OpLog
+from thence.core.machine import NEVER
 from thence.oplog.policy import Policy
-from thence.oplog.settings import Settings as LogSettings
+from thence.oplog.settings import LogSettings
 from thence.order.engines import PROBABILISTIC
 from thence.replica.eco import EcoReplica
-from thence.replica.group_parts import Closed, Diary
-from thence.replica.live import open_tree
+from thence.replica.group.surroundings import Closed, Diary
+from thence.replica.live_tree import open_tree
 from thence.replica.open_tree import OpenTree
-from thence.replica.steps import Rows
+from thence.replica.step_outputs import Rows
 from thence.sim.disk import Disk
 from thence.sim.overlay_program import NewestProgram, RegisterProgram
 from thence.sim.overlay_settings import OverlaySettings
-from thence.trace.recorder import DELIVER, SEND, Recorder
+from thence.sim.shelf import opened
+from thence.trace.recorder import DELIVER, INSTALL, SEND, Recorder
 
 if TYPE_CHECKING:
     from thence.sim.overlay_durable import DurableOverlayRun
 
-MACHINE = b"simulated"
-
 TOLD_AGAIN: Final = frozenset({SEND, DELIVER})
 """Of these the log tells after a restart what it holds."""
+
+SYNCS_US: Final = (0, 0, 300, 3_000, 30_000, 300_000, 1_500_000)
+"""How long a slow disk's syncs take."""
+
+RUN_SIZES: Final = (1, 1, 2, 3, 20)
+LARGE_BYTES: Final = (900, 2_500, 8_000)
+"""Above most packets of storms, and windows."""
 
 Row = tuple[int, int, tuple[int, ...] | None, int]
 """Kind, dot, context, time."""
@@ -43,13 +49,20 @@ class StepTrace:
 
     waiting = False
     writes = True
+    ended = False
 
     def __init__(self, into: Recorder, names: Sequence[str]) -> None:
         self._into: Final = into
         self._index: Final = {name: index for index, name in enumerate(names)}
         self._fresh: list[Row] = []
         self._told: dict[tuple[int, int], int] = {}
+        self._taken: dict[tuple[int, int], int] = {}
+        """Of steps that are committed, and perhaps wait for a sync."""
+        self._waiting = 0
+        """Rows of these that do."""
         self.again = False
+        self.state_bytes = 0
+        """Of the states that came."""
 
     def is_ahead(self, count: Callable[[str], int]) -> bool:  # noqa: ARG002
         return False
@@ -67,26 +80,37 @@ class StepTrace:
         deps: tuple[Place, ...] | None,
         now: int,
         carries: tuple[Place, ...] = (),  # noqa: ARG002
+        *,
+        size: int = 0,
     ) -> None:
         index = self._index
         if about is not None and about[0] not in index:
             return
         dot = 0 if about is None else pack(index[about[0]], about[1])
-        told = self._told.get((kind, dot & ORIGIN_MASK), 0)
+        key = kind, dot & ORIGIN_MASK
+        told = max(self._told.get(key, 0), self._taken.get(key, 0))
         if self.again and kind in TOLD_AGAIN and dot >> ORIGIN_BITS <= told:
             return
+        if kind == INSTALL:
+            self.state_bytes += size
         past = None if deps is None else [pack(index[name], seq) for name, seq in deps if name in index]
         self._fresh.append((kind, dot, None if past is None else tuple(sorted(past)), now))
 
     @property
     def gathered(self) -> int:
-        return len(self._fresh)
+        """Rows that are not written yet."""
+        return len(self._fresh) + self._waiting
 
     def take(self) -> Rows:
         fresh, self._fresh = self._fresh, []
+        self._waiting += len(fresh)
+        for kind, dot, _, _ in fresh:
+            key = kind, dot & ORIGIN_MASK
+            self._taken[key] = max(self._taken.get(key, 0), dot >> ORIGIN_BITS)
         return [(self, fresh)] if fresh else []
 
     def write(self, rows: list[Row]) -> None:
+        self._waiting -= len(rows)
         for kind, dot, deps, now in rows:
             if deps is None:
                 self._into.record(kind, dot, now)
@@ -97,6 +121,12 @@ class StepTrace:
 
     def take_back(self) -> None:
         self._fresh.clear()
+
+    def crashed(self) -> None:
+        """What waited for a sync is gone, and is told again from the log."""
+        self._fresh.clear()
+        self._taken.clear()
+        self._waiting = 0
 
     def write_waiting(self) -> None:
         """Nothing ever waits."""
@@ -112,6 +142,8 @@ class Store:
         columns: Recorder,
         settings: OverlaySettings,
         policy: Policy,
+        slow: bool = False,
+        runs: bool = False,
     ) -> None:
         self.node: Final = node
         self._run: Final = run
@@ -123,8 +155,12 @@ class Store:
         )
         self.ttl_us: Final = max(4, round(settings.ttl_ms * 1000))
         self.collect_every_us: Final = self.ttl_us // 4 if run.kind.eco else 1 << 60
-        self._full_at = 1 << 62
+        self._slow: Final = Random(f"{settings.seed}/syncs/{node}") if slow else None
+        self._runs: Final = Random(f"{settings.seed}/runs/{node}") if runs else None
+        self._full_at = NEVER
         self.was_full = False
+        self.fragments = 0
+        """That it has sent."""
         if self.random.random() < 0.3:
             self._full_at = self.random.randrange(settings.sending_us, settings.until_us + 1)
         small = self.random.choice((300, 2000, 1 << 14))
@@ -153,6 +189,10 @@ class Store:
         return self._installs + (replica.installs if isinstance(replica, EcoReplica) else 0)
 
     @property
+    def state_bytes(self) -> int:
+        return self.trace.state_bytes
+
+    @property
     def app(self) -> RegisterProgram:
         return self.program
 
@@ -175,13 +215,12 @@ class Store:
             self.disk.crash(holes=True)
             self.forgetful = self.forgetful or self._policy != "always"
         self.heal()
-        self.trace.take_back()
+        self.trace.crashed()
         self.program.drop()
         return first
 
     def make(self, contacts: Sequence[str], now: int) -> OpenTree:
-        log = OpLog.open(self.disk, self.log_settings, now, power_lost=True)
-        log.boot(1, MACHINE, now)
+        log = opened(self.disk, self.log_settings, 1, now)
         self._installs = self.installs
         self.trace.again = self.program.again = True
         try:
@@ -205,10 +244,23 @@ class Store:
             self._run.names.append(incarnation(self.name, self.numbers))
         return self.numbers
 
+    def turn(self, payload: bytes) -> list[list[bytes]]:
+        """What a program that is to send this asks for in one turn, call by call."""
+        if (random := self._runs) is None:
+            return [[payload]]
+        calls = [[payload] * random.choice(RUN_SIZES) for _ in range(random.choice((1, 1, 2)))]
+        if random.random() < 0.05:
+            calls[0][-1] = random.randbytes(random.choice(LARGE_BYTES))
+        return calls
+
+    def sync_takes(self) -> int:
+        """Of the disk, in microseconds."""
+        return 0 if self._slow is None else self._slow.choice(SYNCS_US)
+
     def fill(self, now: int) -> None:
         """Its hour has come: almost nothing fits any more."""
         if now >= self._full_at:
-            self._full_at = 1 << 62
+            self._full_at = NEVER
             self.was_full = True
             self.disk.capacity = self.size_bytes + self.random.randrange(200)
 

@@ -5,9 +5,8 @@ Virtual time and one heap, as in `sim.world`; but nodes choose their neighbours,
 Everything random is drawn from streams derived from the seed.
 """
 
-from collections import Counter
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heappop
 from random import Random
 
 from thence.core.codec import Codec
@@ -16,11 +15,12 @@ from thence.core.machine import Packet, Transmit, Wake
 from thence.members.views import Close, Connect
 from thence.sim.faults import Cut, Pause
 from thence.sim.overlay_limits import Limits
-from thence.sim.overlay_links import Links, Session, pair
+from thence.sim.overlay_links import OverlayLinks, Session, pair
 from thence.sim.overlay_meter import Meter
 from thence.sim.overlay_node import MembersWake, NodeEffect, OverlayNode
 from thence.sim.overlay_plan import Arrive, Depart, Happening, OverlayPlan, Reset
-from thence.trace.recorder import CRASH, CUT, HEAL, Recorder
+from thence.sim.virtual_time import EventWorld
+from thence.trace.recorder import CRASH, Recorder
 
 PACKET, TAKEN_IN, WAKE, MEMBERS_WAKE, SEND = range(5)
 OPEN, OPENED, GIVE_UP, DOWN, ENDED, SILENT, HAPPEN, END = range(5, 13)
@@ -31,6 +31,9 @@ Event = tuple[int, int, int, int, int, object]
 CONNECT_US = 2_000_000
 """After so long without an answer, opening a link has failed."""
 
+ASK_US = 500_000
+"""A newcomer that finds no node up asks again after so long: `runtime.discovery`."""
+
 MOST_AT_ONCE = 1_000_000
 """Events at one instant: more of them are a machine that wakes itself without end."""
 
@@ -38,7 +41,7 @@ Maker = Callable[[int, tuple[int, ...], int], OverlayNode]
 """Makes a node, new or from what is left of it, that knows some others."""
 
 
-class OverlayWorld:
+class OverlayWorld(EventWorld):
     def __init__(
         self,
         plan: OverlayPlan,
@@ -54,16 +57,18 @@ class OverlayWorld:
         silence_us: int,
         limits: Limits | None = None,
     ) -> None:
-        self.now = 0
+        super().__init__(recorders)
         self.nodes: dict[int, OverlayNode] = {}
         """Those that are up, by index; in the order in which they came."""
+        self.asking: set[int] = set()
+        """Newcomers that no node has answered yet."""
         self.crashes = 0
+        self.sent_bytes = [0] * plan.size
         self._plan = plan
         self._delay = delay
         self._encode = codec.encode
         self._meter = meter
         self._maker = maker
-        self._recorders = recorders
         self._interval_us = interval_us
         self._probability = probability
         self._payload = payload
@@ -72,23 +77,16 @@ class OverlayWorld:
         self._contacts = Random(f"{seed}/contacts")
         self._phase = Random(f"{seed}/interval")
         self._chance = Random(f"{seed}/links")
-        self._heap: list[Event] = []
-        self._planned = 0
-        self._links = Links(plan.size)
+        self._links = OverlayLinks(plan.size)
         self._lives = [0] * plan.size
         self._known: dict[int, tuple[int, ...]] = {}
-        self._cut = Counter[tuple[int, int]]()
         self._paused: dict[int, list[Event]] = {}
         for happening in plan.happenings:
             self._push(happening.at_us, HAPPEN, -1, what=happening)
 
-    def _push(self, at: int, kind: int, node: int, peer: int = -1, what: object = None) -> None:
-        self._planned += 1
-        heappush(self._heap, (at, self._planned, kind, node, peer, what))
-
     def run(self, until_us: int) -> None:
         """Let everything happen up to a time."""
-        heap = self._heap
+        heap: list[Event] = self._heap
         at_once = 0
         while heap and heap[0][0] <= until_us:
             event = heappop(heap)
@@ -141,6 +139,7 @@ class OverlayWorld:
             if type(effect) is Transmit:
                 packet = effect.packet
                 size = len(self._encode(packet))
+                self.sent_bytes[node] += size * len(effect.peers)
                 self._meter.transmitted(type(packet), size, len(effect.peers), now)
                 for peer in effect.peers:
                     self._transmit(node, peer, packet, size, now)
@@ -183,7 +182,7 @@ class OverlayWorld:
             self._push(now + self._delay(node, peer), OPEN, peer, node, session)
 
     def _refused(self, session: Session, now: int) -> None:
-        """Nobody is there."""
+        """No node is there."""
         node, other = session.arrives
         self._push(now + self._delay(node, other), DOWN, session.opener, other, session)
 
@@ -224,7 +223,7 @@ class OverlayWorld:
             self._gone(node, peer, what, here)
 
     def _gone(self, node: int, peer: int, session: Session, here: OverlayNode) -> None:
-        """A link broke, or was not to be opened; whoever waited for it is told."""
+        """A link broke, or was not to be opened; the end that waited for it is told."""
         key = pair(node, peer)
         if self._links.opening.get(key) is session:
             del self._links.opening[key]
@@ -232,8 +231,8 @@ class OverlayWorld:
                 self._push(self.now, DOWN, end, node, session)
         if self._links.get(node, peer) is session:
             self._links.drop(node, peer)
-        elif node not in session.wanted:
-            return
+        elif node not in session.wanted or self._links.get(node, peer) is not None:
+            return  # another one has come up meanwhile
         session.wanted.discard(node)
         self._carry_out(node, here.unlinked(peer, self.now))
 
@@ -280,6 +279,12 @@ class OverlayWorld:
         if node in self.nodes:
             return
         contacts = self._known.get(node, ())
+        if not self.nodes and not self._lives[node] and any(self._lives):
+            # All others are down. One that began alone would make a second group, of which they never hear.
+            self.asking.add(node)
+            self._push(self.now + ASK_US, HAPPEN, -1, what=Arrive(self.now + ASK_US, node))
+            return
+        self.asking.discard(node)
         if not contacts and self.nodes:
             there = list(self.nodes)
             contacts = tuple(self._contacts.sample(there, min(3, len(there))))
@@ -303,7 +308,7 @@ class OverlayWorld:
             self._recorders[node].record(CRASH, 0, self.now)
 
     def _kill(self, node: int) -> None:
-        """The process dies; its machine tells whoever had a link to it."""
+        """The process dies; its machine tells the peers that had a link to it."""
         self._known[node] = self.nodes.pop(node).known
         if self._limits is not None:
             self._limits.restart(node)
@@ -329,14 +334,11 @@ class OverlayWorld:
         self._push(self.now + 2 * self._silence_us, DOWN, what.peer, what.node, session)
         self._carry_out(what.node, here.unlinked(what.peer, self.now))
 
-    def _tell(self, what: Cut, kind: int) -> None:
-        for node in what.nodes:
-            if node in self.nodes:
-                self._recorders[node].record(kind, 0, self.now)
+    def _is_there(self, node: int) -> bool:
+        return node in self.nodes
 
     def _part(self, what: Cut) -> None:
-        self._cut.update(what.links)
-        self._tell(what, CUT)
+        self._begin_cut(what)
         for node, peer in sorted(what.links):
             for one, other in ((node, peer), (peer, node)):
                 session = self._links.get(one, other)
@@ -345,8 +347,7 @@ class OverlayWorld:
         self._push(what.until_us, END, -1, what=what)
 
     def _mend(self, what: Cut) -> None:
-        self._cut -= Counter(dict.fromkeys(what.links, 1))
-        self._tell(what, HEAL)
+        self._end_cut(what)
         for node, peer in sorted(what.links):
             session = self._links.get(node, peer)
             if session is not None and (node, peer) not in self._cut:

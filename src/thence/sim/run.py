@@ -11,21 +11,20 @@ from typing import BinaryIO
 
 from thence.core.codec import Codec
 from thence.core.errors import UsageError
-from thence.order.engine import Engine
+from thence.order.engine import SEPARATOR, Engine
 from thence.order.engines import chosen
 from thence.order.history import rules
-from thence.order.separator import SEPARATOR
 from thence.order.topology import Topology
 from thence.replica.replica import Replica
 from thence.sim.faults import Plan
 from thence.sim.judged import Judge, Judged
 from thence.sim.recording import Recording
-from thence.sim.scenarios import find as find_scenario
-from thence.sim.scenarios import sending_us
-from thence.sim.settings import Settings
+from thence.sim.scenarios import SCENARIOS, sending_us
+from thence.sim.settings import SimSettings
+from thence.sim.stamps import Sizes, StampMeter
 from thence.sim.topologies import RANDOM, Setting, named
-from thence.sim.world import Progress, World
-from thence.sim.zoned import Meter, Sizes, Zones
+from thence.sim.world import RunProgress, World
+from thence.sim.zoned import SimZones
 from thence.spread.spreads import build
 from thence.trace.recorder import Recorder
 
@@ -81,12 +80,12 @@ class Run:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: SimSettings,
         trace: BinaryIO | None = None,
         run: str = "",
         engine: Engine | None = None,
     ) -> None:
-        self._zones: Zones | None = None
+        self._zones: SimZones | None = None
         if settings.order == SEPARATOR and engine is None:
             zoned = named(settings.topology, settings.seed, settings.gateways)
             settings = replace(settings, topology=settings.topology or RANDOM, nodes=len(zoned.topology))
@@ -103,21 +102,21 @@ class Run:
             self._zones.nodes if self._zones else [self._replica(me, engine) for me in range(size)]
         )
         self._stability = settings.stability and engine.witness is not None
-        self.plan: Plan = find_scenario(settings.scenario).plan(settings, Random(f"{settings.seed}/plan"))
+        self.plan: Plan = SCENARIOS.find(settings.scenario).plan(settings, Random(f"{settings.seed}/plan"))
         codec = Codec(size, engine.stamps_are_dots, engine.hops, entries=engine.entries)
         columns = self._recording.columns
         self._world = World(settings, self.plan, self._replicas, codec, columns, self._zones)
 
     @property
-    def zones(self) -> Zones:
+    def zones(self) -> SimZones:
         """Of a run with addressed messages."""
         assert self._zones is not None
         return self._zones
 
-    def _in_zones(self, zoned: Setting, settings: Settings) -> Zones:
+    def _in_zones(self, zoned: Setting, settings: SimSettings) -> SimZones:
         topology = zoned.topology
-        self.meter = Meter(topology)
-        zones = Zones(
+        self.meter = StampMeter(topology)
+        zones = SimZones(
             topology,
             rules(settings.rules or RULES_DEFAULT),
             zoned.draw,
@@ -145,26 +144,35 @@ class Run:
         until = max(self.plan.over_us, 4 * sending_us(settings)) + PATIENCE_US
         total = self._zones.due if self._zones else settings.nodes * (settings.nodes - 1) * settings.messages
         started = time.process_time()
-        progress = Progress.MORE
+        progress = RunProgress.MORE
         try:
-            while progress is Progress.MORE:
+            while progress is RunProgress.MORE:
                 progress = world.run(until, STEPS_PER_LOOK)
                 self._recording.look()
                 if watcher:
                     watcher(self._recording.count("deliver"), total)
-            self._recording.flush()
+            self._recording.tell(self._totals(), world.now)
         finally:
             self._recording.close()
         return self._outcome(progress, time.process_time() - started)
 
-    def _outcome(self, progress: Progress, cpu: float) -> Outcome:
+    def _totals(self) -> list[dict[str, int]]:
+        """What each node sent, and what of it programs had asked for, at each delivery."""
+        size = self.settings.payload_bytes
+        delivered = self._recording.of_nodes("deliver")
+        return [
+            {"sent_bytes_total": sent, "delivered_bytes_total": size * count}
+            for sent, count in zip(self._world.sent_bytes, delivered, strict=True)
+        ]
+
+    def _outcome(self, progress: RunProgress, cpu: float) -> Outcome:
         count = self._recording.count
         sends, deliveries = count("send"), count("deliver")
         due = self._zones.due if self._zones else sends * (self.settings.nodes - 1)
         named = self._recording.names
         undrained = [name for name, replica in zip(named, self._replicas, strict=True) if not replica.drained]
         problems = []
-        if progress is Progress.LATE:
+        if progress is RunProgress.LATE:
             problems.append(f"still busy at {self._world.now / 1e6:.0f} s of virtual time")
         if deliveries != due:
             problems.append(f"{deliveries} deliveries of {due}")
@@ -200,7 +208,7 @@ def _gateway(topology: Topology, name: str) -> int:
 
 
 def simulate(
-    settings: Settings, folder: Path | None = None, watcher: Watcher | None = None, run: str = ""
+    settings: SimSettings, folder: Path | None = None, watcher: Watcher | None = None, run: str = ""
 ) -> Outcome:
     """Run, and leave the trace in `folder`, whole or not at all."""
     if folder is None:

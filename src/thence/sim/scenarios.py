@@ -1,107 +1,67 @@
-"""Named scenarios: settings that suit them, and a plan of faults.
+"""The scenarios of a mesh: settings that suit them, and a plan of faults.
 
-To add one, write a function from settings and a seeded Random to a `Plan`, and register it with its
-defaults. `sending_us` says how long the senders are busy, so that faults fall into that time.
+To add one, write a function from settings and a seeded Random to a `Plan`, and register it with its defaults
+(`sim.registry`). `sending_us` says how long the senders are busy, so that faults fall into that time.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from random import Random
-from types import MappingProxyType
 
 from thence.core.errors import UsageError
-from thence.order.separator import SEPARATOR
+from thence.order.engine import SEPARATOR
 from thence.order.topology import Topology
-from thence.sim.faults import Crash, Cut, Death, Fault, Pause, Plan, apart, between
-from thence.sim.settings import Settings
+from thence.sim.faults import Crash, Cut, Death, Fault, Pause, Plan, PlannedJoin, apart, between
+from thence.sim.registry import MESH, Scenarios
+from thence.sim.settings import SimSettings
 from thence.sim.topologies import named
 
-Planner = Callable[[Settings, Random], Plan]
-Defaults = Mapping[str, object] | Callable[[Random], Mapping[str, object]]
-"""What suits a scenario; or a function that draws it, for scenarios that differ from seed to seed."""
+SCENARIOS = scenario = Scenarios[SimSettings, Plan](MESH)
 
 
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    name: str
-    says: str
-    defaults: Defaults
-    plan: Planner
-
-
-SCENARIOS: dict[str, Scenario] = {}
-
-
-def scenario(
-    name: str,
-    says: str,
-    draw: Callable[[Random], Mapping[str, object]] | None = None,
-    **defaults: object,
-) -> Callable[[Planner], Planner]:
-    """Register a planner under `name`."""
-
-    def register(plan: Planner) -> Planner:
-        SCENARIOS[name] = Scenario(name, says, draw or MappingProxyType(defaults), plan)
-        return plan
-
-    return register
-
-
-def find(name: str) -> Scenario:
-    try:
-        return SCENARIOS[name]
-    except KeyError:
-        raise UsageError(f"unknown scenario {name!r}; there is {', '.join(SCENARIOS)}") from None
-
-
-def configure(name: str, **given: object) -> Settings:
+def configure(name: str, **given: object) -> SimSettings:
     """The settings of a run: what was given, else the scenario's defaults, else those of all runs."""
     given = {key: value for key, value in given.items() if value is not None}
-    defaults = find(name).defaults
-    if callable(defaults):
-        defaults = defaults(Random(f"{given.get('seed', 1)}/settings"))
-    chosen = {**defaults, **given}
+    chosen = {**SCENARIOS.defaults(name, given.get("seed", 1)), **given}
     if chosen.get("order") == SEPARATOR and "batch_ms" not in given:
         chosen.pop("batch_ms", None)  # a storm's draw: addressed links do not batch
-    return Settings(scenario=name, **chosen)  # type: ignore[arg-type]  # checked by Settings itself
+    return SimSettings(scenario=name, **chosen)  # type: ignore[arg-type]  # checked by Settings itself
 
 
-def sending_us(settings: Settings) -> int:
+def sending_us(settings: SimSettings) -> int:
     """About how long a node takes to send all its messages."""
     return round(settings.messages * settings.interval_ms * 1000)
 
 
-def halves(settings: Settings) -> tuple[range, range]:
+def halves(settings: SimSettings) -> tuple[range, range]:
     middle = settings.nodes // 2
     return range(middle), range(middle, settings.nodes)
 
 
 @scenario("steady", "nothing goes wrong beyond what the settings say")
-def steady(settings: Settings, random: Random) -> Plan:  # noqa: ARG001
+def steady(settings: SimSettings, random: Random) -> Plan:  # noqa: ARG001
     return Plan()
 
 
 @scenario(
     "slow-link", "the link between the first two nodes is ten times slower, or --slow-factor (section 8.1.3)"
 )
-def slow_link(settings: Settings, random: Random) -> Plan:  # noqa: ARG001
+def slow_link(settings: SimSettings, random: Random) -> Plan:  # noqa: ARG001
     return Plan(slow=apart([0], [1]) if settings.nodes > 1 else frozenset())
 
 
 @scenario("partition", "two halves lose sight of each other for the middle third of the run", nodes=16)
-def partition(settings: Settings, random: Random) -> Plan:  # noqa: ARG001
+def partition(settings: SimSettings, random: Random) -> Plan:  # noqa: ARG001
     whole = sending_us(settings)
     return Plan((Cut(whole // 3, 2 * whole // 3, apart(*halves(settings))),))
 
 
 @scenario("one-way", "one half hears the other, but is not heard, for the middle third of the run")
-def one_way(settings: Settings, random: Random) -> Plan:  # noqa: ARG001
+def one_way(settings: SimSettings, random: Random) -> Plan:  # noqa: ARG001
     whole = sending_us(settings)
     return Plan((Cut(whole // 3, 2 * whole // 3, between(*halves(settings))),))
 
 
 @scenario("pause", "a third of the nodes stop for a while and go on, one after another")
-def pause(settings: Settings, random: Random) -> Plan:
+def pause(settings: SimSettings, random: Random) -> Plan:
     whole = sending_us(settings)
     sleepers = random.sample(range(settings.nodes), max(1, settings.nodes // 3))
     return Plan(
@@ -121,7 +81,7 @@ def pause(settings: Settings, random: Random) -> Plan:
     reorder=0.2,
     take_ms=50.0,
 )
-def flaky(settings: Settings, random: Random) -> Plan:
+def flaky(settings: SimSettings, random: Random) -> Plan:
     whole = sending_us(settings)
     if settings.nodes < 2:
         return Plan()
@@ -152,7 +112,7 @@ def draw_storm(random: Random) -> dict[str, object]:
 
 
 @scenario("storm", "everything at once, drawn from the seed; then calm, and all must come right", draw_storm)
-def storm(settings: Settings, random: Random) -> Plan:
+def storm(settings: SimSettings, random: Random) -> Plan:
     whole = max(2_000_000, sending_us(settings))
     faults: list[Fault] = []
     for _ in range(random.randint(0, 4)):
@@ -184,12 +144,42 @@ ROUTERS = "routers"
     topology="2x3x4",
     gateways=3,
 )
-def routers(settings: Settings, random: Random) -> Plan:
+def routers(settings: SimSettings, random: Random) -> Plan:
     whole = max(1, sending_us(settings))
     return Plan(tuple(deaths(zones_of(settings), random, whole, set(), chance=1.0)))
 
 
-def zones_of(settings: Settings) -> Topology:
+JOINS = "joins"
+
+
+@scenario(
+    JOINS,
+    "applications, a zone and a gateway of each separator join; then gateways die (--order separator)",
+    order=SEPARATOR,
+    topology="2x3x4",
+    gateways=3,
+)
+def joins(settings: SimSettings, random: Random) -> Plan:
+    """Section 4.4. All is joined in the middle third; in the last one any gateway may die that another can
+    stand in for. A new zone is one at the end of the tree of which all applications are new."""
+    topology, whole = zones_of(settings), max(3, sending_us(settings))
+    newcomers = [separator.members[-1] for separator in topology.separators if len(separator.members) > 1]
+    fresh = random.choice([zone.members for zone in topology.zones if len(zone.separators) == 1] or [[]])
+    several = topology.applications[1:]
+    newcomers += [each for each in several if each in fresh or random.random() < 0.2]
+    faults: list[Fault] = []
+    for node in newcomers:
+        at = random.randrange(whole // 3, whole // 2)
+        faults.append(PlannedJoin(at, at + random.randrange(1, max(2, whole // 6)), node))
+    for separator in topology.separators:
+        members = random.sample(separator.members, random.randrange(len(separator.members)))
+        for node in members:
+            at = random.randrange(2 * whole // 3, whole)
+            faults.append(Death(at, at + random.randrange(1, max(2, whole // 6)), node))
+    return Plan(tuple(faults))
+
+
+def zones_of(settings: SimSettings) -> Topology:
     if settings.order != SEPARATOR:
         raise UsageError(f"scenario {settings.scenario} is for --order {SEPARATOR}")
     return named(settings.topology, settings.seed, settings.gateways).topology

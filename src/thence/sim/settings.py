@@ -31,7 +31,7 @@ def check_run(nodes: int, messages: int, payload_bytes: int, settings: object) -
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class SimSettings:
     scenario: str = "steady"
     order: str = "graph"
     entries: int | None = None
@@ -41,7 +41,7 @@ class Settings:
     recent: int | None = None
     """Order probabilistic: how many deliveries a node remembers, to doubt them."""
     topology: str | None = None
-    """Order separator: zones and who writes to whom (`sim/topologies.py`); default: drawn from the seed."""
+    """Order separator: zones and flows between them (`sim/topologies.py`); default: drawn from the seed."""
     gateways: int | None = None
     """Order separator: of each separator in a topology of levels; one forwards, the others are witnesses."""
     rules: str | None = None

@@ -1,129 +1,42 @@
 """A world of processes that take the steps of live nodes: virtual time, links, disks, crashes.
 
-Processes have names and nothing else in common; packets travel between names, over links that lose, repeat,
-reorder and get cut, or over sessions that keep their order and lose everything under way when they are cut.
-A process takes the steps that a live node takes (`replica.steps`); the world is its links, its disk and its
-clock. A crash comes between two steps, or at a point in the middle of one (`Point`). Syncs are made at once,
-or take a while, in which other steps are taken (`sync_us`).
+Processes have names and nothing else in common; packets travel between names (`sim.air`). A process takes the
+steps that a live node takes (`replica.steps`); the world is its links, its disk and its clock. A crash comes
+between two steps, or at a point in the middle of one (`Point`). Syncs are made at once, or take a while, in
+which other steps are taken (`sync_us`).
 
 What the machines are is for the worlds that are made of this one: `sim.groups`, `sim.edge`.
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from heapq import heappop, heappush
 from random import Random
-from typing import Any, Final, Generic, Literal, Protocol, TypeVar, get_args
+from typing import Any, Generic, TypeVar
 
 from thence.core.errors import PeerError, StorageError, UsageError
 from thence.core.machine import NEVER
 from thence.oplog.log import OpLog
-from thence.oplog.policy import Policy, Sync
+from thence.oplog.policy import DiskSync, Policy
 from thence.replica.contract import Machine
-from thence.replica.group_sending import SendQueue
-from thence.replica.group_settings import GroupSettings
-from thence.replica.steps import BeginAnew, BeginSync, Refuse, Release, State, Steps
+from thence.replica.step_outputs import BeginAnew, BeginSync, RefuseCalls, Release
+from thence.replica.step_states import StepState
+from thence.replica.steps import Steps
+from thence.sim.air import Air, Airways
+from thence.sim.diaries import SimDiary
 from thence.sim.disk import Interrupted
 from thence.sim.groups_disks import DOWN_US, PROBE_US, Troubles
-from thence.sim.groups_links import SimLinks
-from thence.sim.groups_parts import SimDiary, SimShelf, SimTrace
+from thence.sim.shelf import SimShelf
+from thence.sim.step_process import Point, StepProcess
 
 STEPS_MAX = 2_000_000
 INCARNATIONS_MAX = 40
-SEGMENT_BYTES = 1 << 14
 """Per process. More than any storm needs: members go to and fro, and would for ever."""
-
-Point = Literal["acting", "written", "synced", "told", "sent"]
-"""Of a step, where a crash may come: the machine has acted, and its write is under way; that is written, and
-perhaps synced; it is synced, and nothing has left; the program knows, and no packet has left; some packets
-have left."""
-
-POINTS: Final[tuple[Point, ...]] = get_args(Point)
-
-Action = Callable[[], None]
-Filter = Callable[[str, str, Any], Any]
-"""From sender, receiver and packet to what is left of it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Air:
-    """How packets travel."""
-
-    latency_us: int = 10_000
-    jitter_us: int = 2_000
-    loss: float = 0.0
-    duplicate: float = 0.0
-    reorder: float = 0.0
-    """Share of packets that are held up for up to eight latencies."""
-    sessions: bool = False
-    """Links keep their order and lose nothing while they are up."""
-    links: bool = False
-    """The same, and the ends are told when links come up and break. They break sometimes, the more often the
-    larger the loss."""
-    wire: bool = True
-    """Packets travel as bytes; else as they are, which is faster."""
-    starve: float = 0.0
-    """Share of directions between two processes in which each packet takes up to a hundred latencies. Which
-    ones these are changes every now and then."""
-
-
-class StepApplication(Protocol):
-    """What a world asks of the program of a process."""
-
-    def released(self, events: Any) -> None:
-        """The step is over, and safe."""
-        ...
-
-    def take_back(self) -> None:
-        """The step was cut short."""
-        ...
-
+SEGMENT_BYTES = 1 << 14
 
 M = TypeVar("M", bound=Machine[Any])
-A = TypeVar("A", bound=StepApplication)
-P = TypeVar("P", bound="StepProcess[Any, Any]")
+P = TypeVar("P", bound=StepProcess[Any, Any])
 
 
-class StepProcess(Generic[M, A]):
-    """What is there of a process, whether or not it runs."""
-
-    __slots__ = (
-        "application", "backlog", "dead", "dismissed", "joins", "life", "paused", "shelf", "steps",
-        "synced_at", "taking", "torn", "trace", "waking",
-    )  # fmt: skip
-
-    def __init__(self, shelf: SimShelf, application: A, settings: GroupSettings) -> None:
-        self.application = application
-        self.backlog = SendQueue[None](settings)
-        """Broadcasts that wait."""
-        self.shelf = shelf
-        self.steps: Steps[M, None] | None = None
-        self.trace = SimTrace()
-        self.life = 0
-        self.dismissed: set[str] = set()
-        """To whom it keeps no link."""
-        self.dead = False
-        """Down for good."""
-        self.joins = False
-        """It was on its way into the group when its last step was over."""
-        self.paused = 0
-        """Until then it does nothing, and whatever happens to it waits."""
-        self.taking: M | None = None
-        """Whose application takes one message after the other, at this moment."""
-        self.torn: Point | None = None
-        """There the next step that comes to it will be cut short."""
-        self.synced_at = 0
-        """When the last of its syncs is over."""
-        self.waking = NEVER
-
-    @property
-    def node(self) -> M | None:
-        """What runs, if anything does."""
-        return self.steps.machine if self.steps is not None and self.steps.runs else None
-
-
-class StepWorld(Generic[M, P]):
+class StepWorld(Airways, Generic[M, P]):
     processes: dict[str, P]
 
     def __init__(
@@ -138,27 +51,17 @@ class StepWorld(Generic[M, P]):
         sync_us: int = 0,
     ) -> None:
         """`turn_us`: how long a process that has more to do than one step may waits before the next.
-        `sync_us`: how long a sync takes at most. Whoever calls this makes the processes, and then the links
+        `sync_us`: how long a sync takes at most. The subclass makes the processes, and then the links
         (`_link`)."""
-        self.now = 0
+        super().__init__(seed, air, codec)
         self._sync: Policy = sync
         self.steps = 0
         self.steps_max = STEPS_MAX
-        self.air = air
-        self.encode, self.decode = codec
         self.names = names
         self.incarnations_max = INCARNATIONS_MAX * len(names)
-        self.packets = Counter[str]()
-        self.bytes = Counter[str]()
-        self.cut: set[tuple[str, str]] = set()
         self.diaries: dict[str, SimDiary] = {}
-        self.problem = ""
-        """What stopped the world."""
-        self.filter: Filter = lambda sender, receiver, packet: packet  # noqa: ARG005
-        """For schedules written by hand: what arrives of a packet."""
         self.liars: set[str] = set()
         """Processes whose packets may be garbage."""
-        self._random = Random(f"{seed}/air")
         self._take = Random(f"{seed}/take")
         self._take_us = take_us
         self.turn_us = turn_us
@@ -166,14 +69,8 @@ class StepWorld(Generic[M, P]):
         self._syncing = Random(f"{seed}/syncing")
         self._cutting = Random(f"{seed}/cutting")
         self._disks = Random(f"{seed}/disks")
-        self._heap: list[tuple[int, int, Action]] = []
-        self._planned = 0
-        self._order: dict[tuple[str, str], int] = {}
         self.troubles = Troubles()
         self._down = Random(f"{seed}/troubles")
-        self._starving = Random(f"{seed}/starving")
-        self._starved: dict[tuple[str, str], tuple[int, bool]] = {}
-        self._links: SimLinks | None = None
 
     def _shelf(self) -> SimShelf:
         return SimShelf(Random(self._disks.random()), SEGMENT_BYTES, self._sync)
@@ -201,28 +98,6 @@ class StepWorld(Generic[M, P]):
     def is_wanted(self, one: str, other: str) -> bool:  # noqa: ARG002
         """Does either keep a link to the other?"""
         return True
-
-    # Time
-
-    def at(self, when: int, action: Action) -> None:
-        self._planned += 1
-        heappush(self._heap, (max(when, self.now), self._planned, action))
-
-    def run(self, until: int, stop: Callable[[], bool] | None = None, look_us: int = 250_000) -> bool:
-        """Let things happen up to `until`, or until `stop` says so. Returns whether it did."""
-        look = self.now + look_us
-        while self._heap and self._heap[0][0] <= until and not self.problem:
-            when = self._heap[0][0]
-            if stop is not None and when > look:
-                if stop():
-                    return True  # the next thing still happens, if the world goes on
-                look = when + look_us
-            _, _, action = heappop(self._heap)
-            self.now = when
-            action()
-        if not self.problem:
-            self.now = max(self.now, until)
-        return stop is not None and not self.problem and stop()
 
     # Processes
 
@@ -273,7 +148,7 @@ class StepWorld(Generic[M, P]):
             process.shelf.lose_power()
 
     def call(self, name: str, action: Callable[[M], object]) -> None:
-        """Somebody asks something of a process; what makes no sense there is refused."""
+        """A call of a process; what makes no sense there is refused."""
 
         def asked(node: M) -> None:
             try:
@@ -339,7 +214,7 @@ class StepWorld(Generic[M, P]):
                 process.application.released(effect.events)
                 if not self._send(name, process, effect.posts):
                     return
-            elif isinstance(effect, Refuse):
+            elif isinstance(effect, RefuseCalls):
                 self.packets["refused"] += len(effect.calls)
             elif isinstance(effect, BeginAnew):
                 self._stall(name, process, steps)
@@ -382,9 +257,9 @@ class StepWorld(Generic[M, P]):
         process.synced_at = max(process.synced_at, self.now + took)  # one after the other
         self.at(process.synced_at, ends)
 
-    def _do_sync(self, steps: Steps[M, None], log: OpLog, sync: Sync) -> None:
+    def _do_sync(self, steps: Steps[M, None], log: OpLog, sync: DiskSync) -> None:
         try:
-            log.files.sync(sync.file)
+            sync.carry_out(log.files)
         except StorageError as error:
             steps.sync_failed(log, sync, error, self.now)
         else:
@@ -403,7 +278,7 @@ class StepWorld(Generic[M, P]):
         joins = process.joins
 
         def probe() -> None:
-            if process.steps is not steps or steps.state is not State.STALLED:
+            if process.steps is not steps or steps.state is not StepState.STALLED:
                 return
             process.waking = NEVER
             process.torn = None
@@ -455,56 +330,6 @@ class StepWorld(Generic[M, P]):
 
     # Links
 
-    def _transmit(self, sender: str, receiver: str, packet: Any) -> None:
-        kept = self.filter(sender, receiver, packet)
-        if receiver in self.processes and kept is not None:
-            self.forge(sender, receiver, kept)
-
-    def forge(self, sender: str, receiver: str, packet: Any) -> None:
-        """A packet is on its way, whatever the machine of its sender thinks of it."""
-        kind = type(packet).__name__.lower()
-        self.packets[kind] += 1
-        air, chance = self.air, self._random.random
-        data = self.encode(packet) if air.wire else None
-        if data is not None:
-            self.bytes[kind] += len(data)
-        if (sender, receiver) in self.cut:
-            self.packets["cut off"] += 1
-            return
-        if self._links is not None:
-            self._links.breaks = air.loss / 20
-            delay = air.latency_us + int(chance() * air.jitter_us)
-            if air.starve:
-                delay += self._starves(sender, receiver)
-            if not self._links.transmit(sender, receiver, packet, data, delay):
-                self.packets["unlinked"] += 1
-            return
-        for _ in range(2 if chance() < air.duplicate and not air.sessions else 1):
-            if chance() < air.loss and not air.sessions:
-                self.packets["lost"] += 1
-                continue
-            delay = air.latency_us + int(chance() * air.jitter_us)
-            if chance() < air.reorder and not air.sessions:
-                delay += int(8 * chance() * air.latency_us)
-            when = self.now + delay
-            if air.sessions:
-                when = self._order[sender, receiver] = max(when, self._order.get((sender, receiver), 0))
-            self.at(when, lambda: self._bring(sender, receiver, packet, data))
-
-    def _starves(self, sender: str, receiver: str) -> int:
-        """By how much longer a packet takes, where a direction starves."""
-        random, pair = self._starving, (sender, receiver)
-        until, starved = self._starved.get(pair, (0, False))
-        if self.now >= until:
-            starved = random.random() < self.air.starve
-            self._starved[pair] = self.now + random.randrange(1, 200 * self.air.latency_us), starved
-        return random.randrange(100 * self.air.latency_us) if starved else 0
-
-    def _bring(self, sender: str, receiver: str, packet: Any, data: bytes | None) -> None:
-        if self.processes[receiver].node is None or (self.air.sessions and (sender, receiver) in self.cut):
-            return
-        self.arrive(sender, receiver, packet, data)
-
     def arrive(self, sender: str, receiver: str, packet: Any, data: bytes | None) -> bool:
         good, lies = True, sender in self.liars
         if lies and data is None:
@@ -528,8 +353,8 @@ class StepWorld(Generic[M, P]):
     def paused(self, name: str) -> int:
         return self.processes[name].paused
 
-    def is_cut(self, one: str, other: str) -> bool:
-        return (one, other) in self.cut
+    def is_known(self, name: str) -> bool:
+        return name in self.processes
 
     def told(self, name: str, other: str, up: bool) -> None:
         self._step(

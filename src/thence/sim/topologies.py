@@ -1,4 +1,4 @@
-"""Topologies of simulated runs by name, and who writes to whom in them.
+"""Topologies of simulated runs by name, and which processes write to which in them.
 
 `random` is drawn from the seed. `AxBxC` (as `10x10x10`) are levels: A organisations on a backbone, B
 departments in each, C processes in each of these. The document's own are those of chapter 7, rebuilt: its

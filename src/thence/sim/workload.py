@@ -4,10 +4,10 @@ import math
 from collections.abc import Callable
 from random import Random
 
-from thence.sim.settings import Settings
+from thence.sim.settings import SimSettings
 
 
-def intervals(settings: Settings, random: Random) -> Callable[[], int]:
+def intervals(settings: SimSettings, random: Random) -> Callable[[], int]:
     """Microseconds until a node's next message: fixed, or Poisson arrivals truncated at four means."""
     mean = max(1, round(settings.interval_ms * 1000))
     if settings.interval == "fixed":

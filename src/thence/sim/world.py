@@ -16,12 +16,13 @@ from thence.core.codec import Codec
 from thence.core.machine import Ack, Batch, Effect, Packet, Phantom, Transmit
 from thence.core.message import Message
 from thence.replica.replica import Replica
-from thence.sim.faults import Crash, Cut, Death, Fault, Plan
+from thence.sim.faults import Crash, Cut, Death, Fault, Plan, PlannedJoin
 from thence.sim.network import latency
-from thence.sim.settings import Settings
+from thence.sim.settings import SimSettings
+from thence.sim.virtual_time import EventWorld
 from thence.sim.workload import intervals
-from thence.sim.zoned import Zones
-from thence.trace.recorder import CUT, HEAL, Recorder
+from thence.sim.zoned import SimZones
+from thence.trace.recorder import Recorder
 
 PACKET, WAKE, SEND, TAKE, NOTICE, BEGIN, END = range(7)
 
@@ -39,7 +40,7 @@ NAMES: dict[type, str] = {
 }
 
 
-class Progress(Enum):
+class RunProgress(Enum):
     """How far a run has come: nothing left to happen, more to come, or too much of it too late."""
 
     OVER = auto()
@@ -47,39 +48,36 @@ class Progress(Enum):
     LATE = auto()
 
 
-class World:
+class World(EventWorld):
     """A group of replicas, the links between them, and what happens to both."""
 
     def __init__(
         self,
-        settings: Settings,
+        settings: SimSettings,
         plan: Plan,
         replicas: Sequence[Replica],
         codec: Codec,
         recorders: Sequence[Recorder],
-        zones: Zones | None = None,
+        zones: SimZones | None = None,
     ) -> None:
         """`zones`: of a run with addressed messages."""
 
         def stream(purpose: str) -> Random:
             return Random(f"{settings.seed}/{purpose}")
 
-        self.now = 0
+        super().__init__(recorders)
         self.packets = Counter[str]()
         self.bytes = Counter[str]()
+        self.sent_bytes = [0] * settings.nodes
         self._encode = codec.encode
         self._settings = settings
         self._replicas = replicas
-        self._recorders = recorders
-        self._heap: list[Event] = []
-        self._planned = 0
         self._latency = latency(settings, plan.slow, stream("latency"))
         self._interval = intervals(settings, stream("interval"))
         self._chance = stream("loss").random
         self._hold_up = stream("take").random
         self._take_us = round(settings.take_ms * 1000)
         self._faulty = settings.loss > 0 or settings.duplicate > 0 or settings.reorder > 0
-        self._cut = Counter[tuple[int, int]]()
         self._away: dict[int, list[Event]] = {}
         self._down: set[int] = set()
         self._lives = [0] * settings.nodes
@@ -98,25 +96,25 @@ class World:
             if self._to_send[node]:
                 self._push(self._interval(), SEND, node)
         for fault in plan.faults:
+            if isinstance(fault, PlannedJoin):
+                assert self._zones is not None
+                self._zones.awaits(fault.node)
             node = -1 if isinstance(fault, Cut) else fault.node
             self._push(fault.at_us, BEGIN, node, what=fault)
             self._push(fault.until_us, END, node, what=fault)
 
-    def _push(self, at: int, kind: int, node: int, peer: int = -1, what: What = None) -> None:
-        self._planned += 1
-        heappush(self._heap, (at, self._planned, kind, node, peer, what))
-
-    def run(self, until_us: int, steps: int) -> Progress:
+    def run(self, until_us: int, steps: int) -> RunProgress:
         """Let up to `steps` things happen, none after `until_us`."""
-        heap, replicas, away = self._heap, self._replicas, self._away
+        heap: list[Event] = self._heap
+        replicas, away = self._replicas, self._away
         for _ in range(steps):
             if not heap:
-                return Progress.OVER
+                return RunProgress.OVER
             event = heappop(heap)
             now, _, kind, node, peer, what = event
             if now > until_us:
                 heappush(heap, event)
-                return Progress.LATE
+                return RunProgress.LATE
             self.now = now
             if away and node in away and kind < BEGIN:
                 self._missed(event)
@@ -143,10 +141,13 @@ class World:
                 effects = self._begin(what) if kind == BEGIN else self._end(what)
             if effects:
                 self._carry_out(node, effects, now)
-        return Progress.MORE
+        return RunProgress.MORE
 
     def _send(self, node: int, now: int) -> list[Effect]:
         if self._zones is not None and self._zones.nodes[node].dead:
+            return []
+        if self._zones is not None and node in self._zones.late:
+            self._push(now + self._interval(), SEND, node)
             return []
         replica = self._replicas[node]
         waiting = len(replica.inbox)
@@ -180,11 +181,14 @@ class World:
 
     def _begin(self, fault: Fault) -> list[Effect]:
         if isinstance(fault, Cut):
-            self._cut.update(fault.links)
-            self._tell(fault, CUT)
+            self._begin_cut(fault)
         elif isinstance(fault, Death):
             assert self._zones is not None
             self._zones.die(fault.node, self.now)
+        elif isinstance(fault, PlannedJoin):
+            assert self._zones is not None
+            for peer, at in self._zones.joins(fault.node, self.now, fault.until_us):
+                self._push(at, NOTICE, peer, fault.node)
         else:
             self._away.setdefault(fault.node, [])
             if isinstance(fault, Crash):
@@ -194,11 +198,14 @@ class World:
 
     def _end(self, fault: Fault) -> list[Effect]:
         if isinstance(fault, Cut):
-            self._cut -= Counter(dict.fromkeys(fault.links, 1))
-            self._tell(fault, HEAL)
+            self._end_cut(fault)
+            return []
+        if isinstance(fault, PlannedJoin):
             return []
         if isinstance(fault, Death):
             assert self._zones is not None
+            if not self._zones.nodes[fault.node].dead:
+                return []
             for peer in self._zones.topology.neighbours(fault.node):
                 self._push(self.now, NOTICE, peer, fault.node)
             return []
@@ -208,10 +215,6 @@ class World:
             self._down.discard(fault.node)
             return self._replicas[fault.node].restart(self.now)
         return []
-
-    def _tell(self, cut: Cut, kind: int) -> None:
-        for node in cut.nodes:
-            self._recorders[node].record(kind, 0, self.now)
 
     def _carry_out(self, node: int, effects: list[Effect], now: int) -> None:
         for effect in effects:
@@ -223,7 +226,9 @@ class World:
     def _transmit(self, node: int, effect: Transmit, now: int) -> None:
         packet, name = effect.packet, NAMES[type(effect.packet)]
         self.packets[name] += len(effect.peers)
-        self.bytes[name] += len(effect.peers) * len(self._encode(packet))
+        size = len(effect.peers) * len(self._encode(packet))
+        self.bytes[name] += size
+        self.sent_bytes[node] += size
         heap, latency, cut, planned = self._heap, self._latency, self._cut, self._planned
         if self._faulty or cut:
             self._transmit_badly(node, effect, now)

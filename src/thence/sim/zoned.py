@@ -6,94 +6,48 @@ It is a replica over addressed links, with destinations drawn for each message, 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
 from random import Random
 from typing import Final
 
-from thence.core.codec_hops import put_hop
 from thence.core.dots import ORIGIN_MASK
 from thence.core.errors import UsageError
-from thence.core.machine import Effect, Forward, OrderEffect, Packet, Phantom, SpreadEffect, Transmit, Wake
+from thence.core.machine import (
+    NO_PEER,
+    Effect,
+    Forward,
+    OrderEffect,
+    Packet,
+    Phantom,
+    SpreadEffect,
+    Transmit,
+    Wake,
+)
 from thence.core.message import Message
 from thence.order.engine import Engine
-from thence.order.history import History, Rules
-from thence.order.hops import COUNTER, entries, read
-from thence.order.separator import GatewayOrderer, SeparatorOrderer, SeparatorTagger, separator
+from thence.order.history import CausalHistory, Rules
+from thence.order.hops import COUNTER, read
+from thence.order.separator import (
+    GatewayOrderer,
+    SeparatorOrderer,
+    SeparatorState,
+    SeparatorTagger,
+    separator,
+)
 from thence.order.topology import Topology
-from thence.replica.replica import NOBODY, Delivered, Replica
+from thence.replica.replica import ClientDelivery, Replica
+from thence.sim.stamps import StampMeter
 from thence.spread.addressed import Addressed
-from thence.trace.recorder import CRASH, DUPLICATE, HOLD, RESTART, Columns
+from thence.trace.recorder import CRASH, DUPLICATE, HOLD, RESTART, NodeColumns
 
 Draw = Callable[[int, Random], tuple[int, ...]]
-"""Whom a message of this process goes to."""
-
-
-def mean(counts: Counter[int]) -> float:
-    return sum(size * count for size, count in counts.items()) / (counts.total() or 1)
-
-
-def together(counts: Iterable[Counter[int]]) -> Counter[int]:
-    found = Counter[int]()
-    for each in counts:
-        found.update(each)
-    return found
-
-
-def quantile(counts: Counter[int], share: float) -> int:
-    """The least size that so many are not above."""
-    left = share * counts.total()
-    for size in sorted(counts):
-        left -= counts[size]
-        if left <= 0:
-            return size
-    return 0
-
-
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """What a meter says of a whole run."""
-
-    hops: int
-    entries: float
-    entries_p50: int
-    entries_p99: int
-    bytes: float
-    bytes_p50: int
-    bytes_p99: int
-    history: float
-
-
-class Meter:
-    """Sizes of all stamps and histories of a run."""
-
-    def __init__(self, topology: Topology) -> None:
-        self.stamps: dict[int, Counter[int]] = {zone: Counter() for zone in range(len(topology.zones))}
-        """By zone of the hop, how many had how many entries."""
-        self.sizes = Counter[int]()
-        """Of stamps, in bytes."""
-        self.histories: dict[int, Counter[int]] = {process: Counter() for process in range(len(topology))}
-        """By process, at each of its sends and deliveries."""
-
-    def total(self) -> Sizes:
-        entries = together(self.stamps.values())
-        return Sizes(
-            entries.total(), mean(entries), quantile(entries, 0.5), quantile(entries, 0.99),
-            mean(self.sizes), quantile(self.sizes, 0.5), quantile(self.sizes, 0.99),
-            mean(together(self.histories.values())),
-        )  # fmt: skip
-
-    def hop(self, message: Message) -> None:
-        out = bytearray()
-        put_hop(out, message.context, 0)
-        self.sizes[len(out)] += 1
-        self.stamps[message.context[0]][entries(message.context)] += 1
+"""The receivers of a message of this process."""
 
 
 class Zoned(Replica):
     __slots__ = (
         "_draw", "_history", "_links", "_me", "_meter", "_newest", "_random", "_rows", "_told_at",
-        "_topology", "_word_us", "asked", "dead", "taken",
+        "_topology", "_word_us", "asked", "away", "dead", "taken",
     )  # fmt: skip
 
     def __init__(
@@ -101,11 +55,11 @@ class Zoned(Replica):
         me: int,
         topology: Topology,
         engine: Engine,
-        columns: Columns,
+        columns: NodeColumns,
         draw: Draw,
         random: Random,
         word_us: int,
-        meter: Meter | None = None,
+        meter: StampMeter | None = None,
     ) -> None:
         """`word_us`: words are so far apart, at least; 0: there are none."""
 
@@ -126,16 +80,18 @@ class Zoned(Replica):
         self._newest: dict[int, int] = {}
         """By origin, the last message that the client took or sent."""
         self.dead = False
+        self.away = False
+        """It joins its separator, and has not begun: it takes nothing."""
         self.asked = Counter[int]()
         """By process, deliveries that its messages ask for."""
         self.taken = 0
         assert isinstance(self._tagger, SeparatorTagger)
         assert isinstance(self._orderer, SeparatorOrderer)
         gateway = isinstance(self._orderer, GatewayOrderer)
-        self._history: History = self._orderer.history if gateway else self._tagger.history  # type: ignore[attr-defined]
+        self._history: CausalHistory = self._orderer.history if gateway else self._tagger.history  # type: ignore[attr-defined]
 
     @property
-    def history(self) -> History:
+    def history(self) -> CausalHistory:
         return self._history
 
     @property
@@ -156,7 +112,7 @@ class Zoned(Replica):
         self._measure(message)
         return self.flush(now)
 
-    def take(self, now: int) -> Delivered:
+    def take(self, now: int) -> ClientDelivery:
         delivered = super().take(now)
         dot = delivered.message.dot
         self._newest[dot & ORIGIN_MASK] = dot
@@ -170,14 +126,14 @@ class Zoned(Replica):
             if not self.dead:
                 self._history.heard(peer, packet.context)
             return effects
-        if self.dead and isinstance(packet, Message):
+        if (self.dead or self.away) and isinstance(packet, Message):
             return effects
         self._route(self._links.receive(peer, packet, now), peer, effects, now)
         return effects
 
     def wake(self, now: int) -> list[Effect]:
         effects: list[Effect] = []
-        self._route(self._links.wake(now), NOBODY, effects, now)
+        self._route(self._links.wake(now), NO_PEER, effects, now)
         if self._told_at is not None and now >= self._told_at and not self.dead:
             self._told_at = None
             word = Phantom(self._word(), asks=False)
@@ -195,6 +151,15 @@ class Zoned(Replica):
         return effects
 
     # What happens to it
+
+    @property
+    def gateway(self) -> GatewayOrderer:
+        assert isinstance(self._orderer, GatewayOrderer)
+        return self._orderer
+
+    def may_lack(self, peer: int, upto: int) -> bool:
+        """A neighbour, one of the hops that were sent to it, up to this counter."""
+        return self._links.may_lack(peer, upto)
 
     def die(self, now: int) -> None:
         """For good. What it has sent is under way."""
@@ -247,7 +212,7 @@ class Zoned(Replica):
         for effect in released:
             if isinstance(effect, Forward):
                 self._measure(effect.message)
-                self._route(self._links.send(effect.peers, effect.message, now), NOBODY, effects, now)
+                self._route(self._links.send(effect.peers, effect.message, now), NO_PEER, effects, now)
             elif isinstance(effect, Message):
                 self.inbox.append(effect)
 
@@ -261,7 +226,7 @@ class Zoned(Replica):
             self._meter.histories[self._me][len(self._history)] += 1
 
 
-class Zones:
+class SimZones:
     """All nodes of a run, and what happens between them besides packets."""
 
     def __init__(
@@ -269,22 +234,36 @@ class Zones:
         topology: Topology,
         rules: Rules,
         draw: Draw,
-        columns: list[Columns],
+        columns: list[NodeColumns],
         seed: int,
         word_us: int,
-        meter: Meter | None = None,
+        meter: StampMeter | None = None,
     ) -> None:
         if rules.words and not word_us:
             raise UsageError("rule R11 needs --word-ms above 0")
         self.topology: Final = topology
+        self.late: set[int] = set()
+        """Applications that are not there yet."""
+        self._shared: dict[int, dict[int, SeparatorState]] = {}
+        """By member that joins, what other members gave it, from their adoption of it on."""
+        self._random: Final = Random(f"{seed}/joins")
         self.engine: Final = separator(rules, lambda me, size: topology)  # noqa: ARG005
         self.nodes: Final = [
             Zoned(
-                me, topology, self.engine, columns[me], draw, Random(f"{seed}/dest/{me}"),
+                me, topology, self.engine, columns[me], self._present(draw), Random(f"{seed}/dest/{me}"),
                 word_us if rules.words else 0, meter,
             )
             for me in range(len(topology))
         ]  # fmt: skip
+
+    def _present(self, draw: Draw) -> Draw:
+        def drawn(me: int, random: Random) -> tuple[int, ...]:
+            dest = draw(me, random)
+            if self.late:
+                dest = tuple([process for process in dest if process not in self.late]) or (me,)
+            return dest
+
+        return drawn
 
     def filter_at(self, gateways: list[int]) -> None:
         """R9 at these alone."""
@@ -301,8 +280,76 @@ class Zones:
         return sum(node.taken if node.dead else asked[me] for me, node in enumerate(self.nodes))
 
     def die(self, node: int, now: int) -> None:
-        self.nodes[node].die(now)
+        """Unless what it has would be nowhere then: those that joined its separator know nothing of what was
+        sent before they were adopted."""
+        if self._is_covered(node):
+            self.nodes[node].die(now)
 
-    def noticed(self, node: int, dead: int, now: int) -> list[Effect]:
-        """A neighbour of a dead node learns of it, and of the last hop that it sent here."""
-        return self.nodes[node].lost(dead, self.nodes[dead].newest(node), now)
+    def noticed(self, node: int, peer: int, now: int) -> list[Effect]:
+        """A neighbour learns that a node is dead, and of the last hop that it sent here; or that it joins."""
+        if self.nodes[peer].dead:
+            return self.nodes[node].lost(peer, self.nodes[peer].newest(node), now)
+        self._adopts(node, peer)
+        return []
+
+    # Joins (section 4.4)
+
+    def awaits(self, node: int) -> None:
+        """It joins later. A new zone is applications that are late, behind gateways that nothing crosses."""
+        if not self.topology.is_gateway(node):
+            self.late.add(node)
+            return
+        self.topology.awaits(node)
+        self.nodes[node].away = True
+        self._shared[node] = {}
+        for member in self._members(node):
+            self.nodes[member].history.use(self.topology.cuts(member))
+
+    def joins(self, node: int, now: int, until: int) -> list[tuple[int, int]]:
+        """Which neighbours are to adopt it, and when: members of its separator first. If another process sent
+        to it before all of them have adopted it, one of them could forward that without an echo to it."""
+        self.late.discard(node)
+        if not self.topology.is_gateway(node):
+            return []
+        if not (members := self._givers(node)):
+            raise UsageError(f"none of the separator of {self.topology.names[node]} is left to join")
+        others = [peer for peer in self.topology.neighbours(node) if peer not in members]
+        draw, middle = self._random.randint, (now + until) // 2
+        first = [(peer, draw(now, middle)) for peer in members]
+        return first + [(peer, draw(middle + 1, until + 1)) for peer in others]
+
+    def _members(self, node: int) -> list[int]:
+        members = self.topology.separators[self.topology.separator_of(node)].members
+        return [member for member in members if member != node]
+
+    def _givers(self, node: int) -> list[int]:
+        """Members that live and are none that join with it."""
+        nodes = self.nodes
+        return [each for each in self._members(node) if not (nodes[each].dead or nodes[each].away)]
+
+    def _adopts(self, node: int, joiner: int) -> None:
+        nodes, shared = self.nodes, self._shared[joiner]
+        if nodes[node].dead:
+            return
+        self.topology.adopts(node, joiner, nodes[node].history.counter)
+        if nodes[joiner].away and node in self._givers(joiner):
+            shared[node] = nodes[node].gateway.adopt()
+            if shared.keys() >= {*self._givers(joiner)}:
+                nodes[joiner].gateway.begin([*shared.values()])
+                nodes[joiner].away = False
+
+    def _is_covered(self, node: int) -> bool:
+        """Is there another member of its separator that was there before, or knows all that this one does?"""
+        if not self._shared or not self.topology.is_gateway(node):
+            return True
+        return any(each not in self._shared or self._knows(each, node) for each in self._givers(node))
+
+    def _knows(self, joined: int, member: int) -> bool:
+        """Have all adopted it, and has the other member nothing from before that?"""
+        topology, nodes = self.topology, self.nodes
+        for peer in topology.neighbours(joined):
+            upto = topology.adopted(peer, joined)
+            if not nodes[peer].dead and (upto is None or nodes[peer].may_lack(member, upto)):
+                return False
+        one, other = nodes[joined].gateway, nodes[member].gateway
+        return not other.waiting and other.todo.keys() <= one.todo.keys()

@@ -52,6 +52,10 @@ class Addressed:
         """The counter of the last hop that went to the peer; 0: none did."""
         return self._newest.get(peer, 0)
 
+    def may_lack(self, peer: int, upto: int) -> bool:
+        """Is a hop to the peer not acknowledged, of those up to this counter?"""
+        return any(counter <= upto for counter in self._unacked.get(peer, ()))
+
     def broadcast(self, message: Message, now: int) -> list[SpreadEffect]:
         return self.send(self._address(message), message, now)
 

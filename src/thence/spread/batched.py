@@ -6,7 +6,7 @@ most one tick. Acknowledgements and the like do not wait.
 
 A tick is none of the inner spread's business, which might take it for a wake-up of its own that came a
 little early. `_asked` holds the wake-ups that the inner spread has coming; every other one but a tick is
-passed on, since somebody may have had a reason for it.
+passed on, since the inner spread may have had a reason for it.
 """
 
 from thence.core.errors import PeerError

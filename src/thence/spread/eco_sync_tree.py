@@ -21,7 +21,7 @@ from thence.core.history import History
 from thence.core.machine import Packet, SpreadEffect, Transmit
 from thence.core.overlay import Graft, More, Resync, StatePiece
 from thence.core.states import States
-from thence.spread.streams import Link
+from thence.spread.stream_link import Link
 from thence.spread.sync_tree import SyncTree, TreeSettings
 
 
@@ -84,19 +84,19 @@ class EcoSyncTree(SyncTree):
             self._welcome(peer, link)
         leaving = self._leaving.get(peer)
         while leaving is not None:
-            if not link.credit:
+            if link.credit <= 0:
                 return
             size = self._streams.piece_bytes
             data = leaving.data[leaving.place * size : (leaving.place + 1) * size]
             piece = StatePiece(leaving.version, leaving.clock, leaving.place, leaving.pieces, data)
             effects.append(Transmit((peer,), piece))
-            link.credit -= 1
+            link.spend(1)
             leaving.place += 1
             if leaving.place == leaving.pieces:
                 del self._leaving[peer]
                 raise_to(link.clock, leaving.clock)
                 leaving = None
-        if link.credit:
+        if link.credit > 0:
             super()._feed(peer, link, effects)
 
     def _welcome(self, peer: int, link: Link) -> None:

@@ -1,8 +1,11 @@
-"""Causal multicast on an edge tree: a node's inputs, and who deals with them. docs/protocols/edge.md.
+"""Causal multicast on an edge tree: a node's inputs, and the parts that take them. docs/protocols/edge.md.
 
 No clock, no log, no link of its own: inputs come with `now`, what must survive goes to the host, packets
 stand in `outbox` and links that are needed in `wanted` when a step is over (`settle`).
 """
+
+from collections.abc import Sequence
+from typing import Final
 
 from thence.core.edge import (
     EdgeAttach,
@@ -18,17 +21,20 @@ from thence.core.edge import (
     EdgeNames,
     EdgeOpened,
     EdgePacket,
+    EdgePiece,
     EdgePlaces,
     EdgeRefused,
     EdgeRehome,
     EdgeReset,
+    EdgeRun,
     EdgeState,
     EdgeStatus,
     EdgeUp,
     EdgeWant,
 )
 from thence.core.errors import PeerError
-from thence.core.groups import process_of
+from thence.core.groups import RUN, process_of
+from thence.core.runs import payload_run, run_payload
 from thence.spread.edge_attach import (
     begin,
     heard_attach,
@@ -62,10 +68,12 @@ from thence.spread.edge_moving import (
     tell_homes,
     welcome,
 )
-from thence.spread.edge_tree import EdgeChild, EdgeParent, EdgeStream, EdgeTree
+from thence.spread.edge_tree import EdgeChild, EdgeParent, EdgeStream, EdgeTree, payload_bytes
 
 __all__ = ["EdgeTree", "held_back", "join", "leave", "leave_tree", "link_down", "link_up", "meet", "publish",
            "receive", "rehome", "settle", "start", "wake", "wake_at"]  # fmt: skip
+
+RUN_KIND: Final = bytes((RUN,))
 
 
 def start(tree: EdgeTree, now: int) -> None:
@@ -79,12 +87,14 @@ def start(tree: EdgeTree, now: int) -> None:
     begin(tree)
 
 
-def publish(tree: EdgeTree, group: str, payload: bytes, now: int) -> EdgeEntry:
+def publish(tree: EdgeTree, group: str, operations: Sequence[bytes], now: int) -> EdgeEntry:
+    """What a program sends to one group in a row is one entry."""
     tree.now = now
-    book = tree.book
-    number = book.number + 1
+    book, span = tree.book, len(operations)
+    number = book.number + span
     back = number - book.have.get((book.me, group), 0)
-    entry = EdgeEntry(MESSAGE, book.me, group, number, back, payload)
+    payload = run_payload(operations) if span > 1 else operations[0]
+    entry = EdgeEntry(MESSAGE, book.me, group, number, back, payload, span)
     accept(tree, entry)
     return entry
 
@@ -176,20 +186,27 @@ def _from_child(tree: EdgeTree, peer: str, packet: EdgeUp) -> None:
         tree.reset(peer, packet.session, False)
         drop_child(tree, child)
         return
+    if child.trouble:
+        raise PeerError(child.trouble)
     for body in packet.bodies:
         if tree.children.get(child.who) is not child:
             return  # it went away by something that it said
+        if isinstance(body, EdgePiece):
+            if (whole := child.join(body)) is None:
+                continue
+            body = whole
         _heard_from_child(tree, child, body)
 
 
 def _heard_from_child(tree: EdgeTree, child: EdgeChild, body: EdgeBody) -> None:
-    if isinstance(body, EdgeItem):
+    if isinstance(body, EdgeItem | EdgeRun):
         _item(tree, child, body, None)
         child.ups.append(tree.book.end)
     elif isinstance(body, EdgeNames):
         child.learn(body.names)
     elif isinstance(body, EdgeBeat):
         child.acked = max(child.acked, min(body.items, child.items))
+        child.arrived(child.items - child.acked)
     elif isinstance(body, EdgeWant):
         heard_want(tree, child, body)
     elif isinstance(body, EdgeDrop):
@@ -214,11 +231,16 @@ def _from_parent(tree: EdgeTree, peer: str, packet: EdgeDown) -> None:
     for body in packet.bodies:
         if tree.parent is not parent:
             return
+        if isinstance(body, EdgePiece):
+            if (whole := parent.join(body)) is None:
+                continue
+            body = whole
+        parent.news_bytes += payload_bytes(body)
         _heard_from_parent(tree, parent, body)
 
 
 def _heard_from_parent(tree: EdgeTree, parent: EdgeParent, body: EdgeBody) -> None:
-    if isinstance(body, EdgeItem):
+    if isinstance(body, EdgeItem | EdgeRun):
         parent.down += 1
         _item(tree, parent, body, parent)
     elif isinstance(body, EdgeStatus):
@@ -227,7 +249,7 @@ def _heard_from_parent(tree: EdgeTree, parent: EdgeParent, body: EdgeBody) -> No
         parent.learn(body.names)
     elif isinstance(body, EdgeState):
         parent.down += 1
-        if len(body.groups) != len(body.states):
+        if not len(body.groups) == len(body.states) == len({*body.groups}):
             raise PeerError("a state for each group is due")
         heard_state(tree, parent, body)
     elif isinstance(body, EdgeInvite):
@@ -241,29 +263,44 @@ def _heard_from_parent(tree: EdgeTree, parent: EdgeParent, body: EdgeBody) -> No
         raise PeerError(f"{type(body).__name__} from a parent")
 
 
-def _item(tree: EdgeTree, stream: EdgeStream, item: EdgeItem, parent: EdgeParent | None) -> None:
+def _item(tree: EdgeTree, stream: EdgeStream, item: EdgeItem | EdgeRun, parent: EdgeParent | None) -> None:
     origin, group = stream.name(item.origin), stream.name(item.group)
+    span = span_of_run(item) if isinstance(item, EdgeRun) else 1
     if is_behind(tree, [(origin, group, item.number)]):
         raise PeerError(tree.behind)
-    entry = EdgeEntry(MESSAGE, origin, group, item.number, item.back, item.payload)
+    entry = EdgeEntry(MESSAGE, origin, group, item.number, item.back, item.payload, span)
     entry.source = stream.who
     if parent is not None:
         entry.above, entry.down = True, parent.down
     accept(tree, entry)
 
 
+def span_of_run(run: EdgeRun) -> int:
+    """All of it is looked at: a node passes nothing on that others could not read."""
+    span = len(payload_run(run.payload)) if run.payload[:1] == RUN_KIND else 0
+    if not 1 < span <= run.back:
+        raise PeerError(f"a run of {span} messages, {run.back} after the one before it")
+    return span
+
+
 # Time
 
 
 def wake_at(tree: EdgeTree) -> int:
-    times = [tree.next_beat, *[child.status_due for child in tree.children.values()]]
+    if tree.is_busy:
+        return tree.now
+    at = tree.next_beat
+    for child in tree.children.values():
+        if child.status_due < at:
+            at = child.status_due
     if tree.parent is None and not (tree.book.root or tree.book.gone):
-        times += [tree.retry_at, tree.patience_at, tree.waits_until]
+        times = [at, tree.retry_at, tree.patience_at, tree.waits_until]
         if tree.probe_at > tree.now:
             times.append(tree.probe_at)
         if tree.target is not None:
             times.append(tree.target[2])
-    return min(times)
+        return min(times)
+    return at
 
 
 def wake(tree: EdgeTree, now: int) -> None:
@@ -275,7 +312,7 @@ def wake(tree: EdgeTree, now: int) -> None:
 
 
 def _beat(tree: EdgeTree) -> None:
-    """Say that this node lives, and look who does not."""
+    """Send heartbeats, and look which neighbours send none."""
     now, settings = tree.now, tree.settings
     if tree.parent is not None and now - tree.parent.heard > settings.suspect_us:
         lose(tree, silent=True)

@@ -157,7 +157,7 @@ def heard_attach(tree: EdgeTree, peer: str, attach: EdgeAttach) -> None:
 
 
 def is_behind(tree: EdgeTree, have: Iterable[Count]) -> bool:
-    """A process whose disk was put back, unknown to it, is not whom it thinks: it must not go on counting."""
+    """A process whose disk was put back, unknown to it, must not go on counting where its log ends."""
     book = tree.book
     for origin, group, number in have:
         if origin == book.me and number > book.have.get((origin, group), 0):

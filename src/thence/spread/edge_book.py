@@ -4,11 +4,12 @@ Positions number the entries of the log for as long as the process runs. Every c
 crash is told to the host in the order in which it happens: a crash may keep any beginning of a step.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from thence.core.edge import Count
+from thence.core.runs import payload_run
 
 MESSAGE, STATE, INVITATION = range(3)
 """Kinds of entries."""
@@ -46,8 +47,16 @@ class EdgeSettings:
     """How long news for a child waits for data to travel with."""
     window: int = 1024
     """Items under way over a session, each way."""
+    window_bytes: int = 4 << 20
+    """And bytes of their payloads, beyond which no further item leaves."""
+    turn_bytes: int = 1 << 20
+    """Of a state that are made in one turn, and of bodies that go to one neighbour: more wait."""
     packet_bytes: int = 1 << 20
-    """Payloads of one packet, but for one that is larger alone."""
+    """Payloads of one packet; what is larger alone goes in pieces."""
+    inbox_max: int = 8192
+    """Entries in memory that wait for the program; the others are read from the log."""
+    history_bytes: int = 16 << 20
+    """Of log that is kept for programs that go on from a position."""
     greet_us: int = 0
     """How long, after a start with messages of its own, a node waits for a parent to say which it has of them
     before it sends more: its disk may have been put back."""
@@ -62,8 +71,8 @@ class EdgeEntry:
     """One entry of the log. Of a state or an invitation: for which session of which child (`target`)."""
 
     __slots__ = (
-        "above", "at", "back", "covers", "down", "full", "group", "groups", "kind", "number", "origin",
-        "payload", "request", "rooted", "source", "states", "target", "up",
+        "above", "at", "back", "covers", "down", "full", "group", "groups", "kind", "making", "number",
+        "origin", "payload", "request", "rooted", "source", "span", "states", "target", "up",
     )  # fmt: skip
 
     def __init__(
@@ -74,13 +83,16 @@ class EdgeEntry:
         number: int = 0,
         back: int = 0,
         payload: bytes = b"",
+        span: int = 1,
     ) -> None:
+        """`span`: how many messages, of which `number` is the last; the payload of several is a run."""
         self.kind: Final = kind
         self.origin: Final = origin
         self.group: Final = group
         self.number: Final = number
         self.back: Final = back
         self.payload: Final = payload
+        self.span: Final = span
         self.source = ""
         """The child or parent that it came from."""
         self.above = False
@@ -95,12 +107,30 @@ class EdgeEntry:
         self.groups: tuple[str, ...] = ()
         self.covers: dict[Pair, int] = {}
         self.states: tuple[bytes, ...] = ()
+        self.making: StatesInMaking | None = None
+        """While its states are not made, it does not go."""
         self.request = 0
         self.full = False
         self.target: tuple[str, int] = ("", 0)
 
+    @property
+    def numbers(self) -> range:
+        return range(self.number - self.span + 1, self.number + 1)
 
-class Installed(Protocol):
+    @property
+    def operations(self) -> Sequence[bytes]:
+        return payload_run(self.payload) if self.span > 1 else (self.payload,)
+
+
+def from_above() -> EdgeEntry:
+    """A state or an invitation of an earlier life: it goes nowhere, and the root has to know what came before
+    it as much as what came before a message (rule 9)."""
+    entry = EdgeEntry(STATE)
+    entry.above = True
+    return entry
+
+
+class InstalledGroup(Protocol):
     """A state that came, as a host keeps and applies it."""
 
     @property
@@ -110,6 +140,19 @@ class Installed(Protocol):
     def covers(self) -> tuple[Count, ...]: ...
 
     @property
+    def states(self) -> tuple[bytes, ...]: ...
+
+
+class StatesInMaking(Protocol):
+    """States of groups that are made in several turns."""
+
+    @property
+    def over(self) -> bool: ...
+
+    def go_on(self, most: int) -> int:
+        """Make so many bytes, or all; returns how many. `PeerError`: they are too many."""
+        ...
+
     def states(self) -> tuple[bytes, ...]: ...
 
 
@@ -124,9 +167,18 @@ class EdgeHost(Protocol):
         """Chain, groups, coverage, rank or a counter: write them down."""
         ...
 
-    def installed(self, state: Installed, full: bool, joins: str) -> None:
+    def begin_from(self, states: Mapping[str, bytes]) -> None:
+        """The program begins from these, by group. `PeerError`: it cannot; then nothing has changed."""
+        ...
+
+    def installed(self, state: InstalledGroup, full: bool, joins: str) -> None:
         """Write down that a state came: anew of all groups that it is a member of (`full`), or of a group
-        that it joins by it, or to be passed on. Called before anything changes."""
+        that it joins by it, or to be passed on, or of no group, with an invitation. Called before anything
+        changes."""
+        ...
+
+    def synced(self, giver: str, took_us: int, state: InstalledGroup) -> None:
+        """For metrics: a state that this node asked for came from this parent, so long after that."""
         ...
 
     def install(
@@ -142,8 +194,8 @@ class EdgeHost(Protocol):
 
     def left(self, group: str) -> None: ...
 
-    def state_of(self, group: str) -> bytes:
-        """The program's state, after everything that was accepted."""
+    def make_states(self, groups: Sequence[str]) -> "StatesInMaking":
+        """The program's states, after everything that was accepted, and nothing that is accepted from now."""
         ...
 
 

@@ -7,12 +7,12 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final
 
-from thence.core.edge import EdgeBeat, EdgeInvite, EdgeItem, EdgePlaces, EdgeState, EdgeStatus
+from thence.core.edge import EdgeBeat, EdgeInvite, EdgeItem, EdgePlaces, EdgeRun, EdgeState, EdgeStatus
 from thence.core.errors import PeerError
 from thence.core.groups import process_of
 from thence.core.machine import NEVER
 from thence.spread.edge_book import IN, INVITATION, MESSAGE, NOT, STATE, EdgeEntry
-from thence.spread.edge_interest import send_wants
+from thence.spread.edge_interest import make_states, send_wants
 from thence.spread.edge_tree import EdgeChild, EdgeParent, EdgeTree
 
 PLACES_MAX: Final = 64
@@ -21,6 +21,8 @@ PLACES_MAX: Final = 64
 
 def settle(tree: EdgeTree) -> None:
     """The step is over: send what may go."""
+    if tree.makes:
+        make_states(tree, tree.settings.turn_bytes)
     if tree.parent is not None:
         # A link to the next of the chain is kept ready: a repair then costs no dialling.
         tree.wanted = {process_of(who) for who in tree.book.chain[:2]}
@@ -30,9 +32,11 @@ def settle(tree: EdgeTree) -> None:
         if tree.parent.cursor == tree.book.end:  # a request follows all that this node has
             send_wants(tree, tree.parent)
         advance(tree, tree.parent)
-    for child in tree.children.values():
-        send_down(tree, child)
-        report(tree, child)
+    if tree.children:
+        mark = (tree.book.end, tree.at_root, *tree.st)
+        for child in tree.children.values():
+            send_down(tree, child)
+            report(tree, child, mark)
     trim(tree)
     tree.flush()
 
@@ -42,9 +46,10 @@ def settle(tree: EdgeTree) -> None:
 
 def send_up(tree: EdgeTree, parent: EdgeParent) -> None:
     book = tree.book
-    if parent.down - parent.beaten >= tree.settings.window // 2:
+    settings = tree.settings
+    if parent.down - parent.beaten >= settings.window // 2 or parent.news_bytes >= settings.window_bytes // 2:
         beat(parent)
-    while parent.cursor < book.end and parent.up - parent.ups[0] < tree.settings.window:
+    while parent.cursor < book.end and parent.has_room(settings):
         entry = book.entries[parent.cursor - book.base]
         parent.cursor += 1
         if entry.down != NOT or entry.up != NOT:
@@ -57,13 +62,14 @@ def send_up(tree: EdgeTree, parent: EdgeParent) -> None:
 
 def put_item(stream: EdgeParent | EdgeChild, entry: EdgeEntry) -> None:
     origin, group = stream.spell(entry.origin, entry.group)
-    stream.bodies.append(EdgeItem(origin, group, entry.number, entry.back, entry.payload))
+    kind = EdgeItem if entry.span == 1 else EdgeRun
+    stream.flies(kind(origin, group, entry.number, entry.back, entry.payload))
 
 
 def beat(parent: EdgeParent) -> None:
     """This node lives, and has so many items."""
     parent.bodies.append(EdgeBeat(parent.down))
-    parent.beaten = parent.down
+    parent.beaten, parent.news_bytes = parent.down, 0
 
 
 # Stability (rule 3)
@@ -103,6 +109,7 @@ def heard_status(tree: EdgeTree, parent: EdgeParent, status: EdgeStatus) -> None
     if chain[:1] != (parent.who,) or not len(chain) == len(status.up) == len(status.down):
         raise PeerError("a status that makes no sense")
     parent.ups, parent.downs = status.up, status.down
+    parent.arrived(parent.up - status.up[0])
     parent.ups_root, parent.downs_root = status.up_root, status.down_root
     set_chain(tree, chain)
 
@@ -176,7 +183,7 @@ def status_of(tree: EdgeTree, child: EdgeChild) -> EdgeStatus:
 def announce(tree: EdgeTree, child: EdgeChild) -> None:
     """Tell a child how things are."""
     child.status = status_of(tree, child)
-    child.status_due = NEVER
+    child.status_due, child.looked = NEVER, ()
     tell_places(tree, child)
     child.bodies.append(child.status)
     forget_known(child)
@@ -229,11 +236,16 @@ def forget_known(child: EdgeChild) -> None:
         child.downs_cut += upto
 
 
-def report(tree: EdgeTree, child: EdgeChild) -> None:
-    """News of stability travel with data, or after a while alone."""
+def report(tree: EdgeTree, child: EdgeChild, mark: tuple[int, ...]) -> None:
+    """News of stability travel with data, or after a while alone. `mark`: how far the log is known. There can
+    be none where neither that has changed nor what the child has."""
     told = child.status
-    if told is not None and child.status_due == NEVER and status_of(tree, child) != told:
-        child.status_due = tree.now + tree.settings.status_us
+    if told is not None and child.status_due == NEVER:
+        looked = mark, child.chain, child.ups_cut + len(child.ups), child.items
+        if looked != child.looked:
+            child.looked = looked
+            if status_of(tree, child) != told:
+                child.status_due = tree.now + tree.settings.status_us
     if child.status_due != NEVER and (child.bodies or tree.now >= child.status_due):
         announce(tree, child)
 
@@ -256,8 +268,8 @@ def send_down(tree: EdgeTree, child: EdgeChild) -> None:
         announce(tree, child)  # before any further item
     if child.sync and not send_transfer(tree, child):
         return
-    book, window = tree.book, tree.settings.window
-    while child.cursor < book.end and child.items - child.acked < window:
+    book, end = tree.book, tree.book.end
+    while child.cursor < end and child.has_room(tree.settings):
         at = child.cursor
         entry = book.entries[at - book.base]
         if entry.kind == MESSAGE:
@@ -272,7 +284,7 @@ def send_down(tree: EdgeTree, child: EdgeChild) -> None:
             else:
                 child.skip = max(child.skip, at + 1)
         elif entry.target == (child.who, child.session) and not (entry.kind == STATE and entry.full):
-            if not may_pass(tree, child, at + 1):
+            if entry.making is not None or not may_pass(tree, child, at + 1):
                 return
             send_entry(child, entry, at)
         child.cursor = at + 1
@@ -288,7 +300,7 @@ def held_back(tree: EdgeTree, child: EdgeChild) -> int:
         if entry.group not in child.wants:
             skip = at + 1
         elif entry.number > child.filter.get((entry.origin, entry.group), 0):
-            count += not may_pass(tree, child, skip)
+            count += 0 if may_pass(tree, child, skip) else entry.span
     return count
 
 
@@ -301,10 +313,10 @@ def sent(child: EdgeChild, at: int) -> None:
 def send_entry(child: EdgeChild, entry: EdgeEntry, at: int) -> None:
     """A state, or an invitation."""
     if entry.kind == INVITATION:
-        child.bodies.append(EdgeInvite(entry.origin, entry.number))
+        child.flies(EdgeInvite(entry.origin, entry.number))
     else:
         covers = tuple([(*pair, number) for pair, number in entry.covers.items()])
-        child.bodies.append(EdgeState(entry.request, entry.groups, covers, entry.states))
+        child.flies(EdgeState(entry.request, entry.groups, covers, entry.states))
     sent(child, at)
     child.skip = child.passed = max(child.skip, at + 1)
 
@@ -315,6 +327,8 @@ def send_transfer(tree: EdgeTree, child: EdgeChild) -> bool:
     if at < 0 or not may_pass(tree, child, at + 1):
         return False
     entry = tree.book.entries[at - tree.book.base]
+    if entry.making is not None:
+        return False
     send_entry(child, entry, at)
     for pair, number in entry.covers.items():
         child.filter[pair] = max(number, child.filter.get(pair, 0))
@@ -326,7 +340,9 @@ def send_transfer(tree: EdgeTree, child: EdgeChild) -> bool:
 
 
 def trim(tree: EdgeTree) -> None:
-    book = tree.book
+    book, oldest = tree.book, tree.now - tree.settings.keep_us
+    if not book.entries or book.entries[0].at > oldest:
+        return
     limit = min(tree.stable(len(book.chain)), tree.at_root)
     for child in tree.children.values():
         limit = min(limit, child.cursor)
@@ -337,7 +353,7 @@ def trim(tree: EdgeTree) -> None:
     for since in book.groups.values():
         if since != IN:
             limit = min(limit, since)
-    count, oldest = 0, tree.now - tree.settings.keep_us
+    count = 0
     while book.base + count < limit and book.entries[count].at <= oldest:
         count += 1
     if count:

@@ -1,9 +1,15 @@
-"""Groups: who wants what, joins, states. Rule 8 of docs/protocols/edge.md."""
+"""Groups: interests of children, joins, states. Rule 8 of docs/protocols/edge.md."""
+
+from collections.abc import Iterator
+from typing import Final
 
 from thence.core.edge import EdgeDrop, EdgeState, EdgeWant
 from thence.core.errors import PeerError, UsageError
-from thence.spread.edge_book import IN, MESSAGE, STATE, EdgeBook, EdgeEntry, Installed
+from thence.spread.edge_book import IN, MESSAGE, STATE, EdgeBook, EdgeEntry, InstalledGroup
 from thence.spread.edge_tree import EdgeChild, EdgeParent, EdgeTree
+
+WHOLE: Final = 1 << 40
+"""Bytes that no state has."""
 
 
 def mention(tree: EdgeTree, group: str) -> None:
@@ -50,6 +56,7 @@ def leave(tree: EdgeTree, group: str) -> None:
     del book.groups[group]
     tree.joins = {request: other for request, other in tree.joins.items() if other != group}
     if was_in:
+        make_states(tree, WHOLE)
         book.host.left(group)
     book.host.changed()
     drop_unwanted(tree)
@@ -62,6 +69,8 @@ def send_wants(tree: EdgeTree, parent: EdgeParent) -> None:
         if tree.full_request not in parent.told:
             parent.told.add(tree.full_request)
             parent.bodies.append(EdgeWant(tree.full_request, tree.asked, True))
+        return
+    if not (tree.joins or tree.pending) and all(since == IN for since in tree.book.groups.values()):
         return
     asked = set(tree.joins.values())
     for group, since in tree.book.groups.items():
@@ -78,6 +87,9 @@ def send_wants(tree: EdgeTree, parent: EdgeParent) -> None:
 
 def new_request(tree: EdgeTree) -> int:
     tree.book.request += 1
+    open_ = {tree.full_request, *tree.joins, *tree.pending}
+    tree.asked_at = {request: at for request, at in tree.asked_at.items() if request in open_}
+    tree.asked_at[tree.book.request] = tree.now
     tree.host.changed()
     return tree.book.request
 
@@ -108,8 +120,10 @@ def heard_want(tree: EdgeTree, child: EdgeChild, want: EdgeWant) -> None:
     child.wants.update(want.groups)
     if all(book.is_in(group) for group in want.groups):
         covers = {(origin, group): number for origin, group, number in book.restricted(want.groups)}
-        states = tuple([book.host.state_of(group) for group in want.groups])
-        serve(tree, child, want.request, want.full, EdgeState(0, want.groups, (), states), covers)
+        making = book.host.make_states(want.groups)
+        entry = serve(tree, child, want.request, want.full, EdgeState(0, want.groups, (), ()), covers)
+        entry.making = making
+        tree.makes.append(entry)
         return
     request = new_request(tree)
     tree.pending[request] = (child.who, child.session, want.request, want.groups, want.full)
@@ -123,7 +137,7 @@ def serve(
     state: EdgeState,
     covers: dict[tuple[str, str], int],
     down: int = -1,
-) -> None:
+) -> EdgeEntry:
     """A state takes its place in the log; on its way to a child, if that is still there."""
     entry = EdgeEntry(STATE)
     entry.groups, entry.covers, entry.states = state.groups, covers, state.states
@@ -133,18 +147,45 @@ def serve(
         if full and child.sync:
             child.transfer = tree.book.end
     tree.book.append(entry, tree.now)
+    return entry
+
+
+def make_states(tree: EdgeTree, most: int) -> None:
+    """Go on with states that are being made. One that no neighbour waits for any more is given up."""
+    while tree.makes and most > 0:
+        entry = tree.makes[0]
+        child = tree.children.get(entry.target[0])
+        making = entry.making
+        if child is None or child.session != entry.target[1]:
+            entry.making = None
+        elif making is not None:
+            try:
+                most -= making.go_on(most)
+            except PeerError as error:
+                child.trouble = str(error)
+            else:
+                if not making.over:
+                    return
+                entry.states, entry.making = making.states(), None
+        del tree.makes[0]
 
 
 def heard_state(tree: EdgeTree, parent: EdgeParent, state: EdgeState) -> None:
     book, host = tree.book, tree.host
     full = state.request == tree.full_request
     joined = tree.joins.get(state.request, "")
-    asked = tree.pending.pop(state.request, None)
-    if not (full or joined or asked):
+    if not (full or joined or state.request in tree.pending):
         return
     if full:  # only what was wanted without a break
         state = restrict(state, [group for group in state.groups if group in book.covered])
+    make_states(tree, WHOLE)  # of a program that is about to be another
+    host.begin_from(
+        {group: data for group, data in named(state) if is_for_program(book, group, full, joined)}
+    )
+    asked = tree.pending.pop(state.request, None)
     host.installed(state, full, joined)
+    if full or joined:
+        host.synced(parent.who, tree.now - tree.asked_at.get(state.request, tree.now), state)
     grown = take_state(book, state, full, joined)
     covers = {(origin, group): number for origin, group, number in state.covers}
     child = tree.children.get(asked[0]) if asked else None
@@ -162,19 +203,28 @@ def heard_state(tree: EdgeTree, parent: EdgeParent, state: EdgeState) -> None:
 
 
 def restrict(state: EdgeState, groups: list[str]) -> EdgeState:
-    states = dict(zip(state.groups, state.states, strict=True))
+    states = dict(named(state))
     covers = tuple([count for count in state.covers if count[1] in groups])
     return EdgeState(state.request, tuple(groups), covers, tuple([states[group] for group in groups]))
 
 
-def take_state(book: EdgeBook, state: Installed, full: bool, joined: str) -> set[str]:
+def named(state: InstalledGroup) -> Iterator[tuple[str, bytes]]:
+    return zip(state.groups, state.states, strict=True)
+
+
+def is_for_program(book: EdgeBook, group: str, full: bool, joined: str) -> bool:
+    """Does the program begin anew from this group of a state?"""
+    return group == joined or (full and book.is_in(group))
+
+
+def take_state(book: EdgeBook, state: InstalledGroup, full: bool, joined: str) -> set[str]:
     """What a state changes in the book and the program: when it comes, and again when the log is read.
     Returns groups of which it has something that was not here."""
     grown = book.merge(state.covers, state.groups)
     book.cover(state.groups)
-    for group, data in zip(state.groups, state.states, strict=True):
+    for group, data in named(state):
         joins = group == joined
-        if not (joins or (full and book.is_in(group))):
+        if not is_for_program(book, group, full, joined):
             continue
         since = book.groups[group] if joins else book.base
         book.groups[group] = IN

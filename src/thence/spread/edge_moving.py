@@ -1,6 +1,6 @@
 """Moving below another node, and leaving the tree: rules 11 and 12 of docs/protocols/edge.md."""
 
-from thence.core.edge import EdgeBye, EdgeHome, EdgeInvite, EdgeInvited, EdgeRehome
+from thence.core.edge import EdgeBye, EdgeHome, EdgeInvite, EdgeInvited, EdgeRehome, EdgeState
 from thence.core.errors import UsageError
 from thence.core.groups import process_of
 from thence.spread.edge_attach import ask, lose
@@ -15,6 +15,8 @@ def rehome(tree: EdgeTree, under: str) -> None:
     parent = tree.parent
     if parent is None:
         raise UsageError("it has no parent to ask")
+    if parent.rest:  # the request would wait behind it, and the session ends
+        raise UsageError("something large is on its way to its parent")
     parent.bodies.append(EdgeRehome(under))
     tree.flush()
     tree.invited, tree.homing = under, ""
@@ -39,7 +41,7 @@ def go_home(tree: EdgeTree) -> None:
     """Move under the node that this one was told to be below, once there is a link to it: slowly, since the
     subtree is silent meanwhile."""
     parent, after_us = tree.parent, tree.settings.rehome_us
-    if parent is None or not tree.homing or not after_us or tree.full_request or tree.joins:
+    if parent is None or not tree.homing or not after_us or tree.full_request or tree.joins or parent.rest:
         return
     if tree.now - parent.since >= after_us and process_of(tree.homing) in tree.linked:
         rehome(tree, tree.homing)
@@ -57,6 +59,7 @@ def heard_rehome(tree: EdgeTree, child: EdgeChild, body: EdgeRehome) -> None:
 
 
 def heard_invite(tree: EdgeTree, parent: EdgeParent, invite: EdgeInvite) -> None:
+    tree.host.installed(EdgeState(0, (), (), ()), False, "")
     entry = EdgeEntry(INVITATION, invite.guest, "", invite.session)
     entry.down, entry.above = parent.down, True
     tree.book.append(entry, tree.now)

@@ -13,7 +13,7 @@ from thence.core.groups import Place
 from thence.spread.edge_map import PathMap
 
 Path = tuple[str, str]
-"""Who numbers, and for whom."""
+"""The process that numbers, and the one that it numbers for."""
 
 Numbers = dict[str, dict[str, int]]
 """Of one message: by receiver, what it has from each that numbered it for that one."""
@@ -30,6 +30,8 @@ class PathSettings:
     horizon: int = 4
     """2 · reach: up to which distance numbers are told and kept. A node hears barriers from one that is
     `reach` away, and needs them for another that is `reach` away."""
+    barriers: bool = True
+    """Off to measure what they cost: then only the order of each path is kept."""
     beat_us: int = 100_000
     suspect_us: int = 400_000
     again_us: int = 200_000
@@ -185,7 +187,8 @@ class PathNode:
         self._learn(copy.needs)
         near = self.map.ball(self.me, self.settings.horizon)
         numbers = {who: dict(by) for who, by in copy.numbers.items() if who != self.me and who in near}
-        record = PathRecord(copy.place, copy.group, numbers, dict(self.known), copy.payload)
+        needs = dict(self.known) if self.settings.barriers else {}
+        record = PathRecord(copy.place, copy.group, numbers, needs, copy.payload)
         for receiver in self._below(record, sender):
             if self.may_number(numbers, receiver):
                 self.given[receiver] = self.given.get(receiver, 0) + 1
@@ -269,7 +272,7 @@ class PathNode:
 
     def _send(self, record: PathRecord, to: str, now: int) -> None:
         """With the numbers that the receiver may need. A barrier at or above the message's own number is no
-        cause of it: who numbered both numbered the message first."""
+        cause of it: a node that numbered both numbered the message first."""
         record.sent_at[to] = now
         near = self.map.ball(to, self.settings.horizon)
         numbers: Numbers = {}

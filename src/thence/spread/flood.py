@@ -1,6 +1,6 @@
 """Causal flood: every neighbour gets everything, as soon as both ends have synchronised.
 
-The document's first baseline (section 5.3.1): the quickest way to everybody, at the cost of every message
+The document's first baseline (section 5.3.1): the quickest way to all nodes, at the cost of every message
 crossing every link, mostly in vain. A link is a branch from the moment that it is there; everything else is
 `spread.streams`.
 """

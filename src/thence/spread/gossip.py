@@ -9,16 +9,16 @@ asks all of them at once. A message that chance left out comes with an answer: l
 Nothing is causal here: a message may come before its causes, and before the one that its sender sent before
 it. Order is for the engine above (`order/probabilistic.py`).
 
-Invariants. Each message is given to the replica once, until a restart. `clock` counts what came without a
-gap, so that an answer to it lacks nothing. What waits in the replica for its causes is not in the history:
-after a restart the clock is the log's, and it is asked for again. At most `PENDING_MAX` messages lie beyond a
-gap, the others are dropped and come with an answer: a peer that sends nonsense does not fill the memory.
+Invariants. Each message is given to the replica once, until a restart, or until the replica lets it go
+(`forget`): then it counts as one that never came. `clock` counts what came without a gap, so that an answer
+to it lacks nothing. What waits in the replica for its causes is not in the history: after a restart the clock
+is the log's, and it is asked for again. Beyond a gap lies only what waits there: the replica bounds both. An
+answer tells a log in its order: each of its messages can be released when it comes, and none has to wait.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
-from typing import Final
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, STEP, pack
 from thence.core.errors import PeerError, UsageError
@@ -26,9 +26,7 @@ from thence.core.history import History
 from thence.core.machine import NEVER, Packet, SpreadEffect, Transmit, Wake
 from thence.core.message import Message
 from thence.core.overlay import Pull, Sync
-from thence.spread.streams import OVERHEAD
-
-PENDING_MAX: Final = 1 << 16
+from thence.spread.stream_link import OVERHEAD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +45,7 @@ class GossipSettings:
             raise UsageError("gossip: everything must be positive")
 
 
-class Neighbour:
+class KnownNeighbour:
     """What is known of one."""
 
     __slots__ = ("asked_until", "had", "held")
@@ -78,7 +76,7 @@ class Gossip:
         self._clock = list(history.vector) + [0] * (size - len(history.vector))
         self._early: set[int] = set()
         """Came beyond a gap."""
-        self._peers: dict[int, Neighbour] = {}
+        self._peers: dict[int, KnownNeighbour] = {}
         self._ask_at = NEVER
         self._wake_at = NEVER
 
@@ -102,7 +100,7 @@ class Gossip:
         return tuple([peer for peer, about in self._peers.items() if not about.held])
 
     def states(self) -> Iterator[tuple[int, bool, bool]]:
-        """Of each link: to whom; rumours may go over any."""
+        """Of each link, its peer; rumours may go over any."""
         return ((peer, True, not about.held) for peer, about in self._peers.items())
 
     def fed(self, peer: int) -> int:
@@ -129,6 +127,15 @@ class Gossip:
         """So many members are known by now: their messages are counted."""
         self._clock += [0] * (size - len(self._clock))
 
+    def forget(self, dot: int) -> None:
+        """The replica has let this message go, which it could not release: it will come with an answer. What
+        came after it of its sender could not be released either."""
+        origin, seq = dot & ORIGIN_MASK, dot >> ORIGIN_BITS
+        self._early.discard(dot)
+        for later in range(seq + 1, self._clock[origin] + 1):
+            self._early.add(pack(origin, later))
+        self._clock[origin] = min(self._clock[origin], seq - 1)
+
     def become(self, me: int) -> None:
         """From here on this node's own messages are those of another member."""
         self._me = me
@@ -142,7 +149,7 @@ class Gossip:
         return self._planned([], now)
 
     def up(self, peer: int, now: int) -> list[SpreadEffect]:
-        self._peers[peer] = Neighbour()
+        self._peers[peer] = KnownNeighbour()
         effects: list[SpreadEffect] = []
         self._ask(peer, effects, now)
         if self._ask_at == NEVER:
@@ -162,6 +169,12 @@ class Gossip:
         if peer in self._peers:
             self._peers[peer].held = False
         return []
+
+    def hears(self, peer: int, now: int) -> None:
+        """A large message, or answer, is coming from there: it need not be asked again."""
+        about = self._peers.get(peer)
+        if about is not None and about.asked_until:
+            about.asked_until = now + self._settings.answer_us
 
     def broadcast(self, message: Message, now: int) -> list[SpreadEffect]:  # noqa: ARG002
         self._clock[self._me] = message.dot >> ORIGIN_BITS
@@ -228,8 +241,6 @@ class Gossip:
         if seq <= clock[origin] or dot in early:
             return
         if seq > clock[origin] + 1:
-            if len(early) >= PENDING_MAX:
-                return
             early.add(dot)
         else:
             clock[origin] = seq
@@ -248,7 +259,7 @@ class Gossip:
             for peer in able:
                 self._sent_to(self._peers[peer], (message,))
 
-    def _sent_to(self, about: Neighbour, messages: tuple[Message, ...]) -> None:
+    def _sent_to(self, about: KnownNeighbour, messages: tuple[Message, ...]) -> None:
         for message in messages:
             if message.dot == pack(self._me, about.had) + STEP:
                 about.had += 1

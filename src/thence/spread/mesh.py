@@ -3,7 +3,7 @@
 The topology of the tagged causal broadcast document's experiments, made reliable: each member tells
 the senders it heard from what it has of them, and a sender repeats what stays unacknowledged.
 
-State. Outgoing: `_log`, own messages that somebody has not acknowledged, the first of them number
+State. Outgoing: `_log`, own messages that a peer has not acknowledged, the first of them number
 `_base + 1`; per peer a `_Link` with the acknowledged counter and the estimate of its round trip.
 Incoming: per origin `_received`, the counter below which nothing is missing, and `_early`, the dots
 above it that came before their turn; `_owed`, the peers that have sent something since they were
@@ -217,7 +217,7 @@ class Mesh:
                 continue
             again = link.repeated_at + link.repeat_us <= now
             first = link.acked if again else max(link.acked, link.repeated)
-            # Whoever crashed since may have forgotten what came early: trusted only while it is fresh.
+            # A peer that crashed since may have forgotten what came early: trusted only while it is fresh.
             early = link.early if now < link.early_at + 2 * link.repeat_us else NOTHING
             due = self._due(first - base, now - link.repeat_us, early)
             if due:

@@ -7,12 +7,7 @@ from random import Random
 from thence.core.errors import UsageError
 from thence.core.history import History
 from thence.core.states import States
-from thence.spread.eco_sync_tree import EcoSyncTree
-from thence.spread.flood import Flood
-from thence.spread.gossip import Gossip
-from thence.spread.pull import PeriodicPull, PullSettings
 from thence.spread.spread import Spread
-from thence.spread.sync_tree import SyncTree, TreeSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,39 +24,55 @@ class OverlayKind:
     """Messages come after their causes. If not, an engine must see to it."""
 
 
-CENTRAL = TreeSettings(challenge_us=3_000_000)
-"""A root in the middle: every few seconds is soon enough, since being off the middle costs only latency."""
+# Each spread is imported where it is made: a live node knows all names, and runs one of them at most.
 
 
 def _sync_tree(me: int, size: int, history: History, random: Random, states: States) -> Spread:  # noqa: ARG001
+    from thence.spread.sync_tree import SyncTree
+
     return SyncTree(me, size, history)
 
 
 def _central(me: int, size: int, history: History, random: Random, states: States) -> Spread:  # noqa: ARG001
+    from thence.spread.sync_tree import CENTRAL, SyncTree
+
     return SyncTree(me, size, history, CENTRAL)
 
 
 def _eco(me: int, size: int, history: History, random: Random, states: States) -> Spread:  # noqa: ARG001
+    from thence.spread.eco_sync_tree import EcoSyncTree
+
     return EcoSyncTree(me, size, history, states)
 
 
 def _eco_central(me: int, size: int, history: History, random: Random, states: States) -> Spread:  # noqa: ARG001
+    from thence.spread.eco_sync_tree import EcoSyncTree
+    from thence.spread.sync_tree import CENTRAL
+
     return EcoSyncTree(me, size, history, states, CENTRAL)
 
 
 def _flood(me: int, size: int, history: History, random: Random, states: States) -> Spread:  # noqa: ARG001
+    from thence.spread.flood import Flood
+
     return Flood(me, size, history)
 
 
 def _pull(me: int, size: int, history: History, random: Random, states: States) -> Spread:  # noqa: ARG001
+    from thence.spread.pull import PeriodicPull
+
     return PeriodicPull(me, size, history, random)
 
 
 def _slow_pull(me: int, size: int, history: History, random: Random, states: States) -> Spread:  # noqa: ARG001
+    from thence.spread.pull import PeriodicPull, PullSettings
+
     return PeriodicPull(me, size, history, random, PullSettings(period_us=1_000_000))
 
 
 def _gossip(me: int, size: int, history: History, random: Random, states: States) -> Spread:  # noqa: ARG001
+    from thence.spread.gossip import Gossip
+
     return Gossip(me, size, history, random)
 
 

@@ -1,6 +1,6 @@
 """Periodic pull: every now and then ask one neighbour, by chance, for what is missing here.
 
-The document's second baseline (section 5.3.1): nobody is ever sent what it has, and everything comes late. A
+The document's second baseline (section 5.3.1): no node is ever sent what it has, and everything comes late. A
 node asks with its clock and gets what the clock lacks, causes first; a large answer comes piece by piece,
 each asked for. Only one question is open at a time, so that no two answers overlap.
 """
@@ -14,7 +14,7 @@ from thence.core.history import History
 from thence.core.machine import NEVER, Packet, SpreadEffect, Transmit, Wake
 from thence.core.message import Message
 from thence.core.overlay import Pull, Sync
-from thence.spread.streams import OVERHEAD
+from thence.spread.stream_link import OVERHEAD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class PeriodicPull:
         return self._planned([], now)
 
     def broadcast(self, message: Message, now: int) -> list[SpreadEffect]:  # noqa: ARG002
-        """It waits in the history until somebody asks."""
+        """It waits in the history until a neighbour asks."""
         self._clock[self._me] = message.dot >> ORIGIN_BITS
         return []
 
@@ -88,7 +88,7 @@ class PeriodicPull:
         if not isinstance(packet, Sync):
             raise PeerError(f"a pull has no use for a {type(packet).__name__}")
         if peer != self._asked:
-            return []  # too late: somebody else has been asked meanwhile
+            return []  # too late: another neighbour has been asked meanwhile
         effects = self._take(peer, packet)
         if packet.last:
             self._asked = None

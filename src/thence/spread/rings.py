@@ -4,7 +4,7 @@ All members know the same view, so nothing has to be agreed on. Each process has
 a hash of its name, and keeps links to the one before it and the one after it on each: a random regular graph,
 whose diameter is the logarithm of its size, and in which a process that comes or goes concerns its neighbours
 alone. A neighbour that cannot be reached is passed over after a while, and the next one on that ring is a
-neighbour as well, so that those who reach each other stay connected whatever has become of the others.
+neighbour as well, so that nodes that reach each other stay connected whatever has become of the others.
 
 A member gets each origin's messages from the neighbour that lies on a shortest way to it, as the rings tell
 (`routes`). Every step of such a way is one link closer to the origin, so the ways of all members to one
@@ -20,7 +20,7 @@ PLACE_BYTES: Final = 8
 
 
 class Rings:
-    """The places of processes. `keep` says who is there."""
+    """The places of processes. `keep` names those that are there."""
 
     __slots__ = ("_places", "_rings")
 
@@ -43,7 +43,7 @@ class Rings:
         return bool(came or went)
 
     def wanted(self, me: str, will_do: Callable[[str], bool]) -> list[str]:
-        """To whom `me` keeps links: on each ring, both ways, everyone up to the first that will do."""
+        """Processes that `me` keeps links to: on each ring, both ways, all up to the first that will do."""
         found: dict[str, None] = {}
         for ring, place in zip(self._rings, self._places.get(me, ()), strict=False):
             at = bisect_left(ring, place)

@@ -14,7 +14,7 @@ class Spread(Protocol):
 
     @property
     def drained(self) -> bool:
-        """Nothing is kept for anybody, nothing is owed, and no wake-up is outstanding."""
+        """Nothing is kept for a peer, nothing is owed, and no wake-up is outstanding."""
         ...
 
     def broadcast(self, message: Message, now: int) -> list[SpreadEffect]:

@@ -2,80 +2,32 @@
 
 The synchronisation of section 3.3.3 of the ECO SYNC Tree document, by itself: SYNC Tree, ECO SYNC Tree and
 causal flood differ in which links carry streams, not in what a stream is. A link that carries them is a
-*branch*, in both directions. Per direction the receiver asks with its clock (`Graft`); the sender answers
-with everything in its history that the clock lacks, causes first, in pieces (`Sync`), and from the last piece
-on with every message as it comes.
+*branch*, in both directions (`stream_link`). Per direction the receiver asks with its clock (`Graft`); the
+sender answers with everything in its history that the clock lacks, causes first, in pieces (`Sync`), and from
+the last piece on with every message as it comes.
 
 Why that is causal. Over a link that delivers in order, the receiver gets the sender's messages in the order
 in which the sender had them, without a gap, but for those that the receiver had when it asked. So whatever a
 message follows from is here before it: the pair (origin, counter) on each message is enough.
 
-A link's state is *versioned*. Whoever wants to change it (branch or not) takes the next version; the higher
-version wins at both ends, and of two equal ones the branch. So grafts and prunes that cross each other lead
-both ends to the same state, and no link is used in one direction for good.
-
 Invariants. Messages of one origin are passed on in the order of their counters, each once; the clock alone
-tells what is new. A message that is not the next one of its origin shuts the ear to that link (whatever comes
-after it may follow from what is missing) until a new graft is answered. At most one stream is being caught up
-with at a time, so that two neighbours do not send the same past. Nothing is queued for a peer: what it lacks
-is in the history. A live link that cannot take more falls back to that (`hold`), whatever the other end
-thinks of it: to a receiver pieces and messages are the same, and a piece is answered.
+tells what is new, and counts no part of a run. A message that is not the next one of its origin shuts the ear
+to that link (whatever comes after it may follow from what is missing) until a new graft is answered. At most
+one stream is being caught up with at a time, so that two neighbours do not send the same past. Nothing is
+queued for a peer: what it lacks is in the history. A live link that cannot take more falls back to that
+(`hold`), whatever the other end thinks of it: to a receiver pieces and messages are the same, and a piece is
+answered.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
-from thence.core.errors import PeerError, UsageError
+from thence.core.errors import PeerError
 from thence.core.history import History
-from thence.core.machine import NEVER, Packet, SpreadEffect, Transmit, Wake
+from thence.core.machine import NEVER, NO_PEER, Packet, SpreadEffect, Transmit, Wake
 from thence.core.message import Message
 from thence.core.overlay import Graft, More, Prune, Resync, Sync
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamSettings:
-    piece_bytes: int = 64 << 10
-    """Small enough that other packets get their turn, large enough that its header does not count."""
-    window: int = 16
-    """Pieces under way: a megabyte in a round trip, and no more than that in any queue. With half of it
-    newcomers to 200 nodes, 10 to 100 ms apart, took eight seconds to read the past of two minutes."""
-    sync_us: int = 2_000_000
-    """A neighbour that is silent for so long while it should send its past is not waited for: others may
-    have it. Several round trips, so that it never happens to one that works."""
-
-    def __post_init__(self) -> None:
-        if min(self.piece_bytes, self.window, self.sync_us) < 1:
-            raise UsageError("stream settings: everything must be positive")
-
-
-NOBODY = -1
-"""The neighbour that an own message came from."""
-
-OVERHEAD = 16
-"""Bytes that a message takes up besides its payload, roughly."""
-
-
-class Link:
-    """A neighbour, and the streams in both directions."""
-
-    __slots__ = ("branch", "clock", "credit", "grafted", "heard", "held", "live", "version")
-
-    def __init__(self) -> None:
-        self.version = 0
-        self.branch = False
-        self.grafted = 0
-        """The version at which this end asked for the other's stream."""
-        self.heard = False
-        """Whether what comes over it is listened to: not before a graft is answered, nor after a gap."""
-        self.clock: list[int] | None = None
-        """What the other end had when it asked, and what it was sent of its past since; None: it has not
-        asked at this version."""
-        self.credit = 0
-        self.live = False
-        """It has everything that this end had, and gets what comes."""
-        self.held = False
-        """It takes no more at present: it will get the rest from the history."""
+from thence.spread.stream_link import OVERHEAD, Link, StreamSettings
 
 
 class Streams:
@@ -125,7 +77,7 @@ class Streams:
         return tuple([peer for peer, _ in self._live])
 
     def states(self) -> Iterator[tuple[int, bool, bool]]:
-        """Of each link: to whom, whether it is a branch, and whether this end is live."""
+        """Of each link: its peer, whether it is a branch, and whether this end is live."""
         return ((peer, link.branch, link.live) for peer, link in self._links.items())
 
     def fed(self, peer: int) -> int:
@@ -186,21 +138,28 @@ class Streams:
         now it gets from the history, when `release` says that there is room."""
         link = self._links.get(peer)
         if link is not None and link.live:
-            link.clock, link.live, link.held, link.credit = list(self._clock), False, True, 0
+            link.clock, link.live, link.held = list(self._clock), False, True
+            link.renew(0)
             self._relist()
 
     def release(self, peer: int, now: int) -> list[SpreadEffect]:
         effects: list[SpreadEffect] = []
         link = self._links.get(peer)
         if link is not None and link.held and link.clock is not None:
-            link.held, link.credit = False, self._streams.window
+            link.held = False
+            link.renew(self._streams.window)
             self._feed(peer, link, effects)
         return self._planned(effects, now)
+
+    def hears(self, peer: int, now: int) -> None:
+        """A large message, or piece, is coming from there: it is not silent."""
+        if peer == self._incoming:
+            self._incoming_until = now + self._streams.sync_us
 
     def broadcast(self, message: Message, now: int) -> list[SpreadEffect]:  # noqa: ARG002
         self._clock[self._me] = message.dot >> ORIGIN_BITS
         effects: list[SpreadEffect] = []
-        self._forward(message, NOBODY, effects)
+        self._forward(message, NO_PEER, effects)
         return effects
 
     def receive(self, peer: int, packet: Packet, now: int) -> list[SpreadEffect]:
@@ -230,13 +189,13 @@ class Streams:
         """A neighbour is there."""
 
     def _vanished(self, peer: int, effects: list[SpreadEffect], now: int) -> None:
-        """It is not there any more."""
+        """It is gone."""
 
     def _unbranched(self, peer: int, effects: list[SpreadEffect], now: int) -> None:
         """The other end has pruned."""
 
     def _freed(self, effects: list[SpreadEffect], now: int) -> None:
-        """Nothing is being caught up with, and nobody waits."""
+        """Nothing is being caught up with, and no peer waits."""
 
     def _tick(self, effects: list[SpreadEffect], now: int) -> None:
         """Time has passed."""
@@ -252,8 +211,7 @@ class Streams:
             case Sync():
                 self._synced(peer, link, packet, effects, now)
             case More():
-                if link.clock is not None and not link.live:
-                    link.credit += 1
+                if link.clock is not None and not link.live and link.earn() > 0:
                     self._feed(peer, link, effects)
             case Graft():
                 self._grafted(peer, link, packet, effects, now)
@@ -273,24 +231,28 @@ class Streams:
     ) -> None:
         origin, seq = message.dot & ORIGIN_MASK, message.dot >> ORIGIN_BITS
         clock = self._clock
-        due = clock[origin] + 1
-        if seq < due or not link.heard:
+        had, before = clock[origin], message.before >> ORIGIN_BITS
+        if seq <= had or not link.heard:
             return
-        if seq > due:
-            self._again(peer, link, effects, now)
+        if before != had:
+            link.heard = False  # where a part of a run is here, whatever else comes is worth no more
+            if before > had:
+                self._again(peer, link, effects, now)
             return
         clock[origin] = seq
         effects.append(message)
         self._forward(message, peer, effects)
 
     def _check(self, peer: int, message: Message) -> None:
-        """Before anything of a packet takes effect: nobody can have more of this node than it has sent."""
+        """Before anything of a packet takes effect: no peer can have more of this node than it has sent."""
         origin, seq = message.dot & ORIGIN_MASK, message.dot >> ORIGIN_BITS
         if origin >= len(self._clock) or (origin == self._me and seq > self._clock[origin]):
             raise PeerError(f"member {peer} has message {seq} of member {origin}, which cannot be")
+        if message.before >> ORIGIN_BITS < self._clock[origin] < seq:
+            raise PeerError(f"member {peer} has a run of member {origin} of which a part was here before")
 
     def _forward(self, message: Message, via: int, effects: list[SpreadEffect]) -> None:
-        """To everyone who is live and did not have it when it asked."""
+        """To all live neighbours that did not have it when they asked."""
         dot = message.dot
         origin, seq = dot & ORIGIN_MASK, dot >> ORIGIN_BITS
         peers = tuple([peer for peer, clock in self._live if peer != via and clock[origin] < seq])
@@ -322,7 +284,7 @@ class Streams:
             self._want(peer, link, effects, now)
         link.clock = [*graft.clock, *[0] * (len(self._clock) - len(graft.clock))]
         link.live = link.held = False
-        link.credit = self._streams.window
+        link.renew(self._streams.window)
         self._relist()
         self._feed(peer, link, effects)
 
@@ -345,24 +307,24 @@ class Streams:
         size = 0
         for message in self._history.missing(clock):
             cost = len(message.payload) + OVERHEAD
-            if piece and size + cost > most:  # a large one goes alone: frames have an end
-                self._piece(peer, link, piece, False, effects)
-                if not link.credit:
+            if piece and size + cost > most:  # a large one goes alone
+                self._piece(peer, link, piece, size, False, effects)
+                if link.credit <= 0:
                     return
                 piece, size = [], 0
             piece.append(message)
             size += cost
-        self._piece(peer, link, piece, True, effects)
+        self._piece(peer, link, piece, size, True, effects)
         link.live = True
         self._relist()
 
     def _piece(
-        self, peer: int, link: Link, piece: list[Message], last: bool, effects: list[SpreadEffect]
+        self, peer: int, link: Link, piece: list[Message], size: int, last: bool, effects: list[SpreadEffect]
     ) -> None:
         assert link.clock is not None
         for message in piece:
             link.clock[message.dot & ORIGIN_MASK] = message.dot >> ORIGIN_BITS
-        link.credit -= 1
+        link.spend(max(1, size // self._streams.piece_bytes))
         effects.append(Transmit((peer,), Sync(link.version, tuple(piece), last)))
 
     def _relist(self) -> None:

@@ -2,32 +2,34 @@
 
 Sections 3.3.1 to 3.3.3 of the ECO SYNC Tree document. The smallest node there is, the *root* (or, if that is
 asked for, the one with the closest neighbours, which tends to lie in the middle), beats: every
-`beat_us` a `Tree` packet goes down the branches, and an `Announce` over the links that are none. Whoever gets
-the same beat over two branches prunes the second; whoever hears of a beat that does not come grafts. What a
-branch carries, and why that is causal, is in `spread.streams`; states, messages, and where and why this
-departs from the document are in docs/protocols/sync-tree.md.
+`beat_us` a `Tree` packet goes down the branches, and an `Announce` over the links that are none. A node that
+gets the same beat over two branches prunes the second; one that hears of a beat that does not come grafts.
+What a branch carries, and why that is causal, is in `spread.streams`; states, messages, and where and why
+this departs from the document are in docs/protocols/sync-tree.md.
 
 State. `_root`, `_number`: the newest beat had; `_parent`: the neighbour that it came from first. Per link
 what it last announced, and when. `_gone`: for a while, the last beats of roots that fell silent. Beats are
 numbered, so that one number per root tells old from new.
 
 Invariants. A branch is pruned only by a beat that came over another branch first: the links over which a beat
-came first form a tree with every node that it reached, so pruning never cuts anybody off. A beat that is
+came first form a tree with every node that it reached, so pruning never cuts a node off. A beat that is
 known of and does not come leads to a graft with one of those that have it, and then the next one, until it
 comes. With no beat for `check_us` a node beats itself, and stops when it hears a smaller one.
 
 The tree follows the shortest paths from the root: an announcement travels as fast as the beat over the same
 link would, so that one which comes before the beat itself, and does so again and again, shows a quicker way;
-and whoever is below this node in the tree can never announce so early.
+and a node below this one in the tree can never announce so early.
 """
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from thence.core.errors import UsageError
 from thence.core.history import History
 from thence.core.machine import NEVER, Packet, SpreadEffect, Transmit
 from thence.core.overlay import ROOT_BITS, Announce, Ping, Pong, Tree
-from thence.spread.streams import Link, Streams, StreamSettings
+from thence.spread.stream_link import Link, StreamSettings
+from thence.spread.streams import Streams
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +44,7 @@ class TreeSettings:
     The document waits for 3 s."""
     better_us: int = 5_000
     """By how much a path must be quicker, beyond twice the usual deviation, to be worth a change: smaller
-    gains do not show in the time until everybody has a message, and keep a tree from coming to rest."""
+    gains do not show in the time until all nodes have a message, and keep a tree from coming to rest."""
     samples: int = 3
     """So many beats must have told, since the last jump: once is jitter. Each level of a tree waits for the
     one above it."""
@@ -59,6 +61,10 @@ class TreeSettings:
             raise UsageError("tree settings: need 0 < beat < missing < check")
         if min(self.better_us, self.jump_us) < 0 or self.samples < 1:
             raise UsageError("tree settings: need better >= 0, jump >= 0 and samples >= 1")
+
+
+CENTRAL: Final = TreeSettings(challenge_us=3_000_000)
+"""A root in the middle: every few seconds is soon enough, since being off the middle costs only latency."""
 
 
 UNKNOWN = 1 << 20
@@ -128,7 +134,7 @@ class SyncTree(Streams):
         """What names this node as a root: its index, or another number where indices differ from node to
         node. At the beginning only."""
         self._mark = number
-        # A rank of 0 is everybody's while nobody is asked for more than its name.
+        # All nodes have rank 0 while none is asked for more than its name.
         self._self = number if self._settings.challenge_us is None else UNKNOWN << ROOT_BITS | number
         self._root = self._self
 
@@ -167,7 +173,7 @@ class SyncTree(Streams):
             self._orphaned(effects, now)
 
     def _orphaned(self, effects: list[SpreadEffect], now: int) -> None:
-        """The parent is gone: graft at once with somebody who has had the newest beats. If that one was
+        """The parent is gone: graft at once with a neighbour that has had the newest beats. If that one was
         below this node in the tree, the next beat comes from elsewhere and shows it."""
         self._parent = None
         self._repair(effects, now, known=True)
@@ -221,7 +227,7 @@ class SyncTree(Streams):
             self._begin(quickest[1], effects, now)
 
     def _tell(self, via: int | None, effects: list[SpreadEffect]) -> None:
-        """Pass the beat on. Not to those who have announced it themselves: over a branch that is just being
+        """Pass the beat on. Not to peers that have announced it themselves: over a branch that is just being
         made it would come as a duplicate, and the branch would be pruned as soon as it is there."""
         root, number = self._root, self._number
         branches: list[int] = []
@@ -297,7 +303,7 @@ class SyncTree(Streams):
             self._beat(effects, now)
 
     def _lead(self, now: int) -> None:
-        """Beat oneself, until somebody better is heard."""
+        """Beat oneself, until a better root is heard."""
         if self._settings.challenge_us is not None:
             self._self = self._rank() << ROOT_BITS | self._mark
         self._root, self._parent = self._self, None
@@ -319,7 +325,7 @@ class SyncTree(Streams):
 
     def _beat(self, effects: list[SpreadEffect], now: int) -> None:
         if not self._links:
-            self._beat_at = NEVER  # nobody to beat for
+            self._beat_at = NEVER  # no neighbour to beat for
             return
         # Numbers go on after a restart, if the clock does; if not, the old ones are forgotten with the root.
         self._number = max(self._number + 1, now // self._settings.beat_us)

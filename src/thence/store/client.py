@@ -4,13 +4,14 @@ from collections.abc import Callable
 from typing import Final
 
 from thence.crdt.mark import Mark
+from thence.store.dump import Dump
 
 
 class Client:
     __slots__ = (
-        "address", "authenticated", "broken", "commands", "created", "db", "dirty", "end", "id", "lib_name",
-        "lib_ver", "local", "monitors", "name", "proto", "push", "quits", "replies", "seen", "skips",
-        "transaction", "watching", "wrote",
+        "address", "authenticated", "broken", "commands", "created", "db", "dirty", "dump", "end",
+        "id", "lib_name", "lib_ver", "local", "monitors", "name", "proto", "push", "queued",
+        "quits", "replies", "seen", "skips", "transaction", "unblock", "watching", "wrote",
     )  # fmt: skip
 
     def __init__(self, number: int, address: str = "", created: int = 0, authenticated: bool = True) -> None:
@@ -29,6 +30,8 @@ class Client:
         self.proto = 2
         self.transaction: list[list[bytes]] | None = None
         """Queued commands between MULTI and EXEC."""
+        self.queued = 0
+        """Bytes of these."""
         self.broken = False
         """A command could not be queued: EXEC refuses."""
         self.watching: dict[tuple[int, bytes], bool] = {}
@@ -43,10 +46,13 @@ class Client:
         self.wrote: Mark | None = None
         """Its last write."""
         self.commands = 0
+        self.dump: Dump | None = None
         self.push: Callable[[object], None] = lambda _: None
         """Out of band."""
         self.end: Callable[[], None] = lambda: None
         """Another client ended it."""
+        self.unblock: Callable[[bool], bool] = lambda _: False
+        """Another client ends its waiting, with an error or as if its time was up; whether it waited."""
 
     def spoil(self) -> None:
         self.dirty = True

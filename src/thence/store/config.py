@@ -26,14 +26,18 @@ DEFAULTS: Final = {
     "lazyfree-lazy-user-flush": "no", "activedefrag": "no", "activerehashing": "yes", "loglevel": "notice",
     "lua-time-limit": "5000", "maxmemory-samples": "5", "lfu-log-factor": "10", "lfu-decay-time": "1",
     "close-on-replica-write": "yes", "replica-read-only": "yes", "min-replicas-to-write": "0",
+    "lock-policy": "warn",
 }  # fmt: skip
 
 FIXED: Final = frozenset(
-    {"databases", "set-wins", "bind", "port", "dir", "dbfilename", "appendonly", "save-dir"}
+    {"databases", "set-wins", "bind", "port", "dir", "dbfilename", "appendonly", "appendfsync", "save-dir"}
 )
-NUMBERS: Final = frozenset(
-    {"maxclients", "timeout", "proto-max-bulk-len", "slowlog-log-slower-than", "slowlog-max-len", "maxmemory"}
-)
+NUMBERS: Final = frozenset({"maxclients", "timeout", "slowlog-log-slower-than", "slowlog-max-len"})
+SIZES: Final = frozenset({"proto-max-bulk-len", "maxmemory", "rename-max-bytes", "client-query-buffer-limit"})
+UNITS: Final = {
+    "": 1, "b": 1, "k": 1000, "kb": 1 << 10, "m": 1_000_000, "mb": 1 << 20, "g": 1_000_000_000, "gb": 1 << 30,
+}  # fmt: skip
+CHOICES: Final = {"lock-policy": ("ok", "warn", "refuse")}
 
 
 class Config:
@@ -46,6 +50,8 @@ class Config:
         self.bulk_max = 512 << 20
         self.timeout_s = 0
         self.rename_max = 8 << 20
+        self.locks = "warn"
+        """What to do about a SET that looks like a lock, which it is not: `ok`, `warn`, `refuse`."""
         self.memory_max = 0
         """0: as much as there is."""
 
@@ -68,15 +74,15 @@ class Config:
                 f"ERR Unknown option or number of arguments for CONFIG SET - '{name.decode('latin-1')}'"
             )
         if known in FIXED:
-            raise Fail(
-                f"ERR CONFIG SET failed (possibly related to argument '{known}') - can't set immutable config"
-            )
+            raise _refused(known, "can't set immutable config")
         text = value.decode(errors="surrogateescape")
         if known in NUMBERS and not text.removeprefix("-").isdigit():
-            raise Fail(
-                f"ERR CONFIG SET failed (possibly related to argument '{known}') - argument couldn't be "
-                "parsed into an integer"
-            )
+            raise _refused(known, "argument couldn't be parsed into an integer")
+        if known in SIZES:
+            text = _size(known, text)
+        if text.lower() not in CHOICES.get(known, (text.lower(),)):
+            allowed = ", ".join(CHOICES[known])
+            raise _refused(known, f"argument(s) must be one of the following: {allowed}")
         self._values[known] = text
         if known == "requirepass":
             self.password = value
@@ -92,3 +98,20 @@ class Config:
             self.bulk_max = int(text)
         elif known == "timeout":
             self.timeout_s = int(text)
+        elif known == "rename-max-bytes":
+            self.rename_max = int(text)
+        elif known == "lock-policy":
+            self.locks = text.lower()
+
+
+def _size(name: str, text: str) -> str:
+    """In bytes."""
+    digits = text.lower().rstrip("bkmg")
+    unit = text.lower()[len(digits) :]
+    if not digits.isdigit() or unit not in UNITS:
+        raise _refused(name, "argument must be a memory value")
+    return str(int(digits) * UNITS[unit])
+
+
+def _refused(name: str, why: str) -> Fail:
+    return Fail(f"ERR CONFIG SET failed (possibly related to argument '{name}') - {why}")

@@ -8,7 +8,7 @@ from typing import Any
 
 from thence.crdt.cells import CellMap
 from thence.crdt.sets import AddWinsSet, RemoveWinsSet
-from thence.store.slots import Assigned, Slot, State
+from thence.store.slots import Assigned, Counted, Slot, State
 from thence.store.state import StoreState
 
 Holding = tuple[int, bytes, int, dict[str, Any]]
@@ -18,7 +18,7 @@ Holding = tuple[int, bytes, int, dict[str, Any]]
 def contents(state: StoreState) -> Iterator[Holding]:
     for number, database in enumerate(state.space.databases):
         for key, found in sorted(database.keys.items()):
-            if isinstance(found, Assigned):
+            if isinstance(found, Assigned | Counted):
                 found = found.value
             kinds = found.kinds() if isinstance(found, Slot) else [("string", found)]
             if kinds:

@@ -6,18 +6,18 @@ a transaction. Nothing here waits: a command that must answers with a `Later`.
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from random import Random
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final
 
 from thence.crdt.cells import CellMap, ScoreMap
-from thence.crdt.deadline import NEVER
-from thence.crdt.mark import Mark
 from thence.crdt.numbers import Value
 from thence.crdt.sets import AddWinsSet, Elements, RemoveWinsSet
-from thence.store import ops
 from thence.store.client import Client
 from thence.store.config import Config
+from thence.store.effects import Effects
+from thence.store.host import Alone, Host
+from thence.store.monitoring import SECRETS, Slow, monitored
 from thence.store.ops import Part
 from thence.store.reply import Fail, Reply
 from thence.store.sessions import cluster_id
@@ -28,97 +28,28 @@ from thence.store.table import WORDS, Command, lookup
 WRONG_TYPE: Final = "WRONGTYPE Operation against a key holding the wrong kind of value"
 OOM: Final = "OOM command not allowed when used memory > 'maxmemory'."
 LOADING: Final = "LOADING Redis is loading the dataset in memory"
-CONTENT: Final = frozenset(
-    {ops.UPDATE, ops.SET_ADD, ops.FIELD_SET, ops.FIELD_UPDATE, ops.SCORE_SET, ops.SCORE_UPDATE}
-)
-OPERATION_MAX: Final = 12 << 20
-"""Bytes of one operation: below a frame of the middleware."""
+TRANSACTION_MAX: Final = 64 << 20
+"""Bytes of the commands of one transaction, and what Python needs for them."""
+
+SLOW_WORDS: Final = 32
+SLOW_BYTES: Final = 128
+"""Of a command in SLOWLOG, and of each of its words."""
 
 UNQUEUED: Final = frozenset({"EXEC", "DISCARD", "MULTI", "WATCH", "UNWATCH", "QUIT", "RESET"})
+UNFIT: Final = frozenset({"SAVE", "SHUTDOWN"})
+"""Not in a transaction."""
 UNKNOWN_MAY: Final = frozenset({"AUTH", "HELLO", "QUIT", "RESET"})
 """Before the client has said who it is."""
 
 
-class MemberSeen(NamedTuple):
-    name: str
-    state: str
-    lag: int
+QUEUED: Final = "QUEUED"
 
 
-class Host(Protocol):
-    """What the store asks of the node that it runs at."""
-
-    refusal: str | None
-    """Why nothing can be written at present."""
-    loading: bool
-    """It is no member yet: what it has may be old, or part of something."""
-
-    def members(self) -> list[MemberSeen]: ...
-
-    def reached(self, mark: Mark) -> int:
-        """At how many other members this operation is known to have been delivered."""
-        ...
-
-    def saw(self, mark: Mark) -> list[tuple[str, int]]:
-        """The operations that this one names as those before it."""
-        ...
-
-    def delivered(self) -> dict[str, int]:
-        """By incarnation, the newest operation that was delivered here."""
-        ...
-
-    def has_delivered(self, origin: str, seq: int) -> bool:
-        """It was, or never will be: nothing more will ever come from that incarnation."""
-        ...
+class Rejected(Fail):
+    """A command that was not run."""
 
 
-class Alone:
-    """`Host` of a store without a node."""
-
-    refusal: str | None = None
-    loading = False
-
-    def members(self) -> list[MemberSeen]:
-        return []
-
-    def reached(self, mark: Mark) -> int:  # noqa: ARG002
-        return 0
-
-    def saw(self, mark: Mark) -> list[tuple[str, int]]:  # noqa: ARG002
-        return []
-
-    def delivered(self) -> dict[str, int]:
-        return {}
-
-    def has_delivered(self, origin: str, seq: int) -> bool:  # noqa: ARG002
-        return False
-
-
-class Later:
-    """A reply that has to be waited for."""
-
-    __slots__ = ("look", "timeout_ms", "too_late")
-
-    def __init__(
-        self, look: Callable[[], Reply | None], timeout_ms: int, too_late: Callable[[], Reply]
-    ) -> None:
-        self.look: Final = look
-        """None: not yet."""
-        self.timeout_ms: Final = timeout_ms
-        """0: for ever."""
-        self.too_late: Final = too_late
-
-
-class Slow(NamedTuple):
-    number: int
-    at: int
-    took_us: int
-    arguments: list[bytes]
-    address: str
-    name: bytes
-
-
-class Executor:
+class Executor(Effects):
     def __init__(
         self,
         state: StoreState,
@@ -127,29 +58,37 @@ class Executor:
         host: Host | None = None,
         config: Config | None = None,
     ) -> None:
-        self.state: Final = state
-        self.clock_us: Final = clock_us
+        super().__init__(state, clock_us)
         self.random: Final = random
         self.host: Host = host or Alone()
         self.config: Final = config or Config()
-        self.now = clock_us() // 1000
         self.started = self.now
-        self.outbox: list[bytes] = []
         self.clients: dict[int, Client] = {}
         self.monitors: list[Client] = []
         self.numbers = 0
         self.stats: Counter[str] = Counter()
         self.commands = self.hits = self.misses = 0
-        self.memory = 0
+        self.memory = self.memory_peak = 0
         """Bytes of the process, as its host has found them last."""
+        self._samples: deque[tuple[int, int]] = deque(maxlen=16)
+        """When the host looked, and how many commands there had been."""
         self.paused_until = 0
         """CLIENT PAUSE: until when, in milliseconds, and whether reads wait, too."""
         self.pauses_reads = False
         self.held: list[Callable[[], None]] = []
         """Clients to be looked at again when a pause ends before its time."""
+        self.lockers: set[bytes] = set()
+        """Names of clients that set what looks like a lock."""
         self.ended = 0
         """When the last command had been executed, in microseconds."""
         self.calls: Counter[str] = Counter()
+        self.spent: Counter[str] = Counter()
+        """By command: how often it ran, and microseconds that it took."""
+        self.failed: Counter[str] = Counter()
+        self.rejected: Counter[str] = Counter()
+        """How often with an error, and how often it did not run at all."""
+        self.errors: Counter[str] = Counter()
+        """By code."""
         self.slow: deque[Slow] = deque(maxlen=128)
         self.slow_number = 0
         self.orphans: deque[tuple[str, int, list[Part]]] = deque(maxlen=65_536)
@@ -157,8 +96,6 @@ class Executor:
         self.facts: dict[str, Any] = {}
         """Of the process, for INFO and SHUTDOWN."""
         self.cluster = cluster_id("thence")
-        self._mark: Mark | None = None
-        self._size = 0
 
     # Clients
 
@@ -171,9 +108,15 @@ class Executor:
 
     def forget(self, client: Client) -> None:
         self.unwatch(client)
+        self.end_dump(client)
         self.clients.pop(client.id, None)
         if client.monitors:
             self.monitors.remove(client)
+
+    def end_dump(self, client: Client) -> None:
+        if client.dump is not None:
+            client.dump.end()
+            client.dump = None
 
     def unwatch(self, client: Client) -> None:
         watched = self.state.space.watched
@@ -203,46 +146,84 @@ class Executor:
                     raise wrong_count(found.name)
                 reply = self.run(found, client, arguments)
         except Fail as fail:
-            self.stats["errors"] += 1
             reply = fail
+            found = found or lookup(arguments[0])
+            self._count_fail(found, fail)
         finally:
             if self._mark is not None:
-                self._end(client)
+                client.wrote = self.end()
         self.ended = ended = self.clock_us()
+        found = found or lookup(arguments[0])
+        if found is not None and reply is not QUEUED and type(reply) is not Rejected:
+            self.spent[found.name] += ended - begun
         if ended - begun >= self.config.slower_than_us >= 0:
             self._note_slow(client, arguments, ended - begun)
         return reply
 
+    def _count_fail(self, found: Command | None, fail: Fail) -> None:
+        self.stats["errors"] += 1
+        self.errors[fail.text.partition(" ")[0]] += 1
+        if found is not None:
+            counts = self.rejected if isinstance(fail, Rejected) else self.failed
+            counts[found.name] += 1
+
     def _execute(self, client: Client, arguments: list[bytes]) -> Reply:
         found = lookup(arguments[0])
         if not client.authenticated and (found is None or found.name not in UNKNOWN_MAY):
-            raise Fail("NOAUTH Authentication required.")
+            raise Rejected("NOAUTH Authentication required.")
         try:
             if found is None:
                 raise unknown(arguments)
             count = len(arguments)
             if (count != found.arity) if found.arity > 0 else (count < -found.arity):
                 raise wrong_count(found.name)
+            if client.transaction is not None and found.name in UNFIT:
+                raise Rejected("ERR Command not allowed inside a transaction")
         except Fail:
             client.broken = client.broken or client.transaction is not None
             raise
         if client.transaction is not None and found.name not in UNQUEUED:
-            client.transaction.append(arguments)
-            return "QUEUED"
-        if self.monitors:
+            self._queue(client, client.transaction, arguments)
+            return QUEUED
+        if self.monitors and found.name not in SECRETS:
             self._show(client, arguments)
         return self.run(found, client, arguments)
 
+    def _queue(self, client: Client, queued: list[list[bytes]], arguments: list[bytes]) -> None:
+        """Of a transaction that EXEC will refuse, nothing is kept."""
+        if client.broken:
+            return
+        client.queued += sum(map(len, arguments)) + 64 * (len(arguments) + 1)
+        if client.queued > TRANSACTION_MAX:
+            client.broken = True
+            queued.clear()
+            raise Fail(f"ERR a transaction of more than {TRANSACTION_MAX} bytes")
+        queued.append(arguments)
+
     def run(self, found: Command, client: Client, arguments: list[bytes]) -> Reply:
-        self.calls[found.name] += 1
         host = self.host
         if host.loading and not found.early:
-            raise Fail(LOADING)
-        if host.refusal is not None and found.writes:
-            raise Fail(host.refusal)
-        if found.grows and self.is_full:
-            raise Fail(OOM)
+            raise Rejected(LOADING)
+        if found.writes:
+            if host.refusal is not None:
+                raise Rejected(host.refusal)
+            if found.grows and self.is_full:
+                raise Rejected(OOM)
+        self.calls[found.name] += 1
         return found.run(self, client, arguments[1:])
+
+    def sample(self, memory: int) -> None:
+        """The host looks at what the process needs, several times a second."""
+        self.memory, self.memory_peak = memory, max(memory, self.memory_peak)
+        self._samples.append((self.clock_us(), self.commands))
+
+    @property
+    def rate(self) -> int:
+        """Commands in a second."""
+        if len(self._samples) < 2:
+            return 0
+        (begun, before), (ended, after) = self._samples[0], self._samples[-1]
+        return round((after - before) * 1_000_000 / max(1, ended - begun))
 
     @property
     def is_full(self) -> bool:
@@ -273,87 +254,23 @@ class Executor:
         return any((one := lookup(words[0])) is not None and one.writes for words in queued or ())
 
     def _show(self, client: Client, arguments: list[bytes]) -> None:
-        seconds = self.clock_us()
-        words = " ".join(quoted(word) for word in arguments)
-        line = f"{seconds // 1_000_000}.{seconds % 1_000_000:06} [{client.db} {client.address}] {words}"
+        line = monitored(self.clock_us(), client.db, client.address, arguments)
         for monitor in self.monitors:
-            monitor.push(line)
+            if monitor is not client or arguments[0].upper() != b"RESET":
+                monitor.push(line)
 
     def _note_slow(self, client: Client, arguments: list[bytes], took: int) -> None:
-        kept = [word[:128] for word in arguments[:32]]
+        if arguments[0].upper().decode("latin-1") in SECRETS:
+            return
+        kept = [_cut(word) for word in arguments[: SLOW_WORDS - (len(arguments) > SLOW_WORDS)]]
+        if len(arguments) > SLOW_WORDS:
+            kept.append(b"... (%d more arguments)" % (len(arguments) - len(kept)))
         self.slow.appendleft(
             Slow(self.slow_number, self.now // 1000, took, kept, client.address, client.name)
         )
         self.slow_number += 1
         while len(self.slow) > self.config.slow_most:
             self.slow.pop()
-
-    def _end(self, client: Client | None) -> None:
-        """All parts of a command are one operation."""
-        mark = self._mark
-        if mark is not None:
-            self._mark, self._size = None, 0
-            self.outbox.append(self.state.finish(mark))
-            if client is not None:
-                client.wrote = mark
-
-    # Parts of an operation
-
-    def emit(self, db: int, code: int, key: bytes, *words: Any) -> None:
-        """Takes effect here, and travels."""
-        fresh = bound = 0
-        if code in CONTENT:
-            database = self.state.space.databases[db]
-            if database.get(key, self.now) is None:
-                fresh = 1
-            elif key in database.deadlines and (held := database.deadline(key)) < NEVER:
-                bound = held
-        part = [code, db, key, fresh, bound, *words]
-        self._add(part, words)
-
-    def assign(self, db: int, key: bytes, value: Value, until: int = NEVER) -> None:
-        """A SET, takes effect here, and travels."""
-        self._add([ops.SET, db, key, 0, 0, value, until], (value,))
-
-    def _add(self, part: Part, words: Iterable[Any]) -> None:
-        size = self._size + 32 + len(part[2])
-        for word in words:
-            size += len(word) + 5 if type(word) is bytes else _size(word)
-        if size > OPERATION_MAX:
-            raise Fail(f"ERR an operation of more than {OPERATION_MAX} bytes")
-        self._size = size
-        mark = self._mark
-        if mark is None:
-            mark = self._mark = self.state.begin(self.now)
-        self.state.space.add(mark, part)
-
-    def delete(self, db: int, key: bytes) -> None:
-        self.emit(db, ops.DELETE, key, 0)
-
-    def emptied(self, db: int, key: bytes, was: str) -> None:
-        """A command has taken elements away. If none is left to be seen the key goes, whatever it hides: else
-        it would turn into something else. Removes stay, where removes win."""
-        database = self.state.space.databases[db]
-        found = database.get(key, self.now)
-        if kind(found) != was and (found is not None or key in database.deadlines):
-            self.emit(db, ops.DELETE, key, 1)
-
-    def remove(
-        self, db: int, op: int, key: bytes, kind: str, found: CellMap[Any] | None, names: list[bytes]
-    ) -> int:
-        """Take these away, as many as are there."""
-        there = [name for name in dict.fromkeys(names) if found is not None and name in found]
-        if there:
-            self.emit(db, op, key, *there)
-            self.emptied(db, key, kind)
-        return len(there)
-
-    def perform(self, parts: list[Part]) -> None:
-        """An operation that no client asked for."""
-        self.now = self.clock_us() // 1000
-        for part in parts:
-            self.emit(part[1], part[0], part[2], *part[5:])
-        self._end(None)
 
     # What commands see
 
@@ -393,20 +310,9 @@ class Executor:
         raise Fail(WRONG_TYPE)
 
 
-def _size(word: Any) -> int:
-    if isinstance(word, bytes):
-        return len(word) + 5
-    return sum(map(_size, word)) if isinstance(word, list | tuple) else 9
-
-
-def kind(found: State | None) -> str:
-    if found is None:
-        return "none"
-    if isinstance(found, bytes | int):
-        return "string"
-    if isinstance(found, ScoreMap):
-        return "zset"
-    return "hash" if isinstance(found, CellMap) else "set"
+def _cut(word: bytes) -> bytes:
+    more = len(word) - SLOW_BYTES
+    return word if more <= 0 else word[:SLOW_BYTES] + b"... (%d more bytes)" % more
 
 
 def unknown(arguments: list[bytes]) -> Fail:
@@ -420,10 +326,4 @@ def unknown(arguments: list[bytes]) -> Fail:
 
 
 def wrong_count(name: str) -> Fail:
-    return Fail(f"ERR wrong number of arguments for '{name.lower()}' command")
-
-
-def quoted(word: bytes) -> str:
-    """As MONITOR and redis-cli write it."""
-    signs = {34: '\\"', 92: "\\\\", 10: "\\n", 13: "\\r", 9: "\\t", 7: "\\a", 8: "\\b"}
-    return '"' + "".join([signs.get(b) or (chr(b) if 32 <= b < 127 else f"\\x{b:02x}") for b in word]) + '"'
+    return Rejected(f"ERR wrong number of arguments for '{name.lower()}' command")

@@ -10,6 +10,7 @@ saw, which is not what the group has. Their own process makes of them what destr
 from collections.abc import Callable, Iterator, Sequence
 
 from thence.core.errors import PeerError
+from thence.core.machine import NEVER
 from thence.crdt import steps
 from thence.replica.events import Delivered, Stable
 from thence.replica.life_tag import LifeTag
@@ -19,7 +20,7 @@ from thence.store.state import StoreState, decode
 
 
 class ReplicatedStore:
-    """`runtime.program.Replicated`, `AppliesBatches` and `HearsStable`."""
+    """`runtime.replicated`: `Chunked`, `AppliesBatches` and `HearsStable`."""
 
     def __init__(self, state: StoreState) -> None:
         self.store = state
@@ -58,7 +59,8 @@ def again(payload: bytes) -> tuple[list[Part], list[Part]]:
         if code in ops.REMOVES:
             lost.append(part)
         elif code == ops.SET:
-            kept.append([ops.UPDATE, *head, (steps.CLAIM, part[5])])
+            dated = part[6] != NEVER  # for its executor: whether the key is there tells what becomes of that
+            kept.append([ops.SET, *head, *part[5:]] if dated else [ops.UPDATE, *head, (steps.CLAIM, part[5])])
         elif code == ops.FIELD_SET:
             for field, value in zip(part[5::2], part[6::2], strict=True):
                 kept.append([ops.FIELD_UPDATE, *head, field, (steps.CLAIM, value)])

@@ -14,6 +14,12 @@ Reply = Any
 
 OK: Final = "OK"
 
+REPLY_MAX: Final = 512 << 20
+"""Bytes of one reply: a few words may ask for the same large value a million times."""
+
+FEW: Final = 8
+"""Replies of no more elements are not measured: none of them can be that large."""
+
 
 class Fail(Exception):  # noqa: N818  # an error of Redis' own, as clients see it
     """An error reply: its text begins with its code."""
@@ -95,3 +101,16 @@ def _encode_list(reply: Sequence[Any], proto: int, out: list[bytes]) -> None:
     out.append(b"%b%d\r\n" % (sign, len(reply)))
     for each in reply:
         encode(each, proto, out)
+
+
+def bounded(reply: Reply) -> Reply:
+    """The same, or an error if it has too many bytes."""
+    if isinstance(reply, list) and len(reply) > FEW and _size(reply) > REPLY_MAX:
+        return Fail(f"ERR the reply has more than {REPLY_MAX} bytes")
+    return reply
+
+
+def _size(reply: Reply) -> int:
+    if isinstance(reply, bytes):
+        return len(reply)
+    return sum(map(_size, reply)) if isinstance(reply, list) else 0

@@ -23,6 +23,9 @@ _LENGTHS: Final = [b"$%d" % size for size in range(1025)]
 _SHORT: Final = 4096
 """An unfinished request of so many bytes is looked at once more, from its beginning, when more has come."""
 
+_WORD_COST: Final = 32
+"""Bytes that Python needs for a line of a request that is whole, beside its own."""
+
 _SIMPLE: Final = {110: b"\n", 114: b"\r", 116: b"\t", 98: b"\b", 97: b"\a"}
 _HEX: Final = b"0123456789abcdefABCDEF"
 _SPACES: Final = b" \t\r\n\v\f\0"
@@ -35,7 +38,9 @@ class BadRequest(Exception):  # noqa: N818  # the client's error, not ours
 class Requests:
     """What one connection sends."""
 
-    __slots__ = ("_arguments", "_at", "_data", "_held", "_left", "_need", "_whole", "bulk_max", "known")
+    __slots__ = (
+        "_arguments", "_at", "_cost", "_data", "_held", "_left", "_need", "_whole", "bulk_max", "known"
+    )  # fmt: skip
 
     def __init__(self, bulk_max: int = 512 << 20) -> None:
         self.bulk_max = bulk_max
@@ -51,11 +56,18 @@ class Requests:
         self._held = 0
         """Bytes of these, and what Python needs for them."""
         self._whole: deque[list[bytes]] = deque()
+        self._cost = 0
+        """Bytes of these, and what Python needs for them, until the last one is taken."""
 
     @property
     def waiting(self) -> int:
-        """Bytes of unfinished requests that are kept."""
-        return len(self._data) - self._at + self._held
+        """Bytes that are kept of requests, unfinished or not taken yet."""
+        return len(self._data) - self._at + self._held + self._cost
+
+    @property
+    def whole(self) -> int:
+        """Requests that can be taken at once."""
+        return len(self._whole)
 
     def feed(self, data: bytes) -> None:
         if self.known and not self._left and len(self._data) - self._at <= _SHORT:
@@ -93,7 +105,9 @@ class Requests:
                 break
             add(words)
             at = after
-        return len(data) if at == end and not lines[end] else sum(map(len, lines[:at])) + 2 * at
+        done = len(data) if at == end and not lines[end] else sum(map(len, lines[:at])) + 2 * at
+        self._cost += done + _WORD_COST * at
+        return done
 
     def put_back(self, request: list[bytes]) -> None:
         """It is the next one once more."""
@@ -103,6 +117,7 @@ class Requests:
         """The next whole request; None: more bytes are needed. An empty one is to be passed over."""
         if self._whole:
             return self._whole.popleft()
+        self._cost = 0
         if not self._left and len(self._data) - self._at <= _SHORT:
             begun = self._at
             found = self._next()

@@ -2,26 +2,32 @@
 
 Kinds of one key are independent states; visible is the first that has content, in the order string, hash,
 sorted set, set. A key that is a string, all of it stable, is a value in its database's dictionary; one that
-was set without a deadline and has nothing else that is not stable is an `Assigned`; any other is a `Slot`.
+was set without a deadline and has nothing else that is not stable is an `Assigned`; an integer of which
+nothing but increments is not stable is a `Counted`; any other is a `Slot`.
 Deadlines are in a dictionary of their own.
 
 Invariant: an `Assigned` has no entry among the deadlines: its SETs are all that was ever stated of it and is
-not stable, and they say that it does not expire. `Database.slot` makes of it what tells the same at length.
+not stable, and they say that it does not expire. Nor has a `Counted`, of which nothing was ever stated.
+`Database.slot` makes of either what tells the same at length.
 """
 
 from collections import deque
 from collections.abc import Iterator
 
+from thence.core.machine import NEVER
 from thence.crdt.cell import Cell
 from thence.crdt.cells import CellMap, ScoreMap
-from thence.crdt.deadline import NEVER, Deadline
+from thence.crdt.deadline import Deadline
 from thence.crdt.mark import Mark
 from thence.crdt.numbers import Value
-from thence.crdt.sets import Elements
-from thence.crdt.steps import string_step
+from thence.crdt.sets import AddWinsSet, Elements, RemoveWinsSet
+from thence.crdt.steps import INCR, string_step
 from thence.store import ops
 from thence.store.ops import Part
 from thence.store.scan import ScanIndex
+
+SPAN_MAX = 1 << 62
+"""Sums of increments are far from where Redis refuses them."""
 
 State = Value | CellMap[Value] | ScoreMap | Elements
 """What a command sees of a key."""
@@ -43,11 +49,14 @@ class Slot:
             value = string.value if isinstance(string, Cell) else string
             if value is not None:
                 return value
-        if self.hash:
-            return self.hash
-        if self.zset:
-            return self.zset
-        return self.set or None
+        if (fields := self.hash) is not None and fields.data:
+            return fields
+        if (scores := self.zset) is not None and scores.data:
+            return scores
+        elements = self.set
+        if type(elements) is AddWinsSet:
+            return elements if elements.data else None
+        return elements or None
 
     def kinds(self) -> list[tuple[str, State]]:
         """All that have content, the visible one first."""
@@ -116,12 +125,14 @@ class Slot:
         if code <= ops.UPDATE:
             if isinstance(self.string, Cell) and self.string.strip():
                 self.string = self.string.base
-        elif code in (ops.SET_ADD, ops.SET_REMOVE):
+        elif code < ops.SET_ADD:
+            pass
+        elif code <= ops.SET_REMOVE:
             if self.set is not None:
                 self.set.strip(part[5:])
                 if self.set.empty:  # where removes win
                     self.set = None
-        elif code >= ops.FIELD_SET:
+        else:
             hashes = code <= ops.FIELD_REMOVE
             cells: CellMap[Value] | ScoreMap | None = self.hash if hashes else self.zset
             if cells is not None:
@@ -152,28 +163,84 @@ class Assigned:
         self.before: deque[Mark] | None = None
 
 
+class Counted:
+    """An integer and increments of it that are not stable. They are so small that their order does not
+    matter: each is folded into the base when it is stable, whatever is before it."""
+
+    __slots__ = ("base", "span", "updates", "value")
+
+    def __init__(self, base: int | None) -> None:
+        self.base = base
+        self.value = base or 0
+        self.updates: list[tuple[Mark, int, int]] = []
+        """Index in the operation, and by how much."""
+        self.span = abs(self.value)
+        """No sum of some of them is larger."""
+
+    def add(self, mark: Mark, index: int, by: int) -> bool:
+        """Whether it has a place here."""
+        span = self.span + abs(by)
+        if span > SPAN_MAX:
+            return False
+        self.span = span
+        self.value += by
+        self.updates.append((mark, index, by))
+        return True
+
+    def settled(self, mark: Mark) -> bool:
+        """One increment of this operation is stable. Whether all are."""
+        updates = self.updates
+        for at, (one, _, by) in enumerate(updates):
+            if one is mark:
+                self.base = (self.base or 0) + by
+                del updates[at]
+                break
+        return not updates
+
+    def cell(self) -> Cell[Value]:
+        """What tells the same at length."""
+        cell: Cell[Value] = Cell(string_step, self.base)
+        for mark, index, by in self.updates:
+            cell.update(mark, index, (INCR, by))
+        return cell
+
+
+def visible(found: Value | Assigned | Counted | Slot) -> State | None:
+    """What a command sees of what is held."""
+    if isinstance(found, Slot):
+        return found.visible()
+    return found.value if isinstance(found, (Assigned, Counted)) else found
+
+
+def moment(deadline: int | Deadline | None) -> int:
+    if deadline is None:
+        return NEVER
+    return deadline if isinstance(deadline, int) else deadline.value()
+
+
 class Database:
     __slots__ = ("deadlines", "keys", "scan")
 
     def __init__(self) -> None:
-        self.keys: dict[bytes, Value | Assigned | Slot] = {}
+        self.keys: dict[bytes, Value | Assigned | Counted | Slot] = {}
         self.deadlines: dict[bytes, int | Deadline] = {}
         self.scan = ScanIndex()
 
     def deadline(self, key: bytes) -> int:
-        found = self.deadlines.get(key)
-        if found is None:
-            return NEVER
-        return found if isinstance(found, int) else found.value()
+        return moment(self.deadlines.get(key))
 
     def get(self, key: bytes, now: int) -> State | None:
         """What a command sees at this time."""
         found = self.keys.get(key)
         if found is None or (key in self.deadlines and self.deadline(key) <= now):
             return None
-        if isinstance(found, Assigned):
-            return found.value
-        return found.visible() if isinstance(found, Slot) else found
+        return visible(found)
+
+    def has(self, key: bytes, elements: list[bytes]) -> bool:
+        """Is there a set with all of these?"""
+        found = self.keys.get(key)
+        members = found.visible() if isinstance(found, Slot) else None
+        return isinstance(members, AddWinsSet | RemoveWinsSet) and all(one in members for one in elements)
 
     def assign(self, mark: Mark, index: int, key: bytes, value: Value) -> bool:
         """A SET without a deadline, if that is all that there is about the key; else False, and nothing is
@@ -190,11 +257,28 @@ class Database:
             found.before.append(found.mark)
             found.mark, found.index, found.value = mark, index, value
             return True
-        if isinstance(found, Slot):
+        if isinstance(found, (Slot, Counted)):
             return False
         if found is None:
             self.scan.add(key)
         keys[key] = Assigned(mark, index, value)
+        return True
+
+    def count(self, mark: Mark, index: int, key: bytes, by: int, fresh: int) -> bool:
+        """An increment, if all that there is about the key is an integer, and increments; else False, and
+        nothing is changed."""
+        keys = self.keys
+        found = keys.get(key)
+        if type(found) is Counted:
+            return not fresh and found.add(mark, index, by)
+        if key in self.deadlines or not (found is None or (type(found) is int and not fresh)):
+            return False
+        made = Counted(found)
+        if not made.add(mark, index, by):
+            return False
+        if found is None:
+            self.scan.add(key)
+        keys[key] = made
         return True
 
     def visible(self, now: int) -> Iterator[bytes]:
@@ -216,6 +300,8 @@ class Database:
             statements = self.deadlines[key] = Deadline()
             for mark in (*(found.before or ()), found.mark):
                 statements.state(mark, NEVER)
+        elif isinstance(found, Counted):
+            slot.string = found.cell()
         else:
             slot.string = found
         self.keys[key] = slot
@@ -224,7 +310,7 @@ class Database:
     def changing(self, key: bytes) -> Value | Slot | None:
         """What there is of a key, ready for something else than an assignment."""
         found = self.keys.get(key)
-        return self.slot(key) if isinstance(found, Assigned) else found
+        return self.slot(key) if isinstance(found, (Assigned, Counted)) else found
 
     def statements(self, key: bytes) -> Deadline:
         """To be changed."""
@@ -244,10 +330,16 @@ class Database:
             elif found.before and found.before[0] is mark:
                 found.before.popleft()
             return
+        if isinstance(found, Counted):
+            if found.settled(mark):
+                self.keys[key] = found.value
+            return
         if isinstance(found, Slot):
             found.strip(part)
-            self.settle(key)
-        self.settled_statements(key)
+            if found.set is None and found.hash is None and found.zset is None:
+                self.settle(key)
+        if key in self.deadlines:
+            self.settled_statements(key)
 
     def settled_statements(self, key: bytes) -> None:
         statements = self.deadlines.get(key)

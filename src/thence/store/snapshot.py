@@ -5,8 +5,8 @@ first chunk is the header (clock, unstable operations, reaps), the last the trai
 Records are `[database, key, kind, …]` in any order; entries that are not stable name their operation by its
 place in the header. Anything left over is an error.
 
-A state is that of the moment in which its first piece was asked for (`Cut`): a key that is about to change
-and was not written down yet is written down before. Each piece is bounded work.
+A state is that of the moment in which its first piece was asked for (`copy_on_write`). Each piece is bounded
+work.
 """
 
 from collections import deque
@@ -19,22 +19,23 @@ from msgspec import DecodeError, msgpack
 
 from thence.core.errors import StorageError
 from thence.core.groups import process_of
+from thence.core.machine import NEVER
 from thence.crdt.cell import Cell, Step
-from thence.crdt.cells import CellMap, ScoreMap
-from thence.crdt.deadline import NEVER, Deadline, Statement
+from thence.crdt.cells import Assignment, CellMap, ScoreMap
+from thence.crdt.deadline import Deadline, Statement
 from thence.crdt.mark import Mark
 from thence.crdt.sets import AddWinsSet, Elements, RemoveWinsSet
 from thence.crdt.steps import score_step, string_step
 from thence.store import ops
+from thence.store.copy_on_write import CopyOnWrite, Held
 from thence.store.ops import Part
-from thence.store.slots import Assigned, Slot
+from thence.store.slots import Assigned, Counted, Slot
 from thence.store.space import Space
 from thence.store.state import StoreState
 
-MAGIC: Final = b"thenceST"
+MAGIC: Final = ops.STATE_MAGIC
 VERSION: Final = 2
 """The first one also held what operations had seen, which is in tags."""
-CHUNK_BYTES: Final = 256 << 10
 _HEAD: Final = Struct("<II")
 
 STRING: Final = 0
@@ -46,6 +47,7 @@ PIECE: Final = 4096
 """Fields or elements in one record."""
 
 Ref = Callable[[Mark | None], Any]
+Records = Iterator[list[Any]]
 
 
 def dump(state: StoreState) -> bytes:
@@ -71,61 +73,34 @@ def pieces(state: StoreState) -> Generator[bytes, None, None]:
     order = [[origin, [ref(mark) for mark in found]] for origin, found in state.order.items()]
     reaps = [[upto, ref(mark)] for upto, mark in space.reaps]
     header = [space.remove_wins, state.time, table, reaps, order, list(space.lingering), space.reaped]
-    cut = Cut(space, ref)
-    space.cuts.append(cut)
+    if space.returned:
+        header.append(space.returned)
+
+    def write(number: int, key: bytes, found: Held | None, deadline: int | Deadline | None) -> Records:
+        if deadline is not None:
+            yield [number, key, DEADLINE, _deadline(deadline, ref)]
+        if found is not None:
+            yield from _records(number, key, found, ref)
+
+    copy = CopyOnWrite(space, write, _size, _plain)
     try:
         yield MAGIC + bytes([VERSION]) + _chunk(header)
         count = 0
-        while records := cut.some():
+        while (records := copy.some()) is not None:
             count += len(records)
-            yield _chunk(records)
+            yield _chunk(records) if records else b""
         yield _chunk([[-1, count]])
     finally:
-        space.cuts.remove(cut)
-
-
-class Cut:
-    """`space.Keeps`: the keys that there were at a moment, of which some are still to be written down. One
-    that is about to change is written down before."""
-
-    __slots__ = ("_bases", "_left", "_ref", "_waiting")
-
-    def __init__(self, space: Space, ref: Ref) -> None:
-        self._ref: Final = ref
-        self._bases: Final = [(base.keys, base.deadlines) for base in space.databases]
-        self._left: Final[list[dict[bytes, Any]]] = [keys.copy() for keys, _ in self._bases]
-        for left, (_, dated) in zip(self._left, self._bases, strict=True):
-            left |= dated
-        self._waiting: list[Any] = []
-
-    def keep(self, number: int, key: bytes) -> None:
-        left = self._left[number]
-        if key in left:
-            del left[key]
-            self._waiting += self._records(number, key)
-
-    def some(self) -> list[Any]:
-        """The next records, about half a chunk of them; none: that was all."""
-        records, self._waiting = self._waiting, []
-        size = sum(map(_size, records))
-        for number, left in enumerate(self._left):
-            while left and size < CHUNK_BYTES // 2:
-                for record in self._records(number, left.popitem()[0]):
-                    records.append(record)
-                    size += _size(record)
-        return records
-
-    def _records(self, number: int, key: bytes) -> Iterator[list[Any]]:
-        keys, deadlines = self._bases[number]
-        if (deadline := deadlines.get(key)) is not None:
-            yield [number, key, DEADLINE, _deadline(deadline, self._ref)]
-        if (found := keys.get(key)) is not None:
-            yield from _records(number, key, found, self._ref)
+        copy.end()
 
 
 def _chunk(what: Any) -> bytes:
     data = msgpack.encode(what)
     return _HEAD.pack(len(data), crc32(data)) + data
+
+
+def _plain(number: int, key: bytes, value: bytes) -> list[Any]:
+    return [number, key, STRING, value]
 
 
 def _size(record: list[Any]) -> int:
@@ -137,13 +112,16 @@ def _size(record: list[Any]) -> int:
     )
 
 
-def _records(number: int, key: bytes, slot: Any, ref: Ref) -> Iterator[list[Any]]:
+def _records(number: int, key: bytes, slot: Held, ref: Ref) -> Records:
     if isinstance(slot, Assigned):
         statements = [*(slot.before or ()), slot.mark]
         covers = [[ref(mark)] for mark in statements[1:]] + [[]]
         told = [[ref(mark), NEVER, by] for mark, by in zip(statements, covers, strict=True)]
         yield [number, key, DEADLINE, told]
         yield [number, key, STRING, [None, [[ref(slot.mark), slot.index, slot.value]], []]]
+        return
+    if isinstance(slot, Counted):
+        yield [number, key, STRING, _cell(slot.cell(), ref)]
         return
     if not isinstance(slot, Slot):
         yield [number, key, STRING, slot]
@@ -165,6 +143,8 @@ def _cut(items: list[Any]) -> Iterator[list[Any]]:
 
 
 def _cell(found: Any, ref: Ref) -> Any:
+    if isinstance(found, Assignment):
+        return [None, [[ref(found.mark), found.index, found.value]], []]
     if not isinstance(found, Cell):
         return found
     return [
@@ -302,7 +282,7 @@ def _load(state: StoreState, space: Space, chunks: Iterator[Any]) -> None:
         state.installed(space, {})
         return
     header = next(chunks)
-    remove_wins, time, table, reaps, order, lingering, reaped = (
+    remove_wins, time, table, reaps, order, lingering, reaped, *more = (
         header if version == VERSION else of_version_1(header)
     )
     if remove_wins != space.remove_wins:
@@ -311,7 +291,9 @@ def _load(state: StoreState, space: Space, chunks: Iterator[Any]) -> None:
     space.reaps = [(upto, marks[at]) for upto, at in reaps]
     space.lingering = dict.fromkeys((number, key) for number, key in lingering)
     space.reaped = reaped
-    count, said = 0, -1
+    if more:
+        (space.returned,) = more
+    count, said, databases = 0, -1, space.databases
     for records in chunks:
         if said >= 0:
             raise StorageError("a store's state that goes on behind its end")
@@ -319,9 +301,11 @@ def _load(state: StoreState, space: Space, chunks: Iterator[Any]) -> None:
             said = records[0][1]
             continue
         count += len(records)
-        for record in records:
-            number, key, kind, value = record
-            _load_record(space, number, key, kind, value, marks)
+        for number, key, kind, value in records:
+            if kind == STRING and type(value) is bytes and key not in databases[number].keys:
+                databases[number].keys[key] = value  # most of them
+            else:
+                _load_record(space, number, key, kind, value, marks)
     if said != count:
         raise StorageError("a store's state that ends too early")
     state.time = max(state.time, time)

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from typing import Final, Protocol
 
+from thence.core.machine import NEVER
 from thence.crdt.cell import Cell
 from thence.crdt.cells import CellMap, ScoreMap
-from thence.crdt.deadline import NEVER
 from thence.crdt.mark import Mark
 from thence.crdt.numbers import Value
 from thence.crdt.sets import AddWinsSet, RemoveWinsSet
-from thence.crdt.steps import score_step, string_step
+from thence.crdt.steps import INCR, score_step, string_step
 from thence.store import ops
 from thence.store.ops import Part
 from thence.store.slots import Database, Slot
@@ -42,29 +42,33 @@ class Space:
         """A heap of deadlines, whether or not they still hold."""
         self.lingering: dict[tuple[int, bytes], None] = {}
         """Keys that have left the heap and whose statements a reap may still go by."""
-        self.cuts: list[Keeps] = []
+        self.copies: list[Keeps] = []
         self.watched: dict[tuple[int, bytes], list[Callable[[], None]]] = {}
         self.reaped = 0
+        self.returned: dict[str, int] = {}
+        """Of incarnations that were evicted: up to where their process has made something of operations that
+        the group never had."""
 
     # Effects
 
     def apply(self, mark: Mark, parts: list[Part]) -> None:
         """An operation, whole."""
         self.flight[mark] = parts
+        if len(parts) == 1:  # as most have
+            self._apply(mark, 0, parts[0])
+            return
         for index, part in enumerate(parts):
             self._apply(mark, index, part)
 
     def add(self, mark: Mark, part: Part) -> None:
-        """The next part of an operation that is being made."""
-        parts = self.flight.get(mark)
-        if parts is None:
-            parts = self.flight[mark] = []
+        """The next part of an operation that is being made, which has one."""
+        parts = self.flight[mark]
         parts.append(part)
         self._apply(mark, len(parts) - 1, part)
 
     def _apply(self, mark: Mark, index: int, part: Part) -> None:
         code, number, key = part[0], part[1], part[2]
-        if self.cuts:
+        if self.copies:
             self._keep(number, key)
         if code == ops.SET and part[6] == NEVER and not self.watched:
             if self.databases[number].assign(mark, index, key, part[5]):
@@ -75,8 +79,18 @@ class Space:
         elif code == ops.REAP:
             self._reap(mark, part[5])
             return
+        elif code == ops.RETURNED:
+            life = key.decode()
+            self.returned[life] = max(self.returned.get(life, 0), part[5])
+            return
         database, fresh, bound = self.databases[number], part[3], part[4]
-        if self.watched:
+        if code >= ops.SET_ADD and not (fresh or bound or self.watched):
+            self._content(mark, index, database, key, code, part)
+            return
+        if code == ops.UPDATE and part[5][0] == INCR and not (bound or self.watched):  # noqa: SIM102
+            if database.count(mark, index, key, part[5][1], fresh):
+                return
+        if self.watched and not (code == ops.SET_ADD and database.has(key, part[5:])):
             self._tell(number, key)
         if bound and any(upto >= bound and not reap.precedes(mark) for upto, reap in self.reaps):
             if isinstance(slot := database.keys.get(key), Slot):  # what it was made under is past, and gone
@@ -111,14 +125,17 @@ class Space:
             if not isinstance(cell, Cell):
                 cell = slot.string = Cell(string_step, cell)
             cell.update(mark, index, part[5])
-        elif code in (ops.SET_ADD, ops.SET_REMOVE):
+        elif code <= ops.SET_REMOVE:
             elements = slot.set
             if elements is None:
                 elements = slot.set = RemoveWinsSet() if self.remove_wins else AddWinsSet()
             change = elements.add if code == ops.SET_ADD else elements.remove
-            for element in part[5:]:
-                change(mark, element)
-        elif code in (ops.FIELD_SET, ops.FIELD_UPDATE, ops.FIELD_REMOVE):
+            if len(part) == 6:
+                change(mark, part[5])
+            else:
+                for element in part[5:]:
+                    change(mark, element)
+        elif code <= ops.FIELD_REMOVE:
             if slot.hash is None:
                 slot.hash = CellMap(string_step)
             _change(slot.hash, mark, index, code - ops.FIELD_SET, part)
@@ -165,7 +182,7 @@ class Space:
                 if at == each:
                     self._keep(at, key)
                     database.changing(key)
-            if self.cuts:
+            if self.copies:
                 for key in database.deadlines:
                     self._keep(each, key)
             old, database.keys = database.keys, {}
@@ -219,7 +236,7 @@ class Space:
         """Whatever is delivered from now on follows from this operation, and from what it follows from."""
         mark.stable = True
         databases = self.databases
-        if self.cuts:
+        if self.copies:
             for part in self.flight.get(mark, ()):
                 self._keep(part[1], part[2])
             for number, key in self.swept.get(mark, ()):
@@ -260,8 +277,8 @@ class Space:
     def _keep(self, number: int, key: bytes) -> None:
         """It is about to change."""
         if number != ops.ALL:
-            for cut in self.cuts:
-                cut.keep(number, key)
+            for copy in self.copies:
+                copy.keep(number, key)
 
     def _tell(self, number: int, key: bytes) -> None:
         for each in self.watched.get((number, key), ()):

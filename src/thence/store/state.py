@@ -10,15 +10,16 @@ was applied here: nothing is delivered before it has come back.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from msgspec import DecodeError, msgpack
 
-from thence.core.errors import PeerError
+from thence.core.errors import PeerError, UsageError
 from thence.core.groups import process_of
 from thence.crdt.mark import Cause
 from thence.crdt.mark import Mark as Mark
+from thence.store.made import is_made
 from thence.store.ops import Part
 from thence.store.space import Space
 
@@ -29,7 +30,7 @@ COUNT_BITS: Final = 16
 """Of the hybrid clock: milliseconds above, a count below."""
 
 
-class Named(Cause, Protocol):
+class NamedCause(Cause, Protocol):
     """A tag that names its operation."""
 
     @property
@@ -78,7 +79,7 @@ class StoreState:
         if order is None:
             order = self.order[origin] = deque()
         own, process = origin == self.me, process_of(origin)
-        pending, space = self.pending, self.space
+        pending, space, read = self.pending, self.space, _DECODER.decode
         for seq, payload in enumerate(payloads, first):
             if own and pending and pending[0][0] == payload:
                 mark = pending.popleft()[1]
@@ -86,10 +87,15 @@ class StoreState:
                 order.append(mark)
                 continue
             try:
-                time, parts = decode(payload)
-            except PeerError:  # of another program: nothing here
-                self.foreign += 1
-                continue
+                form, time, parts = read(payload)
+                if form != FORM or not is_made(time, parts):
+                    raise ValueError
+            except (DecodeError, ValueError):
+                try:
+                    time, parts = decode(payload)
+                except PeerError:  # of another program: nothing here
+                    self.foreign += 1
+                    continue
             mark = Mark(time, process, tag, origin, seq)
             if time > self.time:
                 self.time = time
@@ -112,7 +118,22 @@ class StoreState:
         if not waiting:
             del self.order[origin]
 
-    def known(self, found: Iterable[Named]) -> None:
+    def merge(self, had: Mapping[str, int], other: "StoreState") -> list[tuple[str, int]]:
+        """Take in another replica's state of the same group: what it has applied and is not here comes now.
+        `had`: by origin, what is here. What is stable at either is at both. Returns what came, causes first:
+        stamps extend happens-before."""
+        lacking = [
+            mark for found in other.order.values() for mark in found if mark.seq > had.get(mark.name, 0)
+        ]
+        lacking.sort(key=lambda mark: mark.at(0))
+        if any(mark.tag is None for mark in lacking):
+            raise UsageError("of operations that came with a state nothing is known but their names")
+        for mark in lacking:
+            payload = _encode((FORM, mark.time, other.space.flight[mark]))
+            self.deliver_run(mark.name, mark.seq, (payload,), mark.tag)
+        return [(mark.name, mark.seq) for mark in lacking]
+
+    def known(self, found: Iterable[NamedCause]) -> None:
         """These are about to be stable for the middleware, and then it has no tags of them any more, while
         operations that did not see them may wait here to be told. Those that are known by name alone get
         their tags."""
@@ -153,6 +174,12 @@ def decode(payload: bytes) -> tuple[int, list[Part]]:
         return _decode_first(payload, error)
     if form != FORM:
         raise PeerError(f"an operation of form {form}: this version reads {FORM}")
+    return _made(time, parts)
+
+
+def _made(time: int, parts: list[Part]) -> tuple[int, list[Part]]:
+    if not is_made(time, parts):
+        raise PeerError("an operation that no store makes")
     return time, parts
 
 
@@ -163,7 +190,7 @@ def _decode_first(payload: bytes, error: Exception) -> tuple[int, list[Part]]:
         raise PeerError(f"an operation that cannot be read: {error}") from None
     if form != 1:
         raise PeerError(f"an operation of form {form}: this version reads {FORM}")
-    return time, parts
+    return _made(time, parts)
 
 
 _encode: Final = msgpack.Encoder().encode

@@ -69,6 +69,7 @@ ABSENT: Final = {
         "RPOPLPUSH LMPOP BLPOP BRPOP BLMOVE BRPOPLPUSH BLMPOP",
         "later",
     ),
+    "string": ("DIGEST", "later, with the conditions IFDEQ and IFDNE of SET and DELEX"),
     "sorted set": ("BZPOPMIN BZPOPMAX BZMPOP", "later, with lists: an element is handed out once"),
     "geo": (
         "GEOADD GEODIST GEOHASH GEOPOS GEORADIUS GEORADIUS_RO GEORADIUSBYMEMBER GEORADIUSBYMEMBER_RO "
@@ -85,7 +86,7 @@ ABSENT: Final = {
         "SUBSCRIBE PSUBSCRIBE UNSUBSCRIBE PUNSUBSCRIBE PUBLISH PUBSUB SSUBSCRIBE SUNSUBSCRIBE SPUBLISH",
         "later",
     ),
-    "scripting": ("EVAL EVALSHA EVAL_RO EVALSHA_RO SCRIPT FCALL FCALL_RO FUNCTION", "later, as an extra"),
+    "scripting": ("EVAL EVALSHA EVAL_RO EVALSHA_RO SCRIPT FCALL FCALL_RO", "later, as an extra"),
     "generic": ("SORT SORT_RO DUMP RESTORE MIGRATE", "later; MIGRATE is another system's protocol"),
     "server": (
         "SWAPDB SYNC PSYNC REPLCONF FAILOVER ACL",

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from thence.crdt.deadline import NEVER
+from thence.core.machine import NEVER
 from thence.crdt.numbers import INT_MAX, double, integer
 from thence.store.reply import Fail
 

@@ -3,6 +3,7 @@
 Kept apart from the rest of this room because it needs pyarrow, which a live node never imports.
 """
 
+from collections.abc import Mapping
 from typing import BinaryIO, Final
 
 import numpy as np
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
-from thence.trace.recorder import KINDS, Columns, DotLists
+from thence.trace.recorder import KINDS, DotLists, NodeColumns
 
 Ints = npt.NDArray[np.int64]
 
@@ -41,7 +42,7 @@ CHANGING: Final = pa.schema(
 """Of a group whose members return as new incarnations."""
 
 ADDRESSED: Final = pa.schema([*SCHEMA, pa.field("dest", pa.list_(pa.string()))])
-"""Of messages that not everyone gets."""
+"""Of messages that not all members get."""
 
 CHANNELS: Final = pa.schema([*CHANGING, pa.field("channel", pa.dictionary(pa.int32(), pa.string()))])
 """The same, where messages are addressed to channels."""
@@ -49,10 +50,13 @@ CHANNELS: Final = pa.schema([*CHANGING, pa.field("channel", pa.dictionary(pa.int
 ROWS_PER_FLUSH: Final = 1 << 20
 """Columns are written out when all nodes together hold so many rows: bounds the memory of a run."""
 
+ROWS_PER_GROUP: Final = 1 << 16
+"""A row group repeats all names that it uses, so that nodes with few rows share one."""
+
 
 class ParquetTrace:
-    """Writes the events of one run, a row group per node and flush. `lives`: of a changing group, each name's
-    process and incarnation. `addressed`: sends say to whom. `channels`: their names, if there are any."""
+    """Writes the events of one run, in row groups of whole nodes. `lives`: of a changing group, each name's
+    process and incarnation. `addressed`: sends name receivers. `channels`: their names, if there are any."""
 
     def __init__(
         self,
@@ -64,7 +68,6 @@ class ParquetTrace:
         channels: list[str] | None = None,
     ) -> None:
         self._lives = lives
-        self._addressed = addressed
         self._channels = None if channels is None else pa.array(channels, pa.string())
         if lives is None:
             self._schema = ADDRESSED if addressed else SCHEMA
@@ -73,67 +76,117 @@ class ParquetTrace:
         self._names = pa.array(names, pa.string())
         self._kinds = pa.array(KINDS, pa.string())
         self._run = pa.array([run], pa.string())
+        self._processes = pa.array(sorted({process for process, _ in lives or ()}), pa.string())
+        self._process = {name: code for code, name in enumerate(self._processes.to_pylist())}
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = 0
+        self._told: list[tuple[str, int, str, int, int]] = []
         self._writer = pq.ParquetWriter(sink, self._schema, compression="zstd", compression_level=1)
 
-    def write(self, node: int, columns: Columns) -> None:
+    def write(self, node: int, columns: NodeColumns) -> None:
         """Write out one node's columns; the caller goes on with fresh ones."""
         rows = len(columns)
         if not rows:
             return
-        kinds = np.frombuffer(columns.kinds, np.int8)
         dots = np.frombuffer(columns.dots, np.int64)
-        about_message = dots != 0
-        batch = pa.record_batch(
-            [
-                pa.DictionaryArray.from_arrays(np.zeros(rows, np.int32), self._run),
-                pa.DictionaryArray.from_arrays(np.full(rows, node, np.int32), self._names),
-                pa.array(np.arange(columns.first, columns.first + rows)),
-                pa.DictionaryArray.from_arrays(kinds, self._kinds),
-                pa.DictionaryArray.from_arrays(
-                    pa.array((dots & ORIGIN_MASK).astype(np.int32), mask=~about_message), self._names
-                ),
-                pa.array(dots >> ORIGIN_BITS, mask=~about_message),
-                pa.array(np.frombuffer(columns.at, np.int64)),
-                self._lists(rows, columns.deps),
-                *self._changing(node, rows, columns),
-                *([self._members(rows, columns.dest)] if self._addressed else ()),
-            ],
-            schema=self._schema,
-        )
-        self._writer.write_batch(batch, row_group_size=rows)
+        none = dots == 0
+        made = {
+            "run": np.zeros(rows, np.int32),
+            "node": np.full(rows, node, np.int32),
+            "pos": np.arange(columns.first, columns.first + rows),
+            "kind": np.frombuffer(columns.kinds, np.int8),
+            "origin": pa.array((dots & ORIGIN_MASK).astype(np.int32), mask=none),
+            "seq": pa.array(dots >> ORIGIN_BITS, mask=none),
+            "at_us": np.frombuffer(columns.at, np.int64),
+            "deps": _dot_lists(rows, columns.deps),
+            "dest": _listed(rows, columns.dest, pa.array(np.frombuffer(columns.dest.dots, np.int64))),
+            "carries": _dot_lists(rows, columns.carries),
+        }
+        if self._lives is not None:
+            process, number = self._lives[node]
+            made["process"] = np.full(rows, self._process[process], np.int32)
+            made["incarnation"] = np.full(rows, number, np.int64)
+        if self._channels is not None:
+            code = np.full(rows, -1, np.int32)
+            code[np.frombuffer(columns.channel_rows, np.int64)] = np.frombuffer(
+                columns.channel_codes, np.int32
+            )
+            made["channel"] = pa.array(code, mask=code < 0)
+        self._waiting.append(pa.record_batch({name: made[name] for name in self._schema.names}))
+        self._rows += rows
+        if self._rows >= ROWS_PER_GROUP:
+            self._write_out()
 
-    def _changing(self, node: int, rows: int, columns: Columns) -> list[pa.Array]:
-        if self._lives is None:
-            return []
-        process, number = self._lives[node]
-        said = pa.DictionaryArray.from_arrays(np.zeros(rows, np.int32), pa.array([process], pa.string()))
-        changing = [said, pa.array(np.full(rows, number, np.int64)), self._lists(rows, columns.carries)]
-        if self._channels is None:
-            return changing
-        code = np.full(rows, -1, np.int32)
-        code[np.frombuffer(columns.channel_rows, np.int64)] = np.frombuffer(columns.channel_codes, np.int32)
-        codes = pa.array(code, mask=code < 0)
-        return [*changing, pa.DictionaryArray.from_arrays(codes, self._channels)]
-
-    def _lists(self, rows: int, named: DotLists) -> pa.ListArray:
-        """The named messages as one list column: an entry per row, null where none are named."""
-        dots: Ints = np.frombuffer(named.dots, np.int64)
-        origins = pa.DictionaryArray.from_arrays((dots & ORIGIN_MASK).astype(np.int32), self._names)
-        values = pa.StructArray.from_arrays(
-            [origins.dictionary_decode(), pa.array(dots >> ORIGIN_BITS)], fields=list(DOT_TYPE)
-        )
-        return _listed(rows, named, values)
-
-    def _members(self, rows: int, named: DotLists) -> pa.ListArray:
-        members: Ints = np.frombuffer(named.dots, np.int64)
-        names = pa.DictionaryArray.from_arrays(members.astype(np.int32), self._names)
-        return _listed(rows, named, names.dictionary_decode())
+    def tell(self, node: int, first: int, values: Mapping[str, int], now: int) -> None:
+        """Rows of kind `metric`, from a position on: names and values."""
+        name = self._names[node].as_py()
+        for pos, (what, value) in enumerate(values.items(), first):
+            self._told.append((name, pos, what, value, now))
+        if len(self._told) >= ROWS_PER_GROUP:
+            self._write_told()
 
     def close(self) -> None:
-        self._writer.close()
+        try:
+            self._write_out()
+            self._write_told()
+        finally:
+            self._writer.close()
+
+    def _write_out(self) -> None:
+        if self._waiting:
+            table = pa.Table.from_batches(self._waiting).combine_chunks()
+            self._waiting, self._rows = [], 0
+            columns = [self._named(name, table.column(name).chunk(0)) for name in table.column_names]
+            self._writer.write_batch(
+                pa.record_batch(columns, schema=self._schema), row_group_size=table.num_rows
+            )
+
+    def _named(self, column: str, values: pa.Array) -> pa.Array:
+        """A column with names for their numbers."""
+        of = {
+            "run": self._run, "node": self._names, "kind": self._kinds, "origin": self._names,
+            "process": self._processes, "channel": self._channels,
+        }.get(column)  # fmt: skip
+        if of is not None:
+            return pa.DictionaryArray.from_arrays(values, of)
+        if not pa.types.is_list(values.type):
+            return values
+        inner = values.values
+        if column == "dest":
+            named = self._names.take(inner)
+        else:
+            named = pa.StructArray.from_arrays(
+                [self._names.take(inner.field("origin")), inner.field("seq")], fields=list(DOT_TYPE)
+            )
+        return pa.ListArray.from_arrays(values.offsets, named, mask=values.is_null())
+
+    def _write_told(self) -> None:
+        if not self._told:
+            return
+        node, pos, origin, seq, at_us = zip(*self._told, strict=True)
+        rows = len(self._told)
+        self._told = []
+        made = {
+            "run": self._run.to_pylist() * rows, "node": node, "pos": pos, "kind": ["metric"] * rows,
+            "origin": origin, "seq": seq, "at_us": at_us,
+        }  # fmt: skip
+        arrays = [
+            pa.array(made[field.name], field.type) if field.name in made else pa.nulls(rows, field.type)
+            for field in self._schema
+        ]
+        self._writer.write_batch(pa.record_batch(arrays, schema=self._schema))
+
+
+def _dot_lists(rows: int, named: DotLists) -> pa.ListArray:
+    """The named messages as one list column, with numbers for names."""
+    dots: Ints = np.frombuffer(named.dots, np.int64)
+    return _listed(
+        rows, named, pa.StructArray.from_arrays([dots & ORIGIN_MASK, dots >> ORIGIN_BITS], ["origin", "seq"])
+    )
 
 
 def _listed(rows: int, named: DotLists, values: pa.Array) -> pa.ListArray:
+    """A list for each row, null where none is named."""
     naming: Ints = np.frombuffer(named.row, np.int64)
     sizes = np.zeros(rows, np.int64)
     sizes[naming] = np.diff(np.frombuffer(named.end, np.int64), prepend=0)

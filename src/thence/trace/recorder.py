@@ -13,21 +13,25 @@ KINDS: Final = (
     "lazy", "sync", "eager", "unlink",
     "cut", "heal",
     "subscribe", "unsubscribe",
+    "synced",
 )  # fmt: skip
-"""The kinds that nodes of this project write, by code. Those after `evict` are for metrics, but for the last
-two, a node's membership of a channel. `hold`: a message arrived before its causes; `duplicate`: it had
-arrived before; `doubt`: an engine that may err says that it was perhaps delivered too early. Of a tree, with
-the neighbour as origin: its link is no branch (`lazy`), a branch that is being caught up with (`sync`), one
-that this node streams to (`eager`; if the other end does not, it works one way), or gone (`unlink`). Of a
-network that is broken on purpose: links of this node are cut (`cut`), or work again (`heal`)."""
+"""The kinds that nodes of this project write, by code. Those after `evict` are for metrics, but for
+`subscribe` and `unsubscribe`, a node's membership of a channel. `hold`: a message arrived before its causes;
+`duplicate`: it had arrived before; `doubt`: an engine that may err says that it was perhaps delivered too
+early. Of a tree, with the neighbour as origin: its link is no branch (`lazy`), a branch that is being caught
+up with (`sync`), one that this node streams to (`eager`; if the other end does not, it works one way), or
+gone (`unlink`). Of a network that is broken on purpose: links of this node are cut (`cut`), or work again
+(`heal`). Of a group or an edge tree, with the member that gave it as origin: a state is installed, `seq`
+microseconds after it was asked for (`synced`)."""
 
 START, SEND, DELIVER, STABLE, INSTALL, RESTART, LEAVE, CRASH, EVICT = range(9)
 HOLD, DUPLICATE, DOUBT = range(9, 12)
 LAZY, SYNC, EAGER, UNLINK = range(12, 16)
 CUT, HEAL = range(16, 18)
-SUBSCRIBE, UNSUBSCRIBE = range(18, len(KINDS))
+SUBSCRIBE, UNSUBSCRIBE = range(18, 20)
+SYNCED = 20
 
-EACH_TIME: Final = frozenset({RESTART, HOLD, DUPLICATE, DOUBT, EAGER, LAZY, SYNC, UNLINK})
+EACH_TIME: Final = frozenset({RESTART, HOLD, DUPLICATE, DOUBT, EAGER, LAZY, SYNC, UNLINK, SYNCED})
 """Kinds of which every row is written, also one like another: no log tells them once more."""
 
 
@@ -71,7 +75,7 @@ class DotLists:
         self.row.append(row)
 
 
-class Columns:
+class NodeColumns:
     """One node's events in typed columns; row i has position `first + i`."""
 
     __slots__ = ("at", "carries", "channel_codes", "channel_rows", "deps", "dest", "dots", "first", "kinds")

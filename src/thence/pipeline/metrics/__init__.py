@@ -15,19 +15,21 @@ from pyspark.sql import DataFrame
 
 from thence.pipeline.metrics import frames
 from thence.pipeline.metrics.nodes import evictions, levels, samples, stabilisation, synchronisations, totals
-from thence.pipeline.metrics.summaries import changes, convergence, counts, distribution, spans
+from thence.pipeline.metrics.summaries import catch_up, changes, convergence, counts, distribution, spans
 
 BIN_US = 1_000_000
 
 
 def summary(events: DataFrame, *, parts: int = 4, bin_us: int = BIN_US) -> DataFrame:
-    """What `distribution`, `counts`, `changes`, `convergence` and `spans` choose from. `parts`: messages are
-    cut into so many tasks by their origin; `bin_us`: over time means in bins of so many microseconds."""
+    """What `distribution`, `counts`, `changes`, `catch_up`, `convergence` and `spans` choose from. `parts`:
+    messages are cut into so many tasks by their origin; `bin_us`: over time means in bins of so many
+    microseconds."""
     return frames.summarised(frames.pieces_of(events, parts), parts, bin_us)
 
 
 __all__ = [
     "BIN_US",
+    "catch_up",
     "changes",
     "convergence",
     "counts",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.ipc
@@ -20,11 +20,11 @@ from thence.pipeline.metrics.timed import (
     MESSAGE_KINDS,
     ROW_KINDS,
     ROWS,
-    Piece,
+    TimedPiece,
     decode_timed,
     pack_timed,
     read_timed,
-    unpack_timed,
+    together,
 )
 from thence.pipeline.rows import RowError
 from thence.pipeline.session import cores
@@ -55,9 +55,10 @@ SUMMARY: Final = (
     "array<struct<run string, `group` string, measure string, `by` string, node string, origin string, "
     "start_us bigint, count bigint, mean double, p50 bigint, p90 bigint, p99 bigint, max bigint>>"
 )
-ROW: Final = "array<struct<node string, pos bigint, kind string, origin string, seq bigint, at_us bigint>>"
-ROW_TYPE: Final = pa.struct(
+ROWS_SCHEMA: Final = pa.schema(
     [
+        ("run", pa.string()),
+        ("group", pa.string()),
         ("node", pa.string()),
         ("pos", pa.int64()),
         ("kind", pa.string()),
@@ -102,10 +103,10 @@ def _read(splits: Sequence[files.Split], parts: int) -> list[dict[str, Any]]:
         try:
             for rows, torn in read_timed(split):
                 if torn:
-                    found.append(Piece("", "", ROWS, 0, b"", torn=torn)._asdict())
+                    found.append(TimedPiece("", "", ROWS, 0, b"", torn=torn)._asdict())
                 found.extend(piece._asdict() for piece in pack_timed(rows, parts))
         except TraceError as error:
-            return [Piece("", "", ROWS, 0, b"", error=str(error))._asdict()]
+            return [TimedPiece("", "", ROWS, 0, b"", error=str(error))._asdict()]
     return found
 
 
@@ -210,32 +211,41 @@ def _lists(structs: list[Any], kind: pa.DataType) -> pa.ListArray:
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)
 
 
-def rows_of(pieces: DataFrame) -> DataFrame:
-    """The rows that travel as they are, as rows."""
-    unpacked = arrow_function(_unpacked, ROW)
-    told = pieces.where(f"part = {ROWS} and length(payload) > 0")
-    return told.select("run", "group", F.inline(unpacked("payload")))
+class ToldRows(NamedTuple):
+    """What pieces say besides messages."""
+
+    rows: pa.Table
+    """Those that travel as they are."""
+    error: str | None
+    """The first row that could not be read."""
+    torn: int
+    """Last lines without their ends."""
 
 
-def _unpacked(payloads: pa.Array) -> pa.Array:
+def told_rows(pieces: DataFrame) -> ToldRows:
+    """Packed until here: they are few, and one look at the pieces is enough."""
+    told = pieces.where(f"part = {ROWS}").select("run", "group", "payload", "torn", "error").toArrow()
+    tables = [pa.table([[] for _ in ROWS_SCHEMA], schema=ROWS_SCHEMA)]
+    for run, group, payload in zip(told["run"], told["group"], told["payload"], strict=True):
+        if len(payload.as_buffer()):
+            columns = _unpacked(payload)
+            scope = [pa.repeat(name.cast(pa.string()), len(columns[0])) for name in (run, group)]
+            tables.append(pa.table([*scope, *columns], schema=ROWS_SCHEMA))
+    errors = [error for error in told["error"].to_pylist() if error is not None]
+    torn = sum(one or 0 for one in told["torn"].to_pylist())
+    rows = pa.concat_tables(tables).combine_chunks()  # Spark 4.3 reads no further than an empty chunk
+    return ToldRows(rows, min(errors, default=None), torn)
+
+
+def _unpacked(payload: pa.Scalar) -> list[pa.Array]:
     kinds = pa.array((*MESSAGE_KINDS, *ROW_KINDS))
-    structs = []
-    for payload in payloads:
-        rows = unpack_timed(memoryview(payload.as_buffer()))
-        names = pa.array(rows.names, pa.string())
-        columns = [
-            names.take(pa.array(rows.node)),
-            pa.array(rows.rest),
-            kinds.take(pa.array(rows.kind.astype("i8"))),
-            names.take(pa.array(rows.origin, mask=rows.origin < 0)),
-            pa.array(rows.seq, mask=rows.seq < 0),
-            pa.array(rows.at, mask=rows.at < 0),
-        ]
-        structs.append(pa.StructArray.from_arrays(columns, fields=list(ROW_TYPE)))
-    return _lists(structs, ROW_TYPE)
-
-
-def unreadable(pieces: DataFrame) -> tuple[str | None, int]:
-    """The first row that could not be read, and how many last lines were torn."""
-    told = pieces.agg(F.min("error").alias("error"), F.sum("torn").alias("torn")).collect()[0]
-    return told["error"], told["torn"] or 0
+    rows = together([memoryview(payload.as_buffer())])
+    names = pa.array(rows.names, pa.string())
+    return [
+        names.take(pa.array(rows.node)),
+        pa.array(rows.rest),
+        kinds.take(pa.array(rows.kind.astype("i8"))),
+        names.take(pa.array(rows.origin, mask=rows.origin < 0)),
+        pa.array(rows.seq, mask=rows.seq < 0),
+        pa.array(rows.at, mask=rows.at < 0),
+    ]

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from thence.core.errors import TraceError
@@ -21,7 +22,7 @@ OF_ROWS: Final[dict[str, tuple[tuple[str, ...], Callable[[DataFrame], DataFrame]
     "levels": (("metric",), nodes.levels),
     "totals": (("metric",), nodes.totals),
     "samples": (("metric",), nodes.samples),
-    "synchronisations": (("sync",), nodes.synchronisations),
+    "synchronisations": (("sync", "synced"), nodes.synchronisations),
     "stabilisation": (("eager", "lazy", "sync", "unlink"), nodes.stabilisation),
     "evictions": (("evict",), nodes.evictions),
 }
@@ -56,9 +57,13 @@ class RunMetrics(msgspec.Struct, frozen=True, kw_only=True):
     levels: dict[str, Row]
     totals: dict[str, int]
     bytes_per_delivery: float | None
+    metadata_per_delivery: float | None
+    """What was sent for a delivery besides what the program gets: tags, repetitions, receipts."""
     synchronisations: Row | None
     stabilisation: list[Row]
     changes: list[Row]
+    catch_up: list[Row]
+    """After each change that brought a node back or in: messages from before that it got, and the last."""
     evictions: list[Row]
     convergence: list[Row]
     left_out: dict[str, str]
@@ -94,15 +99,14 @@ def measure(
     read, parts = frames.read_pieces(spark, path, split_bytes, split_rows)
     pieces = read.persist()
     try:
-        error, torn = frames.unreadable(pieces)
-        if error is not None:
-            raise TraceError(error)
+        told = frames.told_rows(pieces)
+        if told.error is not None:
+            raise TraceError(told.error)
         summary = frames.summarised(pieces, parts, bin_us).toArrow()
-        rows = frames.rows_of(pieces).toArrow()
     finally:
         pieces.unpersist()
-    tables = _tables(spark, summary, rows)
-    return Tables(tables, Measured(torn, _runs(tables, summary)))
+    tables = _tables(spark, summary, told.rows)
+    return Tables(tables, Measured(told.torn, _runs(tables, summary)))
 
 
 def _tables(spark: SparkSession, summary: pa.Table, rows: pa.Table) -> dict[str, pa.Table]:
@@ -119,7 +123,8 @@ def _runs(tables: dict[str, pa.Table], summary: pa.Table) -> list[RunMetrics]:
         name: table.to_pylist() for name, table in tables.items() if not name.endswith(("_link", "_bin"))
     }
     scopes = sorted({(row["run"], row["group"]) for rows in listed.values() for row in rows})
-    doubts = [row for row in summary.to_pylist() if row["by"] == "run" and row["p50"] is None]
+    doubted = pc.and_(pc.equal(summary["by"], "run"), pc.is_null(summary["p50"]))
+    doubts = summary.filter(doubted).to_pylist()
     return [
         _run(scope, {name: _of(rows, scope) for name, rows in listed.items()}, _of(doubts, scope))
         for scope in scopes
@@ -141,7 +146,7 @@ def _run(scope: tuple[str, str], tables: dict[str, list[Row]], doubts: list[Row]
         if name.endswith("_by_run") and rows
     }
     totals = {row["name"]: row["value"] for row in tables.get("totals", ())}
-    sent = totals.get("sent_bytes_total")
+    sent, got = totals.get("sent_bytes_total"), totals.get("delivered_bytes_total")
     return RunMetrics(
         run=scope[0],
         group=scope[1],
@@ -153,15 +158,23 @@ def _run(scope: tuple[str, str], tables: dict[str, list[Row]], doubts: list[Row]
             row["name"]: {k: v for k, v in row.items() if k != "name"} for row in tables.get("levels", ())
         },
         totals=totals,
-        bytes_per_delivery=sent / summed["deliveries"] if sent and summed["deliveries"] else None,
+        bytes_per_delivery=_each(sent, summed["deliveries"]),
+        metadata_per_delivery=_each(
+            None if sent is None or got is None else sent - got, summed["deliveries"]
+        ),
         synchronisations=_synchronisations(tables.get("synchronisations", [])),
         stabilisation=_in_time(tables.get("stabilisation", [])),
         changes=_in_time(tables["changes"]),
+        catch_up=_in_time(tables["catch_up"]),
         evictions=_in_time(tables.get("evictions", [])),
         convergence=_in_time(tables["convergence"]),
         left_out=_left_out(tables, distributions, summed, span["from_us"] is not None),
         doubts={row["measure"]: row["count"] for row in doubts},
     )
+
+
+def _each(total: int | None, deliveries: int) -> float | None:
+    return total / deliveries if total and deliveries else None
 
 
 def _in_time(rows: list[Row]) -> list[Row]:
@@ -180,8 +193,13 @@ UNTIMED: Final = "no row has a time (`at_us`)"
 LINKS: Final = (
     "no rows about links (`lazy`, `sync`, `eager`, `unlink`): nodes over a tree without tags write them"
 )
-NO_SAMPLES: Final = (
-    "no `metric` rows of that name: live nodes write them with `trace_every_us`, the simulator does not"
+SYNCHRONISATIONS: Final = (
+    "no `sync` rows (of trees without tags), nor `synced` ones (of groups that members join, of edge trees)"
+)
+NO_SAMPLES: Final = "no `metric` rows of that name: live nodes write them with `trace_every_us`"
+NO_METADATA: Final = (
+    "no `metric` rows `sent_bytes_total` and `delivered_bytes_total`: the simulator writes both, live nodes "
+    "with `trace_every_us`"
 )
 
 
@@ -204,8 +222,10 @@ def _left_out(
     for metric, name in (("memory", "memory_bytes"), ("disk", "disk_bytes"), ("bytes", "sent_bytes_total")):
         if name not in named:
             left[metric] = NO_SAMPLES
+    if not {"sent_bytes_total", "delivered_bytes_total"} <= named:
+        left["metadata"] = NO_METADATA
     if not tables.get("synchronisations"):
-        left["synchronisations"] = LINKS
+        left["synchronisations"] = SYNCHRONISATIONS
     if not tables.get("stabilisation"):
         left["stabilisation"] = LINKS
     if not tables["changes"] and not tables.get("evictions"):

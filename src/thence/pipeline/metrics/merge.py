@@ -11,13 +11,15 @@ from zlib import crc32
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from thence.pipeline.metrics.tally import Tally, quantiles
+from thence.pipeline.metrics.tally import CATCH_UP, Tally, quantiles
 
 KEYS: Final = ("run", "group", "measure", "by", "node", "origin", "start_us")
 TALLIES: Final = pa.schema(
     [
         *((name, pa.string()) for name in KEYS[:-1]),
-        *((name, pa.int64()) for name in ("start_us", "count", "total", "p50", "p90", "p99", "max")),
+        *((name, pa.int64()) for name in ("start_us", "count")),
+        ("total", pa.float64()),  # exact up to 2**53; sums of many times may be larger
+        *((name, pa.int64()) for name in ("p50", "p90", "p99", "max")),
         ("payload", pa.binary()),
     ]
 )
@@ -30,6 +32,9 @@ SUMMARY: Final = pa.schema(
         *((name, pa.int64()) for name in ("p50", "p90", "p99", "max")),
     ]
 )
+
+UNTIL_LAST: Final = ("heal", CATCH_UP)
+"""Marks that ask for the last row after them; of the others it is the first."""
 
 Key = tuple[str, str, str, str, str, str, int]
 Row = dict[str, Any]
@@ -57,7 +62,7 @@ def merged(tables: Sequence[pa.Table]) -> pa.Table:
     rows = pa.concat_tables(tables)
     whole = pc.equal(rows["by"], "link")
     links = rows.filter(whole)
-    mean = pc.divide(links["total"].cast(pa.float64()), links["count"].cast(pa.float64()))
+    mean = pc.divide(links["total"], links["count"].cast(pa.float64()))
     links = links.append_column("mean", mean).select(SUMMARY.names)
     apart: dict[Key, list[Row]] = {}
     for row in rows.filter(pc.invert(whole)).to_pylist():
@@ -78,8 +83,8 @@ def _together(by: str, measure: str, rows: list[Row]) -> Row:
             "max": max(row["max"] for row in rows),
         }
     if by == "mark":
-        took = [row["total"] for row in rows if row["total"] >= 0]
-        first_or_last = max if measure == "heal" else min
+        took = [int(row["total"]) for row in rows if row["total"] >= 0]
+        first_or_last = max if measure in UNTIL_LAST else min
         return {"count": count, "max": first_or_last(took) if took else None}
     payloads = [row["payload"] for row in rows if row["payload"]]
     if not payloads:

@@ -60,24 +60,32 @@ def samples(events: DataFrame) -> DataFrame:
 def totals(events: DataFrame) -> DataFrame:
     """Of every counter (its name ends with `_total`) what all nodes together have counted.
 
-    A node that starts again counts from 0: a value below the one before is all that was counted since.
+    A node that starts again counts from 0: a value below the one before is all that was counted since. A sum
+    that does not fit into 64 bits is left out.
     """
     told = _scoped(events).where("kind = 'metric' and endswith(origin, '_total') and seq is not null")
     own = Window.partitionBy("run", "group", "node", "origin").orderBy("pos")
     before = F.lag("seq").over(own)
     counted = F.when(before.isNull() | (F.col("seq") < before), F.col("seq")).otherwise(F.col("seq") - before)
     summed = told.withColumn("counted", counted).groupBy("run", "group", F.col("origin").alias("name"))
-    return _as(summed.agg(F.sum("counted").alias("value")), TOTALS)
+    return _as(summed.agg(F.try_sum("counted").alias("value")).where("value is not null"), TOTALS)
 
 
 def synchronisations(events: DataFrame) -> DataFrame:
-    """Of a tree: each `sync` row, until the next row about the same neighbour; null: not over at the end."""
+    """Of a tree: each `sync` row, until the next row about the same neighbour; null: not over at the end. Of
+    a group or an edge tree: each `synced` row, whose state took `seq` microseconds to come from the member
+    that it names."""
     told = _scoped(events).where(F.col("kind").isin(*LINKS))
     link = Window.partitionBy("run", "group", "node", "origin").orderBy("pos")
     ended = told.withColumn("became", F.lead("kind").over(link)).withColumn(
         "took_us", F.lead("at_us").over(link) - F.col("at_us")
     )
-    return _as(ended.where("kind = 'sync'").withColumnRenamed("origin", "neighbour"), SYNCHRONISATIONS)
+    installed = _scoped(events).where("kind = 'synced' and at_us is not null and seq is not null")
+    installed = installed.withColumns(
+        {"became": F.lit("installed"), "took_us": F.col("seq"), "at_us": F.col("at_us") - F.col("seq")}
+    )
+    both = ended.where("kind = 'sync'").unionByName(installed)
+    return _as(both.withColumnRenamed("origin", "neighbour"), SYNCHRONISATIONS)
 
 
 def stabilisation(events: DataFrame) -> DataFrame:

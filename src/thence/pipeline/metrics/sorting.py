@@ -1,6 +1,6 @@
 """Kernels that sort and count whole numbers in linear time: millions of latencies, thousands of keys."""
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -56,6 +56,12 @@ def deal(values: I64, keys: I64, starts: I64, out: I64) -> None:
         starts[key] += 1
 
 
+@kernel
+def count_keys(keys: I64, counts: I64) -> None:
+    for k in range(len(keys)):
+        counts[keys[k]] += 1
+
+
 def heaps(values: I64, keys: I64, size: int, *, in_order: bool = True) -> tuple[I64, I64]:
     """Values heap by heap, each sorted, and where each of the `size` heaps begins.
 
@@ -63,12 +69,24 @@ def heaps(values: I64, keys: I64, size: int, *, in_order: bool = True) -> tuple[
     `in_order`: else a heap's values stay in the order that they came in.
     """
     bounds = np.zeros(size + 1, np.int64)
-    np.cumsum(np.bincount(keys, minlength=size), out=bounds[1:])
+    keys = slim(keys)
+    count_keys(keys, bounds[1:])
+    np.cumsum(bounds, out=bounds)
     out = np.empty(len(values), values.dtype)
-    deal(values, slim(keys), bounds[:-1].copy(), out)
+    deal(values, keys, bounds[:-1].copy(), out)
     for heap in np.flatnonzero(np.diff(bounds) > 1).tolist() if in_order else ():
         out[bounds[heap] : bounds[heap + 1]].sort()
     return out, bounds
+
+
+@kernel
+def sums_of(values: I64, bounds: I64, sums: Any) -> None:
+    """Of each heap."""
+    for heap in range(len(sums)):
+        total = 0.0
+        for k in range(bounds[heap], bounds[heap + 1]):
+            total += values[k]
+        sums[heap] = total
 
 
 def counted(values: I64) -> tuple[I64, I64]:
@@ -97,11 +115,35 @@ def runs_of(values: I64, distinct: I64, counts: I64) -> int:
 
 
 @kernel
+def overview(kind: U8, node: I32, at: I64, kinds: int, table: I64) -> tuple[int, int, int]:
+    """Count the rows about messages, those of the first so many kinds, by node and kind. The first time of
+    all rows and the last one, -1 without any; and how many of those about messages have none."""
+    first, last, untimed = -1, -1, 0
+    for row in range(len(kind)):
+        about = kind[row] < kinds
+        if about:
+            table[node[row], kind[row]] += 1
+        if at[row] < 0:
+            untimed += about
+        else:
+            first = at[row] if first < 0 else min(first, at[row])
+            last = max(last, at[row])
+    return first, last, untimed
+
+
+@kernel
+def link_keys(node: I32, number: I32, origin: I64, names: int, out: I64) -> None:
+    """Of each row the link that its message came by, the links of one node beside each other."""
+    for row in range(len(node)):
+        out[row] = node[row] * names + origin[number[row]]
+
+
+@kernel
 def since_send(
-    kind: U8, which: int, node: I64, origin: I64, seq: I64, at: I64, start: I64, seqs: I64, sent: I64,
-    never: int, out_node: I32, out_number: I32, out_sent: I64, out_took: I64,
+    kind: U8, which: int, node: I32, origin: I32, seq: I64, at: I64, start: I64, seqs: I64, sent: I64,
+    never: int, out_node: I32, out_number: I32, out_took: I64,
 ) -> tuple[int, int, int]:  # fmt: skip
-    """Of each row of a kind that has a time: its node, its message, when that was sent and how long before.
+    """Of each row of a kind that has a time: its node, its message, and how long after the send it comes.
     How many those are; how many have no send with a time; how many come before it."""
     found = unsent = early = 0
     for row in range(len(kind)):
@@ -113,7 +155,7 @@ def since_send(
         elif at[row] < sent[number]:
             early += 1
         else:
-            out_node[found], out_number[found], out_sent[found] = node[row], number, sent[number]
+            out_node[found], out_number[found] = node[row], number
             out_took[found] = at[row] - sent[number]
             found += 1
     return found, unsent, early

@@ -46,6 +46,13 @@ CHANGES: Final = StructType(
         *(StructField(name, LongType()) for name in ("at_us", "took_us")),
     ]
 )
+CATCH_UPS: Final = StructType(
+    [
+        *_SCOPE,
+        *(StructField(name, StringType()) for name in ("change", "node")),
+        *(StructField(name, LongType()) for name in ("at_us", "late_deliveries", "took_us")),
+    ]
+)
 HEALS: Final = StructType(
     [*_SCOPE, *(StructField(name, LongType()) for name in ("at_us", "late_deliveries", "took_us"))]
 )
@@ -61,7 +68,7 @@ def _as(frame: DataFrame, schema: StructType) -> DataFrame:
     return frame.select(*[_quoted(field.name).cast(field.dataType).alias(field.name) for field in schema])
 
 
-class View(NamedTuple):
+class SummaryChoice(NamedTuple):
     """What to choose from a summary, and under which names."""
 
     schema: StructType
@@ -83,9 +90,9 @@ class View(NamedTuple):
 
 
 KINDS: Final = ("sends", "deliveries", "stables", "holds", "duplicates")
-VIEWS: Final[Mapping[str, View]] = {
+VIEWS: Final[Mapping[str, SummaryChoice]] = {
     **{
-        f"{measure}_by_{by}": View(DISTRIBUTION[by], by, (measure,))
+        f"{measure}_by_{by}": SummaryChoice(DISTRIBUTION[by], by, (measure,))
         for measure, ways in {
             "delivery": ("run", "member", "link", "bin"),
             "broadcast": ("run", "bin"),
@@ -95,15 +102,19 @@ VIEWS: Final[Mapping[str, View]] = {
         }.items()
         for by in ways
     },
-    "counts": View(COUNTS, "member", KINDS, {"measure": "kind"}),
-    "changes": View(
+    "counts": SummaryChoice(COUNTS, "member", KINDS, {"measure": "kind"}),
+    "changes": SummaryChoice(
         CHANGES, "mark", ("join", "restart", "evict"),
         {"measure": "change", "origin": "about", "start_us": "at_us", "max": "took_us"},
     ),
-    "convergence": View(
+    "catch_up": SummaryChoice(
+        CATCH_UPS, "mark", ("catch up",),
+        {"origin": "change", "start_us": "at_us", "count": "late_deliveries", "max": "took_us"},
+    ),
+    "convergence": SummaryChoice(
         HEALS, "mark", ("heal",), {"start_us": "at_us", "count": "late_deliveries", "max": "took_us"}
     ),
-    "spans": View(SPANS, "span", ("time",), {"start_us": "from_us", "max": "until_us"}),
+    "spans": SummaryChoice(SPANS, "span", ("time",), {"start_us": "from_us", "max": "until_us"}),
 }  # fmt: skip
 """Every table of a summary, by name."""
 
@@ -133,6 +144,12 @@ def changes(summary: DataFrame) -> DataFrame:
     `evict`: from a node's going on without `about` to the next message that it knows stable.
     """
     return VIEWS["changes"].frame(summary)
+
+
+def catch_up(summary: DataFrame) -> DataFrame:
+    """After each `install` and `restart` row: how many messages from before it the node delivered then, and
+    how long the last of them took. It includes what was on its way in any case."""
+    return VIEWS["catch_up"].frame(summary)
 
 
 def convergence(summary: DataFrame) -> DataFrame:

@@ -6,13 +6,25 @@ keep their first 20 bits, which is a millionth. Maxima and sums are exact.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
 
+from thence.core.machine import NEVER
 from thence.pipeline.assemble import Dots
-from thence.pipeline.metrics.sorting import counted, heaps, raise_to, since_send, slim, sorted_order
+from thence.pipeline.metrics.sorting import (
+    counted,
+    heaps,
+    link_keys,
+    overview,
+    raise_to,
+    since_send,
+    slim,
+    sorted_order,
+    sums_of,
+)
 from thence.pipeline.metrics.timed import (
     DELIVER,
     DUPLICATE,
@@ -24,15 +36,16 @@ from thence.pipeline.metrics.timed import (
     SEND,
     STABLE,
     START,
-    Chunk,
+    TimedChunk,
     together,
 )
-from thence.pipeline.pack import narrow, view, widen
-from thence.pipeline.rows import I64
+from thence.pipeline.rows import I32, I64
+from thence.pipeline.widths import narrow, view, widen
 
 QUANTILES: Final = (0.5, 0.9, 0.99)
 EXACT_BITS: Final = 20
-NEVER: Final = 1 << 62
+CATCH_UP: Final = "catch up"
+RETURNS: Final = {INSTALL: "join", RESTART: "restart"}
 
 
 class Tally(NamedTuple):
@@ -44,7 +57,7 @@ class Tally(NamedTuple):
     origin: str = ""
     start_us: int = 0
     number: int = 0
-    total: int = 0
+    total: float = 0
     p50: int = 0
     p90: int = 0
     p99: int = 0
@@ -97,19 +110,20 @@ def quantiles(payloads: Sequence[Any]) -> list[int]:
 def tally(payloads: Sequence[Any], bin_us: int) -> list[Tally]:
     """All that one part of a run says. Times in bins of `bin_us` are those of sending."""
     rows = together(payloads)
-    return list(_Part(rows, bin_us).tell())
+    return list(_TallyPart(rows, bin_us).tell())
 
 
-class _Part:
-    def __init__(self, rows: Chunk, bin_us: int) -> None:
+class _TallyPart:
+    def __init__(self, rows: TimedChunk, bin_us: int) -> None:
         self._names = rows.names
         self._bin_us = bin_us
         self._rows = rows
         sends = np.flatnonzero(rows.kind == SEND)
         self._entries = rows.rest  # of sends, and in their order
         self._sends = sends
-        self._messages = Dots.of(rows.origin[sends], rows.seq[sends], len(rows.names))
+        self._messages = Dots.of(rows.origin[sends].astype(np.int64), rows.seq[sends], len(rows.names))
         self._sent = self._first_sends()
+        self._bin_of = slim(np.where(self._sent < NEVER, self._sent // bin_us, 0))
 
     def _first_sends(self) -> I64:
         """When each message was sent first; NEVER if no row says so."""
@@ -120,17 +134,13 @@ class _Part:
         return sent
 
     def _number(self, index: I64) -> I64:
-        return self._messages.find(self._rows.origin[index], self._rows.seq[index])
+        return self._messages.find(self._rows.origin[index].astype(np.int64), self._rows.seq[index])
 
     def tell(self) -> Iterator[Tally]:
-        rows = self._rows
         yield from self._counts()
-        timed = rows.at[rows.at >= 0]
-        if len(timed):
-            yield Tally("time", "span", start_us=int(timed.min()), max=int(timed.max()))
         known = self._entries[self._entries > 0] - 1
         if len(known):
-            yield from self._spread("entries", known)
+            yield _told("entries", "run", known)
         delivered = self._since_send(DELIVER)
         yield from self._of_measure("delivery", delivered, link=True)
         yield from self._broadcast(delivered)
@@ -142,29 +152,29 @@ class _Part:
 
     def _counts(self) -> Iterator[Tally]:
         rows, names = self._rows, self._names
-        about = rows.kind <= DUPLICATE
-        table = np.bincount(rows.node[about] * 8 + rows.kind[about], minlength=8 * len(names)).reshape(-1, 8)
+        table = np.zeros((len(names), DUPLICATE + 1), np.int64)
+        first, last, untimed = overview(rows.kind, rows.node, rows.at, DUPLICATE + 1, table)
         kinds = (("sends", SEND), ("deliveries", DELIVER), ("stables", STABLE), ("holds", HOLD),
                  ("duplicates", DUPLICATE))  # fmt: skip
         for measure, kind in kinds:
             for node in np.flatnonzero(table[:, kind]).tolist():
                 yield Tally(measure, "member", names[node], number=int(table[node, kind]))
-        untimed = int((about & (rows.at < 0)).sum())
         if untimed:
             yield Tally("untimed", "run", number=untimed)
+        if last >= 0:
+            yield Tally("time", "span", start_us=first, max=last)
 
     # Latencies
 
     def _since_send(self, kind: int) -> "_Latencies":
         """From the first send of a message to each row of this kind about it."""
         rows, size = self._rows, int((self._rows.kind == kind).sum())
-        node, number = np.empty(size, np.int32), np.empty(size, np.int32)
-        sent, took = np.empty(size, np.int64), np.empty(size, np.int64)
+        node, number, took = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int64)
         found, unsent, early = since_send(
             rows.kind, kind, rows.node, rows.origin, rows.seq, rows.at, self._messages.start,
-            self._messages.seq, self._sent, NEVER, node, number, sent, took,
+            self._messages.seq, self._sent, NEVER, node, number, took,
         )  # fmt: skip
-        return _Latencies(node[:found], number[:found], sent[:found], slim(took[:found]), unsent, early)
+        return _Latencies(node[:found], number[:found], slim(took[:found]), unsent, early)
 
     def _of_measure(self, measure: str, found: "_Latencies", link: bool = False) -> Iterator[Tally]:
         if found.unsent:
@@ -173,49 +183,58 @@ class _Part:
             yield Tally(f"{measure} before send", "run", number=found.early)
         if not len(found.took):
             return
-        yield from self._spread(measure, found.took, found.node, found.sent)
+        yield _told(measure, "run", found.took)
         if link:
             yield from self._links(measure, found)
+        else:
+            yield from self._members(measure, found.took, found.node)
+        yield from self._bins(measure, found.took, self._bin_of[found.number])
 
-    def _spread(
-        self, measure: str, took: I64, node: I64 | None = None, sent: I64 | None = None
-    ) -> Iterator[Tally]:
-        """The distribution, those of each member if nodes are given, of each bin if sending times are."""
-        if not len(took):
-            return
-        yield _told(measure, "run", took)
-        if node is not None:
-            for number, values in _dealt(took, node):
-                yield _told(measure, "member", values, node=self._names[number])
-        if sent is not None:
-            for number, values in _dealt(took, sent // self._bin_us):
-                yield _told(measure, "bin", values, start_us=number * self._bin_us)
+    def _members(self, measure: str, took: I64, node: I32) -> Iterator[Tally]:
+        for number, values in _dealt(took, node):
+            yield _told(measure, "member", values, node=self._names[number])
+
+    def _bins(self, measure: str, took: I64, bins: I64) -> Iterator[Tally]:
+        """By the bin of its sending."""
+        for number, values in _dealt(took, bins):
+            yield _told(measure, "bin", values, start_us=number * self._bin_us)
 
     def _links(self, measure: str, found: "_Latencies") -> Iterator[Tally]:
-        """Those of each link are whole here: their percentiles need no other task."""
+        """Those of each link are whole here: their percentiles need no other task. A node's links stand
+        beside each other, and are together what is to be told of the node."""
         size = len(self._names)
-        keys = self._messages.origin[found.number] * size + found.node
+        keys = np.empty(len(found.node), np.int32 if size * size < 1 << 31 else np.int64)
+        link_keys(found.node, found.number, self._messages.origin, size, keys)
         pairs, values, bounds = _heaped(found.took, keys, in_order=True)
         start, length = bounds[:-1], np.diff(bounds)
         cells = [values[start + rank(length, q)] for q in QUANTILES]
-        total = np.add.reduceat(values, start, dtype=np.int64)
-        columns = (pairs // size, pairs % size, length, total, *cells, values[start + length - 1])
+        total = np.empty(len(pairs))
+        sums_of(values, bounds, total)
+        columns = (pairs % size, pairs // size, length, total, *cells, values[start + length - 1])
         for origin, node, n, sum_us, p50, p90, p99, top in zip(*(c.tolist() for c in columns), strict=True):
             yield Tally(
                 measure, "link", self._names[node], self._names[origin], 0, n, sum_us, p50, p90, p99, top
             )
+        first = np.flatnonzero(np.diff(pairs // size, prepend=-1))
+        for link, end in pairwise([*first.tolist(), len(pairs)]):
+            name = self._names[int(pairs[link]) // size]
+            yield _told(measure, "member", values[bounds[link] : bounds[end]], node=name)
 
     def _broadcast(self, delivered: "_Latencies") -> Iterator[Tally]:
         """From a send to the last delivery at a member that was there when it was sent."""
         if not len(delivered.took):
             return
-        since = self._appeared()[delivered.node]
-        there = since <= delivered.sent
+        since, number, took = self._appeared(), delivered.number, delivered.took
+        if (since >= 0).any():
+            there = since[delivered.node] <= self._sent[number]
+            number, took = number[there], took[there]
         last = np.full(len(self._messages.seq), -1, np.int64)
-        raise_to(last, delivered.number[there], delivered.took[there])
+        raise_to(last, number, took)
         reached = last >= 0
         took = last[reached]
-        yield from self._spread("broadcast", took, sent=self._sent[reached])
+        if len(took):
+            yield _told("broadcast", "run", took)
+            yield from self._bins("broadcast", took, self._bin_of[reached])
 
     def _appeared(self) -> I64:
         """When each node began, as far as a row says so."""
@@ -250,7 +269,9 @@ class _Part:
         np.minimum.at(ended, place[late], rows.at[index[late]])
         over = ended < NEVER
         took, node = (ended - began)[over], (wanted % size)[over]
-        yield from self._spread("held", took, node)
+        if len(took):
+            yield _told("held", "run", took)
+            yield from self._members("held", took, node)
         if not over.all():
             yield Tally("held without delivery", "run", number=int((~over).sum()))
 
@@ -263,13 +284,30 @@ class _Part:
             chosen = marks[np.isin(rows.kind[marks], kinds)]
             if len(chosen):
                 yield from self._first_after(chosen, ends)
+        yield from self._caught_up(marks[np.isin(rows.kind[marks], tuple(RETURNS))], delivered)
         for heal in np.unique(rows.at[(rows.kind == HEAL) & (rows.at >= 0)]).tolist():
-            yield _converged(delivered, heal)
+            yield _converged(self._sent[delivered.number], delivered.took, heal)
+
+    def _caught_up(self, marks: I64, delivered: "_Latencies") -> Iterator[Tally]:
+        """Deliveries at the mark's node, from the mark on, of messages that were sent before it."""
+        if not len(marks):
+            return
+        rows, sent = self._rows, self._sent[delivered.number]
+        at = sent + delivered.took
+        order = np.argsort(delivered.node, kind="stable")
+        bounds = np.searchsorted(delivered.node[order], np.arange(len(self._names) + 1))
+        for mark in marks.tolist():
+            node, since = int(rows.node[mark]), int(rows.at[mark])
+            mine = order[bounds[node] : bounds[node + 1]]
+            late = at[mine[(sent[mine] < since) & (at[mine] >= since)]]
+            last = int(late.max()) - since if len(late) else 0
+            change = RETURNS[int(rows.kind[mark])]
+            yield Tally(CATCH_UP, "mark", self._names[node], change, since, len(late), last)
 
     def _first_after(self, marks: I64, ends: int) -> Iterator[Tally]:
         """The first row of a kind at the mark's node, from the mark on; -1: there is none here."""
         rows = self._rows
-        names = {INSTALL: "join", RESTART: "restart", EVICT: "evict"}
+        names = RETURNS | {EVICT: "evict"}
         index = np.flatnonzero((rows.kind == ends) & (rows.at >= 0))
         times, bounds = heaps(rows.at[index], rows.node[index], len(self._names))
         for mark in marks.tolist():
@@ -281,10 +319,10 @@ class _Part:
             yield Tally(names[int(rows.kind[mark])], "mark", self._names[node], about, at, total=total)
 
 
-def _converged(delivered: "_Latencies", heal: int) -> Tally:
+def _converged(sent: I64, took: I64, heal: int) -> Tally:
     """How long the last delivery of a message from before the heal took, and how many came after it."""
-    at = delivered.sent + delivered.took
-    late = (delivered.sent < heal) & (at >= heal)
+    at = sent + took
+    late = (sent < heal) & (at >= heal)
     last = int(at[late].max()) - heal if late.any() else 0
     return Tally("heal", "mark", start_us=heal, number=int(late.sum()), total=last)
 
@@ -292,9 +330,8 @@ def _converged(delivered: "_Latencies", heal: int) -> Tally:
 class _Latencies(NamedTuple):
     """Rows that came after their message's send, and how long after."""
 
-    node: I64
-    number: I64
-    sent: I64
+    node: I32
+    number: I32
     took: I64
     unsent: int
     """Rows of messages that have no send with a time."""
@@ -304,20 +341,22 @@ class _Latencies(NamedTuple):
 
 def _told(measure: str, by: str, values: I64, node: str = "", start_us: int = 0) -> Tally:
     return Tally(
-        measure, by, node, "", start_us, len(values), int(values.sum(dtype=np.int64)), max=int(values.max()),
-        payload=pack_counts(rounded(values)),
+        measure, by, node, "", start_us, len(values), float(values.sum(dtype=np.float64)),
+        max=int(values.max()), payload=pack_counts(rounded(values)),
     )  # fmt: skip
 
 
 def _heaped(values: I64, keys: I64, *, in_order: bool) -> tuple[I64, I64, I64]:
     """The keys that occur, the values key by key, sorted if they are to be, and where each key's begin."""
-    first = int(keys.min())
+    first, most = int(keys.min()), 4 * len(keys) + 1024
     spread = int(keys.max()) - first + 1
-    if spread > 4 * len(keys) + 1024:
+    if first + spread <= most:
+        first, spread = 0, first + spread  # a copy less
+    if spread > most:
         used, place = np.unique(keys, return_inverse=True)
         out, bounds = heaps(values, place, len(used), in_order=in_order)
         return used, out, bounds
-    out, bounds = heaps(values, keys - first, spread, in_order=in_order)
+    out, bounds = heaps(values, keys - first if first else keys, spread, in_order=in_order)
     there = np.flatnonzero(np.diff(bounds))
     return there + first, out, np.append(bounds[there], len(out))
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from thence.pipeline.files import Split
-from thence.pipeline.pack import Ints, narrow, view, widen
+from thence.pipeline.metrics.sorting import heaps
 from thence.pipeline.readers import tables, unreadable
 from thence.pipeline.rows import (
     I32,
@@ -31,6 +31,7 @@ from thence.pipeline.rows import (
     text_codes,
     whole_numbers,
 )
+from thence.pipeline.widths import Ints, narrow, view, widen
 
 MESSAGE_KINDS: Final = ("send", "deliver", "stable", "hold", "duplicate")
 SEND, DELIVER, STABLE, HOLD, DUPLICATE = range(5)
@@ -39,7 +40,7 @@ START, INSTALL, RESTART, EVICT, HEAL = range(5, 10)
 ROW_KINDS: Final = (
     *MARK_KINDS, "leave", "crash", "cut",
     "lazy", "sync", "eager", "unlink",
-    "metric",
+    "metric", "synced",
 )  # fmt: skip
 """Kinds whose rows travel as they are, marks among them."""
 CODES: Final = {name: code for code, name in enumerate((*MESSAGE_KINDS, *ROW_KINDS))}
@@ -48,6 +49,8 @@ PASSED: Final = len(CODES)
 NEEDS_MESSAGE: Final = (SEND, DELIVER, STABLE, HOLD, DUPLICATE, EVICT)
 
 COLUMNS: Final = ("run", "group", "node", "pos", "kind", "origin", "seq", "at_us", "deps")
+LATEST_US: Final = 1 << 53
+"""285 years. Beyond that a time is a mistake, and sums of times do not fit."""
 ROWS: Final = -1
 """The part of the rows that travel as they are."""
 
@@ -67,7 +70,7 @@ class Timed(NamedTuple):
     entries: I64
 
 
-class Piece(NamedTuple):
+class TimedPiece(NamedTuple):
     """A packed piece as it is sent."""
 
     run: str
@@ -79,7 +82,7 @@ class Piece(NamedTuple):
     error: str | None = None
 
 
-class Packed(msgspec.Struct, array_like=True, frozen=True):
+class TimedPacked(msgspec.Struct, array_like=True, frozen=True):
     """The binary's layout. Numbers are one more than they stand for, so that 0 is null."""
 
     names: list[str]
@@ -104,10 +107,13 @@ def decode_timed(table: pa.Table) -> Timed:
     )
     origin, seq = text_codes(column("origin"), names), whole_numbers(column("seq"), "counter")
     at = whole_numbers(column("at_us"), "time")
+    _check(at > LATEST_US, f"a time after {LATEST_US} µs")
     scopes, scope = scopes_of(column("run"), column("group"), table.num_rows)
     _check(node < 0, "no node")
     _check(pos < 0, "no position")
-    about = np.isin(kind, NEEDS_MESSAGE)
+    needs = np.zeros(PASSED + 1, bool)
+    needs[list(NEEDS_MESSAGE)] = True
+    about = needs[kind]
     _check(about & (origin < 0), "no origin")
     _check(about & (seq < 0), "no seq")
     return Timed(scopes, scope, names.list, node, pos, kind, origin, seq, at, _entries(column("deps")))
@@ -144,19 +150,17 @@ def _entries(column: Any) -> I64:
     return found
 
 
-def pack_timed(rows: Timed, parts: int) -> Iterator[Piece]:
+def pack_timed(rows: Timed, parts: int) -> Iterator[TimedPiece]:
     """The pieces of some rows: one for each run, group and part, and one for rows that travel as they are."""
     part_of = np.array([crc32(name.encode()) % parts for name in rows.names] or [0], np.int32)
     about = rows.kind <= DUPLICATE
     marks = np.flatnonzero((rows.kind > DUPLICATE) & (rows.kind <= HEAL))
     told = np.flatnonzero((rows.kind > DUPLICATE) & (rows.kind < PASSED))
+    scopes = len(rows.scopes)
     key = rows.scope * parts + part_of[rows.origin]
-    key[~about] = len(rows.scopes) * parts
-    if len(rows.scopes) * parts < 1 << 16:
-        key = key.astype(np.uint16)  # numpy sorts these in linear time
-    order = np.argsort(key, kind="stable")
-    bounds = np.zeros(len(rows.scopes) * parts + 2, np.int64)
-    np.cumsum(np.bincount(key, minlength=len(bounds) - 1), out=bounds[1:])
+    key[~about] = scopes * parts
+    order, bounds = heaps(np.arange(len(key), dtype=np.int32), key, scopes * parts + 1, in_order=False)
+    others = np.bincount(rows.scope[~about], minlength=scopes).tolist()
     for number, (run, group) in enumerate(rows.scopes):
         everywhere = marks[rows.scope[marks] == number]
         for part in range(parts):
@@ -164,11 +168,15 @@ def pack_timed(rows: Timed, parts: int) -> Iterator[Piece]:
             chosen = order[bounds[cell] : bounds[cell + 1]]
             if len(chosen) or len(everywhere):
                 index = np.concatenate([chosen, everywhere])
-                yield Piece(run, group, part, len(chosen), _payload(rows, index, _of_sends(rows, index)))
+                yield TimedPiece(run, group, part, len(chosen), _payload(rows, index, _of_sends(rows, index)))
         chosen = told[rows.scope[told] == number]
-        passed = int((rows.scope == number).sum()) - int(about[rows.scope == number].sum())
-        if passed:
-            yield Piece(run, group, ROWS, passed, _payload(rows, chosen, rows.pos[chosen]))
+        if others[number]:
+            yield TimedPiece(run, group, ROWS, others[number], _payload(rows, chosen, rows.pos[chosen]))
+
+
+def _above_null(values: I64) -> Ints:
+    """One more, null is 0: modulo 2**64, so that the largest counter has a place too."""
+    return values.view(np.uint64) + np.uint64(1)
 
 
 def _of_sends(rows: Timed, index: I64) -> Ints:
@@ -186,58 +194,53 @@ def _payload(rows: Timed, index: I64, rest: Ints) -> bytes:
     code[-1] = -1
     timed = at[at >= 0]
     base = int(timed.min()) if len(timed) else 0
-    packed = Packed(
+    packed = TimedPacked(
         [rows.names[number] for number in used.tolist()],
         base,
         narrow(rows.kind[index]),
         narrow(code[node]),
         narrow(code[origin] + 1),
-        narrow(rows.seq[index] + 1),
+        narrow(_above_null(rows.seq[index])),
         narrow(np.where(at < 0, 0, at - base + 1)),
         narrow(rest),
     )
     return msgspec.msgpack.encode(packed)
 
 
-class Chunk(NamedTuple):
-    """An unpacked piece; codes index `names`."""
+class TimedChunk(NamedTuple):
+    """Unpacked pieces; codes index `names`."""
 
     names: list[str]
     kind: U8
-    node: I64
-    origin: I64
+    node: I32
+    origin: I32
     seq: I64
     at: I64
     rest: I64
 
 
-def unpack_timed(payload: Any) -> Chunk:
-    packed = msgspec.msgpack.decode(payload, type=Packed)
-    at = widen(view(packed.at)) - 1
-    at[at >= 0] += packed.base
-    return Chunk(
-        packed.names,
-        view(packed.kind),
-        widen(view(packed.node)),
-        widen(view(packed.origin)) - 1,
-        widen(view(packed.seq)) - 1,
-        at,
-        widen(view(packed.rest)),
-    )
-
-
-def together(payloads: Sequence[Any]) -> Chunk:
-    """The rows of several pieces under one numbering of names, which is their order."""
-    chunks = [unpack_timed(payload) for payload in payloads]
-    names = sorted({name for chunk in chunks for name in chunk.names})
+def together(payloads: Sequence[Any]) -> TimedChunk:
+    """The rows of pieces under one numbering of names, which is their order. Columns are written once."""
+    pieces = [msgspec.msgpack.decode(payload, type=TimedPacked) for payload in payloads]
+    names = sorted({name for piece in pieces for name in piece.names})
     code = {name: number for number, name in enumerate(names)}
-    maps = [np.array([*(code[name] for name in chunk.names), -1], np.int64) for chunk in chunks]
-    return Chunk(
-        names,
-        np.concatenate([chunk.kind for chunk in chunks]),
-        np.concatenate([known[chunk.node] for known, chunk in zip(maps, chunks, strict=True)]),
-        np.concatenate([known[chunk.origin] for known, chunk in zip(maps, chunks, strict=True)]),
-        np.concatenate([chunk.seq for chunk in chunks]),
-        np.concatenate([chunk.at for chunk in chunks]),
-        np.concatenate([chunk.rest for chunk in chunks]),
-    )
+    size = sum(len(piece.kind[1]) for piece in pieces)  # a byte each
+    found = TimedChunk(
+        names, np.empty(size, np.uint8), np.empty(size, np.int32), np.empty(size, np.int32),
+        np.empty(size, np.int64), np.empty(size, np.int64),
+        np.concatenate([widen(view(piece.rest)) for piece in pieces]),
+    )  # fmt: skip
+    end = 0
+    for piece in pieces:
+        begin, end = end, end + len(piece.kind[1])
+        here = slice(begin, end)
+        known = np.array([-1, *(code[name] for name in piece.names)], np.int32)
+        at = view(piece.at)
+        found.kind[here] = view(piece.kind)
+        found.node[here] = known[1:][view(piece.node)]
+        found.origin[here] = known[view(piece.origin)]
+        found.seq[here] = view(piece.seq)
+        np.add(at, piece.base - 1, out=found.at[here], dtype=np.int64)
+        found.at[here][at == 0] = -1
+    np.subtract(found.seq, 1, out=found.seq)
+    return found

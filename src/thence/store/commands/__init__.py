@@ -1,6 +1,7 @@
 """Commands by group; importing this enters them all into the table."""
 
 from thence.store.commands import (
+    assignments,
     bitmaps,
     connection,
     generic,
@@ -15,6 +16,6 @@ from thence.store.commands import (
 )
 
 __all__ = [
-    "bitmaps", "connection", "generic", "hashes", "own", "server", "sets", "strings", "transactions",
-    "zset_ranges", "zsets",
+    "assignments", "bitmaps", "connection", "generic", "hashes", "own", "server", "sets", "strings",
+    "transactions", "zset_ranges", "zsets",
 ]  # fmt: skip

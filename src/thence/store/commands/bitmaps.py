@@ -1,8 +1,8 @@
 """Strings as bits."""
 
+from thence.core.machine import NEVER
 from thence.crdt import steps
 from thence.crdt.bits import FAIL, GET, INCRBY, SAT, SET, WRAP, FieldOp, change, get_bit
-from thence.crdt.deadline import NEVER
 from thence.crdt.numbers import INT_MAX, INT_MIN, integer, packed, text_of
 from thence.store import ops
 from thence.store.client import Client

@@ -6,6 +6,7 @@ from thence.store.client import Client
 from thence.store.commands.generic import database_number
 from thence.store.commands.transactions import drop
 from thence.store.executor import Executor, wrong_count
+from thence.store.helping import help_or_error
 from thence.store.reply import NO_REPLY, OK, Fail, Reply, Verbatim
 from thence.store.table import command
 from thence.store.words import SYNTAX, Options, number
@@ -43,6 +44,7 @@ def quit_(e: Executor, c: Client, a: list[bytes]) -> Reply:
 @command("RESET", 1, "noscript loading stale fast no-auth", NONE, group="connection")
 def reset(e: Executor, c: Client, a: list[bytes]) -> Reply:
     drop(e, c)
+    e.end_dump(c)
     c.db, c.proto, c.name, c.replies, c.skips = 0, 2, b"", True, 0
     if c.monitors:
         c.monitors = False
@@ -158,24 +160,21 @@ def client(e: Executor, c: Client, a: list[bytes]) -> Reply:
     if what == b"UNPAUSE" and not rest:
         e.go_on()
         return OK
-    if what == b"UNBLOCK" and rest:
-        number(rest[0])
-        return 0
+    if what == b"UNBLOCK" and len(rest) in (1, 2):
+        return _unblock(e, number(rest[0]), rest[1].upper() if len(rest) == 2 else b"TIMEOUT")
     if what == b"GETREDIR" and not rest:
         return -1
     if what == b"TRACKINGINFO" and not rest:
         return {b"flags": [b"off"], b"redirect": -1, b"prefixes": []}
-    if what == b"HELP":
-        return [
-            "CLIENT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-            "ID",
-            "LIST",
-            "SETNAME <name>",
-        ]
-    raise Fail(
-        f"ERR unknown subcommand or wrong number of arguments for '{a[0].decode(errors='surrogateescape')}'. "
-        "Try CLIENT HELP."
-    )
+    return help_or_error("CLIENT", a)
+
+
+def _unblock(e: Executor, which: int, how: bytes) -> int:
+    """What it waits for ends now: as if time was up, or with an error."""
+    if how not in (b"TIMEOUT", b"ERROR"):
+        raise Fail("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")
+    found = e.clients.get(which)
+    return int(found is not None and found.unblock(how == b"ERROR"))
 
 
 def _setinfo(c: Client, name: bytes, value: bytes) -> Reply:

@@ -2,13 +2,15 @@
 
 from functools import partial
 
+from thence.core.machine import NEVER
 from thence.crdt.cells import CellMap
-from thence.crdt.deadline import NEVER
 from thence.crdt.numbers import text_of
 from thence.store import ops
 from thence.store.client import Client
-from thence.store.executor import Executor, kind
+from thence.store.effects import kind
+from thence.store.executor import Executor
 from thence.store.glob import matches
+from thence.store.helping import help_or_error
 from thence.store.reply import OK, Fail, Reply
 from thence.store.scanning import chosen, count_of, words_of
 from thence.store.slots import Slot, State
@@ -242,21 +244,12 @@ def move(e: Executor, c: Client, a: list[bytes]) -> Reply:
     "readonly",
     (2, 2, 1),
     group="generic",
-    differs="encodings are those that Redis would choose",
+    differs="encodings are those that Redis would choose; IDLETIME is 0",
 )
 def object_(e: Executor, c: Client, a: list[bytes]) -> Reply:
     what = a[0].upper()
-    if what == b"HELP":
-        return [
-            "OBJECT <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-            "ENCODING <key>",
-            "FREQ <key>",
-        ]
     if what not in (b"ENCODING", b"REFCOUNT", b"IDLETIME", b"FREQ") or len(a) != 2:
-        raise Fail(
-            "ERR unknown subcommand or wrong number of arguments for "
-            f"'{a[0].decode(errors='surrogateescape')}'. Try OBJECT HELP."
-        )
+        return help_or_error("OBJECT", a)
     found = e.get(c, a[1])
     if found is None:
         return None

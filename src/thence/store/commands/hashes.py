@@ -1,10 +1,10 @@
 """Hashes: per field as strings and counters; an update wins over a concurrent delete."""
 
 from thence.crdt import steps
-from thence.crdt.numbers import INT_MAX, INT_MIN, added, decimal, decimal_text, packed, text_of
+from thence.crdt.numbers import INT_MAX, INT_MIN, added, decimal, decimal_text, is_infinite, packed, text_of
 from thence.store import ops
 from thence.store.client import Client
-from thence.store.commands.strings import FIRST, bulk
+from thence.store.commands.strings import FIRST, INFINITE, bulk
 from thence.store.executor import Executor
 from thence.store.reply import OK, Fail, Pairs, Reply
 from thence.store.scanning import paged, words_of
@@ -20,12 +20,12 @@ def _set(e: Executor, c: Client, a: list[bytes], name: str) -> int:
     fields = e.hash(c, a[0])
     if len(a) == 3:
         new = int(fields is None or a[1] not in fields)
-        e.emit(c.db, ops.FIELD_SET, a[0], a[1], packed(a[2]))
+        e.add(c.db, ops.FIELD_SET, a[0], fields is None, a[1], packed(a[2]))
         return new
     last = dict(zip(a[1::2], a[2::2], strict=True))
     new = sum(fields is None or field not in fields for field in last)
     words = [word for field, value in last.items() for word in (field, packed(value))]
-    e.emit(c.db, ops.FIELD_SET, a[0], *words)
+    e.add(c.db, ops.FIELD_SET, a[0], fields is None, *words)
     return new
 
 
@@ -121,6 +121,8 @@ def hincrby(e: Executor, c: Client, a: list[bytes]) -> Reply:
 @command("HINCRBYFLOAT", 4, "write denyoom fast", group="hash", differs=f"decimal arithmetic; {HERE}")
 def hincrbyfloat(e: Executor, c: Client, a: list[bytes]) -> Reply:
     more = decimal(a[2])
+    if is_infinite(a[2]) or a[2].lower().lstrip(b"+-") == b"nan":
+        raise Fail("ERR value is NaN or Infinity")
     if more is None:
         raise Fail("ERR value is not a valid float")
     fields = e.hash(c, a[0])
@@ -130,7 +132,7 @@ def hincrbyfloat(e: Executor, c: Client, a: list[bytes]) -> Reply:
         raise Fail("ERR hash value is not a float")
     after = decimal_text(added(before, more))
     if decimal(after) is None:
-        raise Fail("ERR increment would produce NaN or Infinity")
+        raise Fail(INFINITE)
     e.emit(c.db, ops.FIELD_UPDATE, a[0], a[1], (steps.INCR_FLOAT, a[2]))
     return after
 

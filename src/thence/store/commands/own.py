@@ -1,15 +1,18 @@
 """Commands that Redis does not have: sessions, tags, conflicts, members; and WAIT."""
 
+from thence.core.groups import process_of, told_apart
 from thence.crdt.cell import Cell
 from thence.crdt.mark import Mark
 from thence.crdt.numbers import text_of
 from thence.store import sessions
 from thence.store.client import Client
 from thence.store.commands.generic import conflicts
-from thence.store.executor import Executor, Later
+from thence.store.dump import Dump
+from thence.store.executor import Executor
+from thence.store.host import Later
 from thence.store.reply import OK, Fail, Reply
 from thence.store.scanning import chosen, count_of, words_of
-from thence.store.slots import Assigned, Slot
+from thence.store.slots import Assigned, Counted, Slot
 from thence.store.table import command
 from thence.store.words import SYNTAX, number
 
@@ -51,7 +54,7 @@ def session(e: Executor, c: Client, a: list[bytes]) -> Reply:
     """What this client may have seen: to be attached to another node."""
 
     def look() -> Reply | None:
-        return None if e.state.pending else sessions.token(e.cluster, e.host.delivered())
+        return None if e.state.pending else sessions.token(e.cluster, e.host.exactly())
 
     return Later(look, 0, lambda: None)
 
@@ -65,19 +68,25 @@ def attach(e: Executor, c: Client, a: list[bytes]) -> Reply:
             raise Fail("ERR timeout is negative")
     elif len(a) != 1:
         raise Fail(SYNTAX)
-    wanted = sessions.read(e.cluster, a[0])
+    wanted = sorted(sessions.read(e.cluster, a[0]).items())
 
-    def missing() -> list[str]:
-        return [
-            f"{name}:{seq}" for name, seq in sorted(wanted.items()) if not e.host.has_delivered(name, seq)
-        ]
+    def missing() -> list[tuple[str, int]]:
+        return [(name, seq) for name, seq in wanted if not e.host.has_delivered(name, seq)]
+
+    def look() -> Reply | None:
+        lacking = missing()
+        if any(e.host.is_elsewhere(name, seq) for name, seq in lacking):
+            return sessions.foreign()
+        return None if lacking else OK
 
     def too_late() -> Reply:
-        return Fail(f"THENCENOTYET waiting for {', '.join(missing())}") if missing() else OK
+        named = ", ".join(f"{told_apart(name)[0]}:{seq}" for name, seq in missing())
+        return Fail(f"THENCENOTYET waiting for {named}") if named else OK
 
-    if not timeout or not missing():
-        return too_late()
-    return Later(lambda: None if missing() else OK, timeout, too_late)
+    found = look()
+    if found is not None:
+        return found
+    return Later(look, timeout, too_late) if timeout else too_late()
 
 
 def _last(e: Executor, db: int, key: bytes) -> Mark | None:
@@ -105,7 +114,7 @@ def values(e: Executor, c: Client, a: list[bytes]) -> Reply:
     if e.get(c, a[0]) is None:
         return []
     slot = e.database(c).keys.get(a[0])
-    if isinstance(slot, Assigned):
+    if isinstance(slot, Assigned | Counted):
         return [text_of(slot.value)]
     if not isinstance(slot, Slot):
         return [text_of(slot)] if slot is not None else []
@@ -138,7 +147,13 @@ def stable(e: Executor, c: Client, a: list[bytes]) -> Reply:
 @command("THENCE.MEMBERS", 1, "readonly", NONE, group="own")
 def members(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return [
-        {b"name": one.name.encode(), b"state": one.state.encode(), b"lag": one.lag}
+        {
+            b"name": process_of(one.name).encode(),
+            b"incarnation": one.name.encode(),
+            b"address": one.address.encode(),
+            b"state": one.state.encode(),
+            b"lag": one.lag,
+        }
         for one in e.host.members()
     ]
 
@@ -158,6 +173,36 @@ def conflicting(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return [b"%d" % following, [key for key in chosen(found, options) if conflicts(e, c.db, key)]]
 
 
+@command("THENCE.DUMP", 2, "readonly", NONE, group="own")
+def dump(e: Executor, c: Client, a: list[bytes]) -> Reply:
+    """All keys as commands that make them anew: BEGIN, which tells what they follow from, as THENCE.SESSION
+    does; NEXT until it is null; END, which tells how many keys there were and how many of them had values of
+    other kinds."""
+    word = a[0].upper()
+    if word == b"BEGIN":
+
+        def begin() -> Reply | None:
+            if e.state.pending:
+                return None  # what is not in the log yet is not to be in a backup
+            if any(client.dump is not None for client in e.clients.values()):
+                return Fail("ERR a dump is under way")
+            if c.id not in e.clients:
+                return Fail("ERR a dump needs a connection of its own")
+            c.dump = Dump(e.state.space, e.now)
+            return sessions.token(e.cluster, e.host.exactly())
+
+        return Later(begin, 0, lambda: None)
+    if c.dump is None:
+        raise Fail("ERR no dump was begun")
+    if word == b"NEXT":
+        return c.dump.next() or None
+    if word != b"END":
+        raise Fail(SYNTAX)
+    told = [c.dump.keys, c.dump.hidden]
+    e.end_dump(c)
+    return told
+
+
 @command("THENCE.HELP", 1, "readonly", NONE, group="own")
 def help_(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return [
@@ -167,4 +212,5 @@ def help_(e: Executor, c: Client, a: list[bytes]) -> Reply:
         "THENCE.VALUES key: concurrent values, or kinds",
         "THENCE.STABLE [key | WAIT ms]: is everything known to be everywhere?",
         "THENCE.MEMBERS, THENCE.ORPHANS, THENCE.CONFLICTS cursor",
+        "THENCE.DUMP BEGIN | NEXT | END: all keys as commands, for `thence store backup`",
     ]

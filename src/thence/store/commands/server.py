@@ -1,14 +1,22 @@
 """The server and its whole key space."""
 
+from thence.crdt.numbers import integer
 from thence.store import ops
 from thence.store.client import Client
 from thence.store.commands.connection import REDIS_VERSION
 from thence.store.executor import Executor
+from thence.store.glob import matches
+from thence.store.helping import help_or_error
 from thence.store.reply import OK, Fail, Members, Reply, Verbatim
 from thence.store.table import TABLE, Command, command
 from thence.store.words import SYNTAX, number
 
 NONE = (0, 0, 0)
+COUNTED = {
+    "MSETEX": 1, "SINTERCARD": 1, "ZDIFF": 1, "ZDIFFSTORE": 2, "ZINTER": 1, "ZINTERCARD": 1, "ZINTERSTORE": 2,
+    "ZMPOP": 1, "ZUNION": 1, "ZUNIONSTORE": 2,
+}  # fmt: skip
+"""Where the number of keys stands that come behind it."""
 
 
 @command("DBSIZE", 1, "readonly fast", NONE, group="server")
@@ -112,21 +120,36 @@ def config(e: Executor, c: Client, a: list[bytes]) -> Reply:
         return OK
     if what == b"RESETSTAT" and len(a) == 1:
         e.stats.clear()
-        e.calls.clear()
+        for counts in (e.calls, e.spent, e.failed, e.rejected):
+            counts.clear()
+        e.errors.clear()
         return OK
     if what == b"REWRITE" and len(a) == 1:
         raise Fail("ERR The server is running without a config file")
-    if what in (b"GET", b"SET", b"RESETSTAT", b"REWRITE"):
-        raise Fail(f"ERR wrong number of arguments for 'config|{what.decode().lower()}' command")
-    raise _no_subcommand("CONFIG", a[0])
+    return help_or_error("CONFIG", a)
 
 
-def _no_subcommand(name: str, given: bytes) -> Fail:
-    word = given.decode(errors="surrogateescape")
-    return Fail(f"ERR unknown subcommand '{word}'. Try {name} HELP.")
+@command(
+    "FUNCTION",
+    -2,
+    "noscript",
+    NONE,
+    group="scripting",
+    differs="FLUSH, LIST, STATS: there are none",
+)
+def function(e: Executor, c: Client, a: list[bytes]) -> Reply:
+    what = a[0].upper()
+    if what == b"FLUSH" and (len(a) == 1 or (len(a) == 2 and a[1].upper() in (b"SYNC", b"ASYNC"))):
+        return OK
+    if what == b"LIST":
+        return []
+    if what == b"STATS" and len(a) == 1:
+        return {b"running_script": None, b"engines": {}}
+    return help_or_error("FUNCTION", a)
 
 
-@command("MONITOR", 1, "admin noscript loading stale", NONE, group="server")
+@command("MONITOR", 1, "admin noscript loading stale", NONE, group="server",
+         differs="128 words of a command and 1,024 bytes of each; who does not read is cut off")  # fmt: skip
 def monitor(e: Executor, c: Client, a: list[bytes]) -> Reply:
     if not c.monitors:
         c.monitors = True
@@ -150,7 +173,7 @@ def slowlog(e: Executor, c: Client, a: list[bytes]) -> Reply:
         return [
             [one.number, one.at, one.took_us, one.arguments, one.address.encode(), one.name] for one in shown
         ]
-    raise _no_subcommand("SLOWLOG", a[0])
+    return help_or_error("SLOWLOG", a)
 
 
 @command("LATENCY", -2, "admin noscript loading stale", NONE, group="server", differs="nothing is sampled")
@@ -162,14 +185,14 @@ def latency(e: Executor, c: Client, a: list[bytes]) -> Reply:
         return 0
     if what == b"DOCTOR":
         return Verbatim(b"I'm sorry, Dave, I can't do that. Latency monitoring is disabled here.\n")
-    raise _no_subcommand("LATENCY", a[0])
+    return help_or_error("LATENCY", a)
 
 
 @command("MODULE", -2, "admin noscript", NONE, group="server", differs="LIST alone: there are none")
 def module(e: Executor, c: Client, a: list[bytes]) -> Reply:
     if a[0].upper() == b"LIST" and len(a) == 1:
         return []
-    raise _no_subcommand("MODULE", a[0])
+    return help_or_error("MODULE", a)
 
 
 @command("MEMORY", -2, "readonly", NONE, group="server", differs="estimates")
@@ -188,7 +211,7 @@ def memory(e: Executor, c: Client, a: list[bytes]) -> Reply:
         return Verbatim(b"Sam, I detected no issues in this instance.")
     if what in (b"PURGE", b"MALLOC-STATS"):
         return OK
-    raise _no_subcommand("MEMORY", a[0])
+    return help_or_error("MEMORY", a)
 
 
 @command(
@@ -215,6 +238,11 @@ def lolwut(e: Executor, c: Client, a: list[bytes]) -> Reply:
 @command("SHUTDOWN", -1, "admin noscript loading stale", NONE, group="server",
          differs="stops the node, which stays a member")  # fmt: skip
 def shutdown(e: Executor, c: Client, a: list[bytes]) -> Reply:
+    words = {word.upper() for word in a}
+    if words - {b"SAVE", b"NOSAVE", b"NOW", b"FORCE", b"ABORT"} or words >= {b"SAVE", b"NOSAVE"}:
+        raise Fail(SYNTAX)
+    if b"ABORT" in words:
+        raise Fail(SYNTAX if len(a) > 1 else "ERR No shutdown in progress.")
     stop = e.facts.get("stop")
     if not callable(stop):
         raise Fail("ERR Errors trying to SHUTDOWN. Check logs.")
@@ -234,20 +262,39 @@ def command_(e: Executor, c: Client, a: list[bytes]) -> Reply:
         chosen = [TABLE.get(name) for name in rest] if rest else list(TABLE.values())
         return [None if one is None else _described(one) for one in chosen]
     if what == b"LIST":
-        return [name.lower().encode() for name in TABLE]
+        return _listed(a[1:])
     if what == b"DOCS":
         wanted = [TABLE[name] for name in rest if name in TABLE] if rest else list(TABLE.values())
         return {one.name.lower().encode(): {b"summary": one.differs.encode(), b"group": one.group.encode()}
                 for one in wanted}  # fmt: skip
     if what == b"GETKEYS" and rest:
         return _keys(a[1:])
-    raise _no_subcommand("COMMAND", a[0])
+    return help_or_error("COMMAND", a)
+
+
+def _listed(a: list[bytes]) -> Reply:
+    found = list(TABLE.values())
+    if a:
+        by = a[1].upper() if len(a) == 3 and a[0].upper() == b"FILTERBY" else b""
+        if by == b"PATTERN":
+            found = [one for one in found if matches(a[2].lower(), one.name.lower().encode())]
+        elif by == b"ACLCAT":
+            found = [one for one in found if "@" + a[2].decode("latin-1").lower() in _categories(one)]
+        elif by == b"MODULE":
+            found = []
+        else:
+            raise Fail(SYNTAX)
+    return [one.name.lower().encode() for one in found]
+
+
+def _categories(one: Command) -> list[str]:
+    return ["@write" if one.writes else "@read" if "readonly" in one.flags else "@connection"]
 
 
 def _described(one: Command) -> Reply:
-    categories = ["@write" if one.writes else "@read" if "readonly" in one.flags else "@connection"]
     return [
-        one.name.lower().encode(), one.arity, Members(one.flags), *one.keys, Members(categories), [], [], [],
+        one.name.lower().encode(), one.arity, Members(one.flags), *one.keys, Members(_categories(one)),
+        [], [], [],
     ]  # fmt: skip
 
 
@@ -258,6 +305,11 @@ def _keys(words: list[bytes]) -> list[bytes]:
     if (len(words) != found.arity) if found.arity > 0 else (len(words) < -found.arity):
         raise Fail("ERR Invalid number of arguments specified for command")
     first, last, step = found.keys
+    if (counted := COUNTED.get(found.name)) is not None:
+        count, each = integer(words[counted]), 2 if found.name == "MSETEX" else 1
+        if count is None or not 0 < each * count < len(words) - counted:
+            raise Fail("ERR Invalid arguments specified for command")
+        return words[1:counted] + words[counted + 1 : counted + 1 + each * count : each]
     if not first:
         raise Fail("ERR The command has no key arguments")
     return words[first : (last + 1 if last > 0 else len(words) + last + 1) : step]

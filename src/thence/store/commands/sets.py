@@ -21,9 +21,13 @@ def elements(e: Executor, c: Client, key: bytes) -> dict[bytes, None]:
 @command("SADD", -3, "write denyoom fast", group="set", differs="always broadcast; counts are of this node")
 def sadd(e: Executor, c: Client, a: list[bytes]) -> Reply:
     found = e.set(c, a[0])
+    if len(a) == 2:
+        new = int(found is None or a[1] not in found)
+        e.add(c.db, ops.SET_ADD, a[0], found is None, a[1])
+        return new
     given = list(dict.fromkeys(a[1:]))
-    new = sum(found is None or one not in found for one in given)
-    e.emit(c.db, ops.SET_ADD, a[0], *given)
+    new = len(given) if found is None else sum(one not in found for one in given)
+    e.add(c.db, ops.SET_ADD, a[0], found is None, *given)
     return new
 
 
@@ -152,7 +156,7 @@ def sintercard(e: Executor, c: Client, a: list[bytes]) -> Reply:
 
 def counted_keys(a: list[bytes], name: str) -> tuple[list[bytes], list[bytes]]:
     """NUMKEYS KEY…, and what follows."""
-    if name.startswith("z") and name != "zintercard":
+    if name.startswith("z"):
         count = number(a[0])
         if count < 1:
             raise Fail(f"ERR at least 1 input key is needed for '{name}' command")

@@ -1,18 +1,28 @@
 """Strings and counters."""
 
-from functools import partial
-
+from thence.core.machine import NEVER
 from thence.crdt import steps
-from thence.crdt.deadline import NEVER
-from thence.crdt.numbers import INT_MAX, INT_MIN, Value, added, decimal, decimal_text, packed, text_of
+from thence.crdt.numbers import (
+    INT_MAX,
+    INT_MIN,
+    Value,
+    added,
+    decimal,
+    decimal_text,
+    is_infinite,
+    packed,
+    text_of,
+)
 from thence.store import ops
 from thence.store.client import Client
-from thence.store.executor import Executor, kind
-from thence.store.reply import OK, Fail, Reply
+from thence.store.effects import kind
+from thence.store.executor import Executor
+from thence.store.reply import Fail, Reply
 from thence.store.table import command
 from thence.store.words import NOT_FLOAT, SYNTAX, Options, deadline, number
 
 FIRST = "the first claim holds, and both callers may be told 1: no lock"
+INFINITE = "ERR increment would produce NaN or Infinity"
 TOO_LONG = "ERR string exceeds maximum allowed size (proto-max-bulk-len)"
 EXPIRY = {b"EX": (True, False), b"PX": (False, False), b"EXAT": (True, True), b"PXAT": (False, True)}
 """In seconds? At a time?"""
@@ -25,66 +35,6 @@ def bulk(value: Value | None) -> bytes | None:
 @command("GET", 2, "readonly fast", group="string")
 def get(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return bulk(e.string(c, a[0]))
-
-
-@command("SET", -3, "write denyoom", group="string", differs=f"NX: {FIRST}; XX, GET: of this node")
-def set_(e: Executor, c: Client, a: list[bytes]) -> Reply:
-    key, value = a[0], packed(a[1])
-    if len(a) == 2:
-        e.assign(c.db, key, value)
-        return OK
-    options = Options(a[2:])
-    nx = xx = gets = keeps = False
-    until = NEVER
-    while options:
-        word = options.name()
-        if word == b"NX" and not xx:
-            nx = True
-        elif word == b"XX" and not nx:
-            xx = True
-        elif word == b"GET":
-            gets = True
-        elif word == b"KEEPTTL" and until == NEVER:
-            keeps = True
-        elif word in EXPIRY and until == NEVER and not keeps:
-            until = deadline(options.word(), *EXPIRY[word], e.now, "set")
-        else:
-            raise Fail(SYNTAX)
-    old = bulk(e.string(c, key)) if gets else None
-    exists = e.get(c, key) is not None
-    if (nx and exists) or (xx and not exists):
-        return old if gets else None
-    if keeps and exists:
-        until = e.database(c).deadline(key)
-    if nx:
-        claim(e, c, key, value, until)
-    else:
-        e.assign(c.db, key, value, until)
-    if until <= e.now:
-        e.delete(c.db, key)
-    return old if gets else OK
-
-
-def claim(e: Executor, c: Client, key: bytes, value: Value, until: int = NEVER) -> None:
-    e.emit(c.db, ops.UPDATE, key, (steps.CLAIM, value))
-    e.emit(c.db, ops.STATE, key, until)
-
-
-@command("SETNX", 3, "write denyoom fast", group="string", differs=FIRST)
-def setnx(e: Executor, c: Client, a: list[bytes]) -> Reply:
-    if e.get(c, a[0]) is not None:
-        return 0
-    claim(e, c, a[0], packed(a[1]))
-    return 1
-
-
-def _setex(name: str, seconds: bool, e: Executor, c: Client, a: list[bytes]) -> Reply:
-    e.emit(c.db, ops.SET, a[0], packed(a[2]), deadline(a[1], seconds, False, e.now, name))
-    return OK
-
-
-command("SETEX", 4, "write denyoom", group="string")(partial(_setex, "setex", True))
-command("PSETEX", 4, "write denyoom", group="string")(partial(_setex, "psetex", False))
 
 
 @command("GETSET", 3, "write denyoom fast", group="string")
@@ -130,41 +80,19 @@ def mget(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return [text_of(one) if isinstance(one, bytes | int) else None for one in found]
 
 
-@command("MSET", -3, "write denyoom", (1, -1, 2), group="string")
-def mset(e: Executor, c: Client, a: list[bytes]) -> Reply:
-    if len(a) % 2:
-        raise Fail("ERR wrong number of arguments for 'mset' command")
-    for at in range(0, len(a), 2):
-        e.emit(c.db, ops.SET, a[at], packed(a[at + 1]), NEVER)
-    return OK
-
-
-@command("MSETNX", -3, "write denyoom", (1, -1, 2), group="string", differs=FIRST)
-def msetnx(e: Executor, c: Client, a: list[bytes]) -> Reply:
-    if len(a) % 2:
-        raise Fail("ERR wrong number of arguments for 'msetnx' command")
-    if any(e.get(c, key) is not None for key in a[::2]):
-        return 0
-    last = dict(zip(a[::2], a[1::2], strict=True))
-    for key, value in last.items():
-        claim(e, c, key, packed(value))
-    return 1
-
-
 @command("STRLEN", 2, "readonly fast", group="string")
 def strlen(e: Executor, c: Client, a: list[bytes]) -> Reply:
     return len(bulk(e.string(c, a[0])) or b"")
 
 
 def _increment(e: Executor, c: Client, key: bytes, by: int) -> Reply:
-    value = e.string(c, key)
-    if value is None:
-        value = 0
+    found = e.string(c, key)
+    value = 0 if found is None else found
     if not isinstance(value, int):
         raise Fail("ERR value is not an integer or out of range")
     if not INT_MIN <= value + by <= INT_MAX:
         raise Fail("ERR increment or decrement would overflow")
-    e.emit(c.db, ops.UPDATE, key, (steps.INCR, by))
+    e.increment(c.db, key, by, found is None)
     return value + by
 
 
@@ -196,11 +124,13 @@ def decrby(e: Executor, c: Client, a: list[bytes]) -> Reply:
 def incrbyfloat(e: Executor, c: Client, a: list[bytes]) -> Reply:
     value = e.string(c, a[0])
     before, more = decimal(b"0" if value is None else text_of(value)), decimal(a[1])
+    if before is not None and is_infinite(a[1]):
+        raise Fail(INFINITE)
     if before is None or more is None:
         raise Fail(NOT_FLOAT)
     after = decimal_text(added(before, more))
     if decimal(after) is None:
-        raise Fail("ERR increment would produce NaN or Infinity")
+        raise Fail(INFINITE)
     e.emit(c.db, ops.UPDATE, a[0], (steps.INCR_FLOAT, a[1]))
     return after
 

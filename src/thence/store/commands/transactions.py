@@ -1,7 +1,8 @@
 """MULTI, EXEC, DISCARD, WATCH."""
 
 from thence.store.client import Client
-from thence.store.executor import OOM, Executor, Later
+from thence.store.executor import OOM, Executor
+from thence.store.host import Later
 from thence.store.reply import NULL_ARRAY, OK, Fail, Reply
 from thence.store.table import Command, command, lookup
 
@@ -10,7 +11,7 @@ from thence.store.table import Command, command, lookup
 def multi(e: Executor, c: Client, a: list[bytes]) -> Reply:
     if c.transaction is not None:
         raise Fail("ERR MULTI calls can not be nested")
-    c.transaction, c.broken = [], False
+    c.transaction, c.broken, c.queued = [], False, 0
     return OK
 
 
@@ -22,7 +23,7 @@ def known(words: list[bytes]) -> Command:
 
 
 def drop(e: Executor, c: Client) -> None:
-    c.transaction, c.broken = None, False
+    c.transaction, c.broken, c.queued = None, False, 0
     e.unwatch(c)
 
 

@@ -11,7 +11,7 @@ from thence.store import ops
 from thence.store.client import Client
 from thence.store.commands.sets import LOCAL, counted_keys
 from thence.store.executor import WRONG_TYPE, Executor
-from thence.store.reply import Fail, Pairs, Reply
+from thence.store.reply import NULL_ARRAY, Fail, Pairs, Reply
 from thence.store.scanning import paged, words_of
 from thence.store.table import command
 from thence.store.words import SYNTAX, Options, number, real
@@ -154,7 +154,7 @@ def zmpop(e: Executor, c: Client, a: list[bytes]) -> Reply:
     for key in keys:
         if e.zset(c, key) is not None:
             return [key, take(e, c, key, where == b"MAX", most or 1)]
-    return None
+    return NULL_ARRAY
 
 
 @command("ZRANDMEMBER", -2, "readonly", group="sorted-set")
