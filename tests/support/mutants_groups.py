@@ -121,6 +121,10 @@ PAST_SHOWS_NOTHING = (
 )  # fmt: skip
 """Rule 26 b finds most sides that are apart. A bug in another rule for them shows where it is missing."""
 
+LENDS_NOTHING = (f"{WANTS}:RelayRequests.of_each", " or self._lender(origin)", "")
+"""An unknown incarnation that takes a member for one of its own brings it what it lacks (rule 5), and mends
+so what some bugs do. They show where it is missing."""
+
 
 STABILITY = [
     of("1: a receipt counts before its sender's messages came", 1,
@@ -159,10 +163,10 @@ CUT = [
     of("9: a suspect is still listened to", 99,
        (f"{RECEIVING}:Receiving.data", "packet.source not in self._view.side:",
         "packet.source not in self._view.view:"),
-       (f"{RECEIVING}:Receiving._incoming", "incoming.source not in self._view.side:",
-        "incoming.source not in self._view.view:"),
-       (f"{LINKS}:GroupLinks.opened", "        if link is None or member not in self._view.side:\n",
-        "        if link is None or member not in self._view.view:\n"),
+       (f"{RECEIVING}:Receiving._incoming", "(incoming.lends or incoming.source in self._view.side):",
+        "(incoming.lends or incoming.source in self._view.view):"),
+       (f"{LINKS}:GroupLinks.opened", "(lends or member in self._view.side):",
+        "(lends or member in self._view.view):"),
        (f"{LINKS}:GroupLinks._consider", "receipt.source not in view.side and",
         "receipt.source not in view.view and")),
     of("10: an eviction waits for no flush", 5,
@@ -287,7 +291,7 @@ PROGRESS = [
        (f"{DISPATCH}:Dispatcher._asked",
         "            if request.rank <= self._notices.rank(member):\n                return\n",
         "            return\n")),
-    of("34: no ghosts", 1370,
+    of("34: no ghosts", 1705,
        (f"{MEMBERSHIP}:Membership.ghosts", "        if dead:\n", "        if False:\n")),
 ]  # fmt: skip
 
@@ -381,7 +385,18 @@ SESSIONS = [
        (f"{LINKS}:GroupLinks.hears", "return last is not None and last.source == member and", "return")),
     of("s8: nothing is asked of others", 1,
        (f"{WANTS}:RelayRequests.of_each",
-        "                if asked is not None:\n", "                if False:\n")),
+        "                if asked:\n", "                if False:\n")),
+    of("s13: what was passed on goes out again when it is asked for again", "full 21000165",
+       (f"{LINKS}:GroupLinks._pass_on", "relay.sent = outgoing.relayed.get(origin, 0)", "pass")),
+    of("e1: nothing is asked of unknown ones", "leaver_without_the_join_of_another",
+       LENDS_NOTHING),
+    of("e2: nor in a tree", "leaver_without_the_join_of_another_in_a_tree",
+       (f"{WANTS}:RelayRequests._of_tree", "if not ahead and (lender", "if False and (lender")),
+    of("e3: they are asked for a suspect's messages, too", "suspect_of_which_a_stranger_has_more",
+       (f"{WANTS}:RelayRequests._lender", " if origin in self._view.side else \"\"", "")),
+    of("e4: one that was let in sends under the number that it had", "member_without_the_join_of_another",
+       (f"{LINKS}:GroupLinks.opened", "(incoming.source, incoming.lends) != (member, lends)",
+        "incoming.source != member")),
 ]  # fmt: skip
 """Bugs of what flows over session links."""
 
@@ -437,7 +452,7 @@ LEAVERS = [
         "        if view.leaving:\n            return False\n")),
     of("l0: a leaver says nothing to those who came back", "leaver_whose_companions_came_back",
        (f"{PARTING}:Notices._has_come_back", "        return gone and not member.view.knows(source)\n",
-        "        return False\n")),
+        "        return False\n"), LENDS_NOTHING),
     of("l2: others are to return to one who leaves", "leaver_is_deserted",
        (f"{PARTING}:Notices.notice", "members = () if member.view.leaving else tuple", "members = tuple")),
     of("l3: a leaver that leaves no member behind leaves in order", "side_leaves_at_once",
@@ -522,7 +537,7 @@ DISKS = [
     of("d18: a life is closed while a later one may have what it had", "a_later_life_has_it",
        (f"{CARRYING}:Carrying.closable", "or number_of(name) > high]", "]")),
     of("d20: an unknown incarnation is always sent back", "heard_by_two_who_do_not_hear_each_other",
-       (f"{PARTING}:Notices._is_astray", "member.ledger.sent > seen == 0", "True")),
+       (f"{PARTING}:Notices._is_astray", "member.ledger.sent > seen == 0", "True"), LENDS_NOTHING),
     of("d21: an attempt counts as a return", "an_attempt_is_no_return",
        (f"{VIEW}:GroupView.missed",
         "return [m for m in lost if newest.get(process_of(m), 0) <= number_of(m)]",
@@ -620,49 +635,7 @@ TREES = [
        (f"{WANTS}:RelayRequests._along", "elif now - since >= self._settings.overdue_us:", "elif False:")),
     of("t2: receipts are not passed on", "tree 8",
        (f"{PASSING}:Passing.pass_on", "words = self._news(link.passed, sources)", "words = []")),
-    of("t3: a neighbour that is not heard will do", "tree 9",
-       (f"{VICINITY}:Vicinity.look", "if since > recent or peer in near}", "}")),
-    of("t4: neighbours that cannot be reached are not passed over", "dead_neighbours",
-       (f"{VICINITY}:Vicinity.look", "until if until > now else 0",
-        "until if until > now else 9**18")),
-    of("c1: a collector passes nothing on", "few_receipts",
-       (f"{PASSING}:Passing._collect", "for packet in packets]", "for packet in []]")),
-    of("c2: those that the collector tells are told by all", "few_receipts",
-       (f"{WATCH}:ReceiptScheduler._over_links", "due = said != link.said and member not in view.departing",
-        "due = True")),
-    of("c3: one that does not hear the collector gets nothing from others", "one_without_the_collector",
-       (f"{WATCH}:ReceiptScheduler._collector", "else links.hears(first)):", "else True):"),
-       (f"{WATCH}:ReceiptScheduler._collector", "return \"\" if self._peers.silent([first], ",
-        "return first if self._peers.silent([first], ")),
-    of("r1: nothing is passed on over the trunk", "told_over_one_tree",
-       (f"{WATCH}:ReceiptScheduler.passes", "return member in self._branches", "return False")),
-    of("r2: every link is a branch of the trunk", "told_over_one_tree",
-       (f"{WATCH}:ReceiptScheduler.passes", "return member in self._branches", "return True")),
-    of("r3: those whose way leads here are not on the trunk", "told_over_one_tree",
-       (f"{WATCH}:ReceiptScheduler._branch", " or via in wants:", ":")),
-    of("r5: one who came late takes its log for whole", "disks 61",
-       (f"{HANDOVER}:state_of", "reach=told if joins and not operations.inherited else reading.reach",
-        "reach={}")),
-    of("r6: who was past before the contact came is not named", "disks 353",
-       (f"{READING_}:handed_over", "        lost += unknown(ledger, progress)\n", "        pass\n")),
-    of("r7: logs are kept for no member", "forgotten_and_kept",
-       (f"{LIVES}:Incarnations.written_down", ", self._settings.history_bytes)", ", 0)")),
-    of("r8: a restart forgets what was read", 7,
-       (f"{MEMBER}:Member.recovered", "        self.reading.recall(notes)\n", "")),
-    of("r9: what was missed and not read is forgotten at the next return", "missed_twice",
-       (f"{READING_}:goes_on", "state.unread = [*reading.unread, *missed]", "state.unread = missed")),
-]  # fmt: skip
-"""Bugs of what programs without a state are told."""
-
-PASSING = "thence.replica.group.passing"
-VICINITY = "thence.replica.group.vicinity"
-
-TREES = [
-    of("t1: the way that rings tell is the only one", "sleeper_in_between",
-       (f"{WANTS}:RelayRequests._along", "elif now - since >= self._settings.overdue_us:", "elif False:")),
-    of("t2: receipts are not passed on", "tree 8",
-       (f"{PASSING}:Passing.pass_on", "words = self._news(link.passed, sources)", "words = []")),
-    of("t3: a neighbour that is not heard will do", "tree 9",
+    of("t3: a neighbour that is not heard will do", "tree 101",
        (f"{VICINITY}:Vicinity.look", "if since > recent or peer in near}", "}")),
     of("t4: neighbours that cannot be reached are not passed over", "dead_neighbours",
        (f"{VICINITY}:Vicinity.look", "until if until > now else 0",
@@ -687,7 +660,7 @@ TREES = [
     of("r5: the next receipt takes the place of the one before the JOIN", "a_receipt_before_the_join",
        (f"{PASSING}:Passing.keep", "before.counts | receipt.counts", "receipt.counts")),
     of("c4: what is new of a receipt does not tell what its source had sent", "full 17000060",
-       (f"{PASSING}:Passing._news", " or name == source}", "}")),
+       (f"{PASSING}:Passing._news", " or name == source}", "}"), LENDS_NOTHING),
     of("t6: a message is passed on out of turn", "out_of_turn",
        (f"{LINKS}:GroupLinks.forward", "relay.sent == before < relay.last", "before < relay.last")),
     of("t7: a message counts as passed on and is not", "sleeper_in_between",
@@ -729,7 +702,7 @@ TREES = [
     of("u13: a large message on its way lets small ones leave before it", "large_over_a_link_that_breaks",
        (f"{CHANNEL}:Outgoing.packets", "_first_above(most, ready)", "len(ready)")),
     of("u14: operations of one origin keep those of another from being passed on", "large 23",
-       (f"{CHANNEL}:Outgoing.may_pass", " or relay.sent == relay.began", "")),
+       (f"{CHANNEL}:Outgoing.may_pass", " or relay.sent == relay.began", ""), LENDS_NOTHING),
 ]  # fmt: skip
 """Bugs of groups over trees, of runs and of fragments."""
 

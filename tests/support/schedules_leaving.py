@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from support.schedules_groups import Play, without
-from thence.core.groups import GroupPacket, Piece, Receipt
+from thence.core.groups import GroupPacket, Notice, Piece, Receipt
 from thence.replica.group.settings import GroupSettings
 from thence.sim.air import Air
 from thence.sim.groups import Process
@@ -172,11 +172,75 @@ def leaver_that_is_alone_until_late() -> str:
     return _is_answered_late(says_leave=False)
 
 
+def _let_in_by_the_dead(says_leave: bool, rings: int = 0) -> str:
+    """b has let a in while c was cut off from both, and is dead. a takes c for a member, and cannot settle
+    that b is evicted without c; c has never heard of a, and waits for b. What b said last is at a."""
+    play = Play("abc", GroupSettings(rings=rings), air=Air(jitter_us=0, links=True)).together("bc")
+    play.cuts("ca", "cb")
+    play.join("a")
+    play.passes(3)
+    if play.me("a") != "a":
+        return "a is no member"
+    play.send("a")
+    play.send("b")
+    play.passes(1)
+    play.crash("b")
+    play.processes["b"].dead = True
+    if says_leave:
+        play.leaves("c")
+    else:
+        play.send("c")
+    play.heals()
+    play.passes(6)
+    if not says_leave and "a" not in [place[0] for place in play.processes["c"].application.order]:
+        return "c has not heard what a sent"
+    play.evicts("a", "b")
+    play.passes(15)
+    if says_leave and (why := play.not_out("c")):
+        return why
+    if not says_leave and (play.me("a"), play.me("c")) != ("a", "c"):
+        return f"they are {play.me('a')} and {play.me('c')}"
+    return play.ends_well()
+
+
+def member_without_the_join_of_another() -> str:
+    return _let_in_by_the_dead(says_leave=False)
+
+
+def leaver_without_the_join_of_another() -> str:
+    return _let_in_by_the_dead(says_leave=True)
+
+
+def leaver_without_the_join_of_another_in_a_tree() -> str:
+    return _let_in_by_the_dead(says_leave=True, rings=2)
+
+
+def suspect_of_which_a_stranger_has_more() -> str:
+    """The same, but c has flushed b before it hears a, and d settles b's last message by that. What a has
+    beyond it must not come to c."""
+    play = Play("abcd", air=Air(jitter_us=0, links=True)).together("bcd")
+    play.cuts("ca", "cb", "da", "db")
+    play.join("a")
+    play.passes(3)
+    play.send("b")
+    play.passes(1)
+    play.crash("b")
+    play.processes["b"].dead = True
+    play.filter = without(Notice)
+    play.cut.clear()
+    play.cut |= {("d", "c"), ("d", "a"), ("a", "d")}
+    play.evicts("c", "b")
+    play.passes(6)
+    return play.ends_well() or ("" if play.me("c") == "c" else "c went beyond what d had settled")
+
+
 LEAVING: dict[str, Callable[[], str]] = {
     schedule.__name__: schedule
     for schedule in (
         suspects_have_moved_on, leaver_whose_suspects_have_moved_on, leaver_that_has_to_be_returned_to,
         joiner_behind_a_slow_program, joiner_whose_side_has_left, leaver_that_is_answered_late,
-        leaver_that_is_alone_until_late,
+        leaver_that_is_alone_until_late, member_without_the_join_of_another,
+        leaver_without_the_join_of_another, leaver_without_the_join_of_another_in_a_tree,
+        suspect_of_which_a_stranger_has_more,
     )
 }  # fmt: skip

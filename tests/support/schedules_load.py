@@ -284,8 +284,8 @@ class Framed(Play):
 
         self.call(name, learn)
 
-    def ends_well(self, seconds: float = 60) -> str:
-        return super().ends_well(seconds) or "; ".join(self.too_large[:3])
+    def ends_well(self, seconds: float = 60, trace: bool = True) -> str:
+        return super().ends_well(seconds, trace) or "; ".join(self.too_large[:3])
 
 
 def long_names() -> str:

@@ -580,12 +580,72 @@ def a_guest_knows_a_start() -> str:
     return "" if node.rollback is None else "c believes a guest"
 
 
+def lets_one_in_and_dies() -> str:
+    """c knows what b sent before its disk was put back, and hears nothing of it since. b lets a in, sends
+    more than c knows, and dies. a takes c for a member, and has more of b: but not what follows for c."""
+    play = rolling("abc", "bc")
+    sends(play, "b", 2)
+    play.passes(1)
+    play.save("b")
+    sends(play, "b", 3)
+    play.passes(1)
+    play.cuts("ca", "cb")
+    put_back(play, "b")
+    play.join("a")
+    play.passes(3)
+    sends(play, "b", 9)
+    play.passes(1)
+    if play.me("a") != "a":
+        return "a is no member"
+    play.crash("b")
+    play.processes["b"].dead = True
+    play.heals()
+    play.passes(10)
+    play.evicts("a", "b")
+    if play.me("c") != "c":
+        return "c believed what it should not"
+    return play.ends_well(trace=False) or ("a goes on as it was" if play.me("a") == "a" else "")
+
+
+def its_joiner_knows_it_longer() -> str:
+    """The other way round: b lets a in, and sends what c never hears of. Then its disk is put back to before
+    that, c hears what it sends now, and it dies. a has more of b, and must not pass that on to c. Nor can it
+    tell c that it is behind, since c does not know it: an operator has to."""
+    play = rolling("abc", "bc")
+    sends(play, "b", 3)
+    play.passes(1)
+    play.save("b")
+    play.cuts("ca", "cb")
+    play.join("a")
+    play.passes(3)
+    sends(play, "b", 9)
+    play.passes(1)
+    play.cut.clear()
+    play.cuts("ca", "ba")
+    put_back(play, "b")
+    sends(play, "b", 2)
+    play.passes(2)
+    play.crash("b")
+    play.processes["b"].dead = True
+    sends(play, "c", 1)
+    play.heals()
+    play.passes(10)
+    play.evicts("a", "b")
+    play.passes(5)
+    if play.me("c") != "c":
+        return "c has returned by itself: the limit in docs/protocols/membership.md is none any more"
+    play.evicts("a", "c")
+    return play.ends_well(trace=False)
+
+
 ROLLBACK = {
     "fewer own messages than others have": fewer,
     "other messages under the same counters": as_many_others,
     "other messages, and more, over two starts": more_of_others,
     "one who lags behind is misled": one_is_misled,
     "two are put back": two_at_once,
+    "it lets one in, and dies": lets_one_in_and_dies,
+    "its joiner knows it longer": its_joiner_knows_it_longer,
     "all are put back to the same moment": all_to_the_same_moment,
     "a number that was used": a_number_that_was_used,
     "it hears of it late": it_hears_of_it_late,

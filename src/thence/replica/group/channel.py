@@ -91,7 +91,7 @@ class Outgoing:
 
     __slots__ = (
         "_acked_bytes", "_filled", "_marks", "_sent_bytes", "acked", "backlog", "fragments", "number", "open",
-        "process", "ready", "relayed_bytes", "relays", "sent", "to", "told",
+        "process", "ready", "relayed", "relayed_bytes", "relays", "sent", "to", "told",
     )  # fmt: skip
 
     def __init__(self, number: int, to: str, acked: int, filled: list["Outgoing"], backlog: Backlog) -> None:
@@ -112,6 +112,8 @@ class Outgoing:
         self.acked = self.sent = acked
         self.relays: dict[str, Relay] = {}
         """By origin, others' messages that are passed on."""
+        self.relayed: dict[str, int] = {}
+        """Up to where they were, of origins that are not wanted any more: each goes out once."""
         self.relayed_bytes = 0
         """Of these, since the last receipt."""
         self._acked_bytes = self._sent_bytes = 0
@@ -230,16 +232,20 @@ class Incoming:
     """What one member sends under one number."""
 
     __slots__ = (
-        "_codec", "_ledger", "_mine", "_names", "_origins", "_same", "fragments", "number", "source"
+        "_codec", "_ledger", "_mine", "_names", "_origins", "_same", "fragments", "lends", "number", "own",
+        "source",
     )  # fmt: skip
 
-    def __init__(self, number: int, source: str, ledger: Ledger, most: int) -> None:
+    def __init__(self, number: int, source: str, ledger: Ledger, most: int, lends: bool) -> None:
         """`most`: bytes of a message."""
         self.number = number
+        self.lends = lends
+        """The source is unknown here: only what it was asked to pass on counts, nothing of its own."""
         self.fragments = Assembling(most)
         self.source = source
         self._ledger = ledger
-        self._origins = {ledger.number(source)}
+        self.own = ledger.number(source)
+        self._origins = {self.own}
         """Whose messages may come: the source's own, and those that it was asked to pass on."""
         self._names: list[str] = []
         self._mine: list[int] = []

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import count
 
-from thence.core.groups import Flow, FragmentReceipt, Post, Receipt, process_of
+from thence.core.groups import ALL, Flow, FragmentReceipt, Post, Receipt, process_of
 from thence.members.group import GroupView
 from thence.members.spans import Spans
 from thence.replica.group.backlog import Allowance, Backlog
@@ -110,21 +110,35 @@ class GroupLinks:
 
     # What comes in
 
-    def opened(self, member: str) -> int:
-        """The number under which a member should send; 0: it should not."""
+    def opened(self, member: str, lends: bool = False) -> int:
+        """The number under which a member should send; 0: it should not. `lends`: it is a lender."""
         link = self._links.get(process_of(member))
-        if link is None or member not in self._view.side:
+        if link is None or not (lends or member in self._view.side):
             return 0
         if process_of(member) in self.barred:
             return 0
-        if link.incoming is None or link.incoming.source != member:
-            if link.incoming is not None:
-                del self.numbered[link.incoming.number]
-            link.incoming = Incoming(
-                next(self._wires.numbers), member, self._ledger, self._settings.record_bytes
+        incoming = link.incoming
+        if incoming is None or (incoming.source, incoming.lends) != (member, lends):
+            if incoming is not None:
+                del self.numbered[incoming.number]
+            incoming = link.incoming = Incoming(
+                next(self._wires.numbers), member, self._ledger, self._settings.record_bytes, lends
             )
-            self.numbered[link.incoming.number] = link.incoming
-        return link.incoming.number
+            self.numbered[incoming.number] = incoming
+        return incoming.number
+
+    def lenders(self, origin: str) -> list[str]:
+        """Unknown incarnations that take this one for a member and have more of another member: that one, or
+        a member that it let in, let them in, and the JOIN is in what is lacking here. They serve this one as
+        any member would: not if they have gone on from something else (`lineage`)."""
+        view, has = self._view, self._ledger.count(origin)
+        lasts = [link.last for link in self._links.values() if link.last is not None]
+        return sorted(
+            last.source
+            for last in lasts
+            if has < last.counts.get(origin, 0) < ALL
+            and not (view.knows(last.source) or last.source in view.past or last.source in view.closed)
+        )
 
     def asks(self, member: str, origins: Iterable[str]) -> None:
         """A receipt is about to ask a member to pass on messages of these."""
@@ -136,7 +150,7 @@ class GroupLinks:
         """Do its messages come from itself? They do not if its process runs another incarnation by now, or
         has not heard of this one yet: then there is no receipt of its. Nor if it suspects this one."""
         link = self._links.get(process_of(member))
-        if link is None or link.incoming is None or link.incoming.source != member:
+        if link is None or link.incoming is None or link.incoming.source != member or link.incoming.lends:
             return False
         last = link.last
         return last is not None and last.source == member and self._ledger.me not in last.suspects
@@ -259,13 +273,14 @@ class GroupLinks:
         """Others' messages, for a member that cannot hear them: a part of a window of each."""
         settings, ledger = self._settings, self._ledger
         for origin in [origin for origin in outgoing.relays if origin not in receipt.wants]:
-            del outgoing.relays[origin]
+            outgoing.relayed[origin] = outgoing.relays.pop(origin).sent
         outgoing.relayed_bytes = 0
         for origin in receipt.wants:
             has = receipt.counts.get(origin, 0)
             relay = outgoing.relays.get(origin)
             if relay is None:
                 relay = outgoing.relays[origin] = Relay(has, Backlog(ledger, origin))
+                relay.sent = outgoing.relayed.get(origin, 0)
             relay.sent = relay.began = max(relay.sent, has)
             relay.last = has + max(1, settings.window // 4)
         if outgoing.relays:

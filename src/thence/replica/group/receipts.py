@@ -199,20 +199,21 @@ class ReceiptScheduler:
 
     def _over_links(self, receipt: Receipt, now: int, then: int, only: set[str] | None = None) -> None:
         """`then`: when the next ones will be due. A sign of life does not wait for longer than it may."""
-        view = self._view
-        members = (view.view - {self._ledger.me}) | view.departing.keys()
+        view, wants = self._view, self._wants.of_each(now)
+        members = (view.view - {self._ledger.me}) | view.departing.keys() | wants.keys()
         if only is not None:
             members &= only
         # A suspect may be newer than what runs: an attempt that was let in somewhere and came to nothing.
         ranked = sorted(members, key=lambda member: (member not in view.suspects, number_of(member)))
         newest = {process_of(member): member for member in ranked}
-        wants, via, rings = self._wants.of_each(now), self._choose(now), self._settings.rings
+        via, rings = self._choose(now), self._settings.rings
         receipt = receipt._replace(via=via)
         for process, member in sorted(newest.items()):
             link = self._links.to(member)
             if link is None:
                 continue
-            stream, wanted = self._links.opened(member), tuple(wants.get(member, ()))
+            wanted = tuple(wants.get(member, ()))
+            stream = self._links.opened(member, lends=bool(wanted) and member not in view.view)
             said = (receipt.suspects, receipt.unheard, member, stream, wanted, via if rings else bool(via))
             told = member in self._branches if rings else member == via
             if via and not told and not self._everyone and self._is_collected(member):

@@ -94,8 +94,11 @@ class Receiving:
         if packet.names:
             incoming.learn(packet.first, packet.names)
         came = self._links.came if self._settings.rings else None
+        lends = incoming.lends
         for body in packet.bodies:
             message = incoming.read(body)
+            if lends and message.dot & ORIGIN_MASK == incoming.own:
+                continue  # it comes again, once its JOIN was delivered
             self.accept(message, now)
             if came is not None:
                 origin = message.dot & ORIGIN_MASK
@@ -114,11 +117,12 @@ class Receiving:
     def _incoming(self, peer: str, stream: int, now: int) -> Incoming | None:
         """None: the number does not count any more."""
         incoming = self._links.numbered.get(stream)
-        if incoming is None or incoming.source not in self._view.side:
+        if incoming is None or not (incoming.lends or incoming.source in self._view.side):
             return None
         if process_of(incoming.source) != peer:
             raise PeerError(f"{peer} sends under the number that was given to {incoming.source}")
-        self._watch.heard(incoming.source, now)
+        if not incoming.lends:
+            self._watch.heard(incoming.source, now)
         return incoming
 
     def accept(self, message: Message, now: int) -> None:

@@ -2,7 +2,8 @@
 
 Over session links a member's messages come from itself, for as long as there is a link to it. Of a member
 that cannot be heard, or must not be listened to any more, they come from another that has them: one at a
-time, so that nothing comes from all at once; the next one, if nothing came for a while.
+time, so that nothing comes from all at once; the next one, if nothing came for a while. If no member has
+them, an unknown incarnation may (`GroupLinks.lenders`).
 
 In a tree most members have no link to each other, and are not expected to. Which one to ask follows from the
 rings (`spread/rings.py`); they know nothing of links that are down elsewhere, so where another neighbour is
@@ -58,8 +59,8 @@ class RelayRequests:
             since = absent[origin] = self._absent.get(origin, now)
             # Most links come back by themselves; a suspect's will not be used again.
             if origin in self._view.suspects or now - since >= self._settings.relay_us:
-                asked = self._ask(origin, now)
-                if asked is not None:
+                asked = self._ask(origin, now) or self._lender(origin)
+                if asked:
                     wants.setdefault(asked, []).append(origin)
         self._absent = absent
         for origin in [origin for origin in self._asked if origin not in absent]:
@@ -84,6 +85,11 @@ class RelayRequests:
         self._asked[origin] = (asked, had, since)
         return asked
 
+    def _lender(self, origin: str) -> str:
+        """Rule 5: an unknown incarnation to ask for a member's messages, where no member has more of them.
+        Of a suspect they count from members alone: the others' cut follows from what those had."""
+        return next(iter(self._links.lenders(origin)), "") if origin in self._view.side else ""
+
     # In a tree
 
     def way(self, origin: str) -> str:
@@ -103,20 +109,25 @@ class RelayRequests:
         for origin in sorted(view.view - {me}):
             way = self._routes.get(process_of(origin), "") if origin in view.side else ""
             if heard.get(process_of(origin)) != origin:
-                asked = self._along(origin, heard.get(way, ""), heard, now)
+                came = self._links.came.get(self._ledger.index(origin), 0)
+                have = max(self._ledger.count(origin), came)
+                ahead = [member for member in heard.values() if self._peers.counted(member, origin) > have]
+                asked = self._along(origin, heard.get(way, ""), heard, have, ahead, now)
                 if asked:
                     wants.setdefault(asked, []).append(origin)
+                if not ahead and (lender := self._lender(origin)):
+                    wants.setdefault(lender, []).append(origin)
         for gone in sorted(self._asked.keys() - view.view):
             del self._asked[gone]
             self._ways.pop(gone, None)
         return wants
 
-    def _along(self, origin: str, way: str, heard: dict[str, str], now: int) -> str:
-        """The member to ask for an origin that rings say is reached by this way."""
+    def _along(
+        self, origin: str, way: str, heard: dict[str, str], have: int, ahead: list[str], now: int
+    ) -> str:
+        """The member to ask for an origin that rings say is reached by this way. `ahead`: neighbours that
+        have more of it than has come."""
         asked, had, since = self._asked.get(origin, ("", -1, now))
-        index = self._ledger.index(origin)
-        have = max(self._ledger.count(origin), self._links.came.get(index, 0))
-        ahead = [member for member in heard.values() if self._peers.counted(member, origin) > have]
         if asked not in heard.values() or way != self._ways.get(origin, ""):
             asked, since = way or next(iter(ahead), ""), now
         elif have > had or not ahead:
