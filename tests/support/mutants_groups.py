@@ -701,8 +701,8 @@ TREES = [
        (f"{CHANNEL}:_codec", "def _codec(", "_KEPT: dict[str, Assembling] = {}\n\n\ndef _codec(")),
     of("u13: a large message on its way lets small ones leave before it", "large_over_a_link_that_breaks",
        (f"{CHANNEL}:Outgoing.packets", "_first_above(most, ready)", "len(ready)")),
-    of("u14: operations of one origin keep those of another from being passed on", "large 23",
-       (f"{CHANNEL}:Outgoing.may_pass", " or relay.sent == relay.began", ""), LENDS_NOTHING),
+    of("u14: operations of one origin keep those of another from being passed on", "small_behind_large",
+       (f"{CHANNEL}:Outgoing.may_pass", " or relay.sent == relay.began", "")),
 ]  # fmt: skip
 """Bugs of groups over trees, of runs and of fragments."""
 

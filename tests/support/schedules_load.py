@@ -451,6 +451,21 @@ def crashes_in_silence() -> str:
     return play.ends_well()
 
 
+def small_behind_large() -> str:
+    """d hears neither a nor c, and asks b for both. What c sends does not wait for all that a has sent, which
+    fills what b may pass on between two receipts many times over."""
+    play = Play("abcd", GroupSettings(window_bytes=4_000), air=Air(jitter_us=0, links=True)).together("abcd")
+    play.cuts("da", "dc")
+    play.passes(3)
+    for _ in range(400):
+        play.send("a", bytes(3_000))
+    play.send("c")
+    play.passes(10)
+    why = play.ends_well()
+    place = [origin for origin, _ in play.processes["d"].application.order].index("c")
+    return why or ("" if place < 10 else f"c came behind {place} of a")
+
+
 LOAD: dict[str, Callable[[], str]] = {
     schedule.__name__: schedule
     for schedule in (
@@ -468,5 +483,6 @@ LOAD: dict[str, Callable[[], str]] = {
         asked_in_silence,
         evicts_in_silence,
         crashes_in_silence,
+        small_behind_large,
     )
 }
