@@ -13,7 +13,6 @@ from thence.replica.group.channel import Incoming
 from thence.replica.group.ledger import CODEC
 from thence.replica.group.member import Member
 from thence.replica.group.settings import GroupSettings
-from thence.sim.groups import Process
 
 
 def test_each_message_travels_once_to_each_and_nothing_is_repeated() -> None:
@@ -97,35 +96,6 @@ def test_a_member_that_is_away_costs_no_memory_for_what_is_said_meanwhile() -> N
     play.boot("c")
     assert play.ends_well() == ""
     assert play.member("c").ledger.count("a") == play.member("a").ledger.sent >= 400
-
-
-class OneTakesNothing(Linked):
-    """The program of d does, from the moment on that it is told."""
-
-    idle = False
-
-    def _to_take(self, name: str, process: Process) -> None:
-        if name != "d" or not self.idle:
-            super()._to_take(name, process)
-
-
-def test_what_is_passed_on_travels_once_over_each_link() -> None:
-    """d has no link to a, takes nothing, and asks b and c by turns: they have sent it everything."""
-    play = OneTakesNothing("abcd").together("abcd")
-    play.cuts("ad")
-    play.passes(1)
-    play.idle = True
-    play.seen.clear()
-    for _ in range(5):
-        play.send("a")
-        play.passes(1)
-    play.passes(30)
-    passed = {key: times for key, times in play.bodies().items() if key[1] == "d"}
-    assert {sender for sender, _, _ in passed} == {"b", "c"}
-    assert set(passed.values()) == {1}
-    play.idle = False
-    play.boot("d")
-    assert play.ends_well() == ""
 
 
 def test_bytes_are_taken_as_they_are_where_names_have_the_same_places() -> None:

@@ -101,7 +101,7 @@ MUTANTS: list[GroupMutant] = [
     of("sides are not told of those who are past", "a larger side",
        (f"{DISPATCH}:Dispatcher._send_notice", ", whole=True", "")),
     of("one that suspects this member is taken to be heard", "long 9800103",
-       (f"{LINKS}:GroupLinks.hears", " and self._ledger.me not in last.suspects", "")),
+       (f"{LINKS}:GroupLinks.hears", "self._ledger.me not in last.suspects and ", "")),
     of("an operation waits for one that runs and does not have it", "long 7020587",
        (f"{CARRYING}:Carrying._may_go", "        if self.disowns((operation.origin, operation.seq)):\n",
         "        if False:\n")),

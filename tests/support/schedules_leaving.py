@@ -215,6 +215,30 @@ def leaver_without_the_join_of_another_in_a_tree() -> str:
     return _let_in_by_the_dead(says_leave=True, rings=2)
 
 
+def two_without_each_others_joins() -> str:
+    """c's program takes nothing for a while, neither what b has sent nor the JOIN of d behind it. So c, which
+    is cut off from b by now, asks d for it. d lacks what c has sent to b, and must ask b: c sends none."""
+    play = _SlowProgram("bcd", air=Air(jitter_us=0, links=True)).together("bc")
+    play.slow_one = "c"
+    play.send("b")
+    play.cuts("cd")
+    play.join("d")
+    play.passes(3)
+    play.cuts("bd")
+    play.send("c")
+    play.passes(0.1)
+    play.cut.clear()
+    play.cuts("bc", "bd")
+    play.passes(5)
+    play.cut -= {("b", "d"), ("d", "b")}
+    play.passes(5)
+    if "c" not in [place[0] for place in play.processes["d"].application.order]:
+        return "d waits for c"
+    play.slow_one = ""
+    play.boot("c")
+    return play.ends_well()
+
+
 def suspect_of_which_a_stranger_has_more() -> str:
     """The same, but c has flushed b before it hears a, and d settles b's last message by that. What a has
     beyond it must not come to c."""
@@ -241,6 +265,6 @@ LEAVING: dict[str, Callable[[], str]] = {
         joiner_behind_a_slow_program, joiner_whose_side_has_left, leaver_that_is_answered_late,
         leaver_that_is_alone_until_late, member_without_the_join_of_another,
         leaver_without_the_join_of_another, leaver_without_the_join_of_another_in_a_tree,
-        suspect_of_which_a_stranger_has_more,
+        two_without_each_others_joins, suspect_of_which_a_stranger_has_more,
     )
 }  # fmt: skip

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
+from support.linked import Linked
 from support.schedules_groups import Play
 from thence.core.group_codec import encode
 from thence.core.group_sizes import payload_max
@@ -27,6 +28,7 @@ from thence.replica.group.surroundings import Orphan
 from thence.replica.life_tag import LifeTag
 from thence.sim.air import Air
 from thence.sim.attic import MemoryAttic
+from thence.sim.groups import Process
 from thence.sim.groups_weather import SECOND
 
 Told = Callable[[Sequence[LifeTag]], None]
@@ -451,6 +453,35 @@ def crashes_in_silence() -> str:
     return play.ends_well()
 
 
+class _OneTakesNothing(Linked):
+    """The program of d does not, while it is told so."""
+
+    idle = False
+
+    def _to_take(self, name: str, process: Process) -> None:
+        if name != "d" or not self.idle:
+            super()._to_take(name, process)
+
+
+def asked_by_turns() -> str:
+    """d has no link to a, takes nothing, and asks b and c by turns: each sends it everything once."""
+    play = _OneTakesNothing("abcd").together("abcd")
+    play.cuts("ad")
+    play.passes(1)
+    play.idle = True
+    play.seen.clear()
+    for _ in range(5):
+        play.send("a")
+        play.passes(1)
+    play.passes(30)
+    passed = {key: times for key, times in play.bodies().items() if key[1] == "d"}
+    if {sender for sender, _, _ in passed} != {"b", "c"} or set(passed.values()) != {1}:
+        return f"passed on: {sorted(passed.values())}"
+    play.idle = False
+    play.boot("d")
+    return play.ends_well()
+
+
 def small_behind_large() -> str:
     """d hears neither a nor c, and asks b for both. What c sends does not wait for all that a has sent, which
     fills what b may pass on between two receipts many times over."""
@@ -483,6 +514,7 @@ LOAD: dict[str, Callable[[], str]] = {
         asked_in_silence,
         evicts_in_silence,
         crashes_in_silence,
+        asked_by_turns,
         small_behind_large,
     )
 }

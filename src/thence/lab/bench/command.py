@@ -61,6 +61,12 @@ def _trees(quick: bool) -> Iterator[Record | str]:
     return bench(quick)
 
 
+def _trees_live(quick: bool) -> Iterator[Record | str]:
+    from thence.lab.bench.trees_live import bench
+
+    return bench(quick)
+
+
 def _edge(quick: bool) -> Iterator[Record | str]:
     from thence.lab.bench.edge import bench
 
@@ -114,6 +120,7 @@ BENCHES: dict[str, Callable[[bool], Iterator[Record | str]]] = {
     "membership": _membership,
     "catch-up": _catch_up,
     "trees": _trees,
+    "trees-live": _trees_live,
     "edge": _edge,
     "zones": _zones,
     "store": _store,

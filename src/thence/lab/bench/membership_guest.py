@@ -11,10 +11,11 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import uvloop
@@ -52,13 +53,21 @@ class GuestGroup(NamedTuple):
 class BenchGuest(Drain):
     """A node, and its application: which keeps the state that it is given."""
 
-    def __init__(self, name: str, folder: Path, group: GuestGroup, log: StructuredLog) -> None:
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        group: GuestGroup,
+        log: StructuredLog,
+        more: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """`more`: settings besides those of any guest."""
         self._state = b""
         self._member = asyncio.Event()
         flags = {
             "name": name, "listen": f"{HOST}:{free_ports(1)}", "join": ",".join(group.join),
             "cluster": group.cluster, "secret_file": group.secret, "data": folder / name,
-            "profile": "local", "log.sync": "everysec", "log_level": "error",
+            "profile": "local", "log.sync": "everysec", "log_level": "error", **more,
         }  # fmt: skip
         settings = replace(compose(flags, {}), http=None)  # they are not asked anything
         self.node: Final = make_node(settings, self, log, wall_clock())

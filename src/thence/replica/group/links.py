@@ -148,12 +148,15 @@ class GroupLinks:
 
     def hears(self, member: str) -> bool:
         """Do its messages come from itself? They do not if its process runs another incarnation by now, or
-        has not heard of this one yet: then there is no receipt of its. Nor if it suspects this one."""
+        has not heard of this one yet: then there is no receipt of its, or one that asks for others' messages
+        alone. Nor if it suspects this one."""
         link = self._links.get(process_of(member))
         if link is None or link.incoming is None or link.incoming.source != member or link.incoming.lends:
             return False
         last = link.last
-        return last is not None and last.source == member and self._ledger.me not in last.suspects
+        if last is None or last.source != member:
+            return False
+        return self._ledger.me not in last.suspects and self._ledger.me not in last.unheard
 
     def audible(self) -> list[str]:
         """All members whose messages come from themselves."""

@@ -213,7 +213,8 @@ class ReceiptScheduler:
             if link is None:
                 continue
             wanted = tuple(wants.get(member, ()))
-            stream = self._links.opened(member, lends=bool(wanted) and member not in view.view)
+            lends = bool(wanted) and member not in view.view
+            stream = self._links.opened(member, lends)
             said = (receipt.suspects, receipt.unheard, member, stream, wanted, via if rings else bool(via))
             told = member in self._branches if rings else member == via
             if via and not told and not self._everyone and self._is_collected(member):
@@ -229,8 +230,9 @@ class ReceiptScheduler:
                 knows, version = link.past_said
                 past = view.past.since(version if knows == member else 0)
                 link.past_said = member, view.past.version
+                one = _to_one(receipt, member, lends)
                 self._posts.append(
-                    (process, receipt._replace(target=member, stream=stream, wants=wanted, past=past))
+                    (process, one._replace(target=member, stream=stream, wants=wanted, past=past))
                 )
 
     def about(self, running: Running, drained: bool, now: int) -> Receipt:
@@ -259,3 +261,12 @@ class ReceiptScheduler:
         if silent and 2 * (len(others) + 1 - len(silent)) > len(view.view - coming):
             stuck += silent
         return stuck
+
+
+def _to_one(receipt: Receipt, member: str, lends: bool) -> Receipt:
+    """For one member. A lender gets nothing from here before its JOIN was delivered, and is to ask others for
+    that; no collector tells it of this one, nor this one of it."""
+    if not lends and member not in receipt.unheard:
+        return receipt  # nearly always
+    others = tuple([other for other in receipt.unheard if other != member])
+    return receipt._replace(unheard=(*others, member), via="") if lends else receipt._replace(unheard=others)
