@@ -313,7 +313,7 @@ def bench(
         str,
         typer.Argument(
             help="Which: order, tags, metadata, clocks, sim, oplog, cluster, membership, catch-up, trees, "
-            "edge, zones, store, verify, metrics, or all."
+            "trees-live, edge, zones, store, verify, metrics, or all."
         ),
     ],
     as_json: Json = False,
