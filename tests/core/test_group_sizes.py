@@ -22,7 +22,7 @@ from thence.core.group_words import MAX_NAME, MAX_SEQ
 from thence.core.groups import Flow, Fragment, Notice, Receipt, Running
 from thence.core.message import Message
 from thence.members.operations import Operation
-from thence.replica.group.payloads import Carried, carry_payload, flush_payload
+from thence.replica.group.ledger.payloads import Carried, carry_payload, flush_payload
 
 CODEC = Codec(ORIGIN_MASK + 1, stamps_are_dots=True)
 FRAMES = st.integers(1 << 16, 1 << 24)

@@ -51,7 +51,7 @@ def test_it_loads_nothing_of_the_command_line_nor_of_other_kinds_of_node() -> No
     )
     shown = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True).stdout
     modules = set(shown.split())
-    assert "thence.replica.group.member" in modules
+    assert "thence.replica.group.member.member" in modules
     assert not {"typer", "rich", "pydantic", "sqlite3", "http.client", "email"} & modules
     trees = {"thence.replica.edge", "thence.replica.open_tree", "thence.spread.streams"}
     assert not {*trees, "thence.order.probabilistic", "thence.order.separator"} & modules

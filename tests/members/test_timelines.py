@@ -4,7 +4,7 @@ from thence.core.group_words import is_known
 from thence.core.groups import ALL, OPERATION, STARTED, plain, started, starts_named, timeline
 from thence.members.spans import Spans
 from thence.members.timelines import PAST_KEPT, Timelines, is_in
-from thence.replica.group.payloads import carries
+from thence.replica.group.ledger.payloads import carries
 
 STARTS = ((0, 7), (3, 8))
 """Three messages under one start, then another one."""

@@ -8,7 +8,7 @@ from support.schedules_groups import Play
 
 from thence.core.groups import CARRY, Place
 from thence.members.operations import Operation
-from thence.replica.group.payloads import Carried, carry_payload, payload_carry
+from thence.replica.group.ledger.payloads import Carried, carry_payload, payload_carry
 from thence.replica.group.settings import GroupSettings
 from thence.replica.group.surroundings import Applied
 from thence.replica.life_tag import LifeTag

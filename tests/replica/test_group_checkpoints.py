@@ -9,8 +9,8 @@ import pytest
 from support.schedules_groups import Play
 
 from thence.oplog.policy import DiskSync
-from thence.replica.group.checkpoints import CHECKPOINT_BYTES, Checkpoints
-from thence.replica.group.process import GroupNode
+from thence.replica.group.lifecycle.checkpoints import CHECKPOINT_BYTES, Checkpoints
+from thence.replica.group.process.node import GroupNode
 from thence.replica.group.settings import GroupSettings
 
 MB = 1 << 20

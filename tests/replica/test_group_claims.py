@@ -6,10 +6,10 @@ from thence.core.groups import ALL, Receipt, Running
 from thence.members.group import GroupView
 from thence.members.operations import Operation, Operations
 from thence.members.spans import Spans
-from thence.replica.group.carrying import Carrying
-from thence.replica.group.peers import Peers
+from thence.replica.group.ledger.state import MemberState
+from thence.replica.group.receipts.peers import Peers
 from thence.replica.group.settings import GroupSettings
-from thence.replica.group.state import MemberState
+from thence.replica.group.transfer.carrying import Carrying
 
 RUNS = Running("b", "b", "", 1)
 

@@ -8,7 +8,7 @@ from support.linked import Linked
 from thence.core.errors import PeerError
 from thence.core.group_codec import decode, encode
 from thence.core.groups import Fragment, FragmentReceipt
-from thence.replica.group.channel import Assembling, Fragmenting
+from thence.replica.group.channel.directions import Assembling, Fragmenting
 from thence.replica.group.settings import GroupSettings
 
 MOST = 1 << 20

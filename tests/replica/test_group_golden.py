@@ -28,7 +28,7 @@ from thence.core.groups import (
 )
 from thence.members.group import Final
 from thence.members.operations import Operation
-from thence.replica.group.payloads import (
+from thence.replica.group.ledger.payloads import (
     Carried,
     carry_payload,
     flush_payload,
@@ -37,8 +37,8 @@ from thence.replica.group.payloads import (
     payload_flush,
     payload_join,
 )
-from thence.replica.group.state import MemberState
-from thence.replica.group.state_codec import decode_state, encode_state
+from thence.replica.group.ledger.state import MemberState
+from thence.replica.group.ledger.state_codec import decode_state, encode_state
 from thence.sim.disk import Disk
 
 GOLDEN = Path(__file__).parent / "golden" / "group-v1.json"

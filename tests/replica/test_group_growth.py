@@ -6,9 +6,9 @@ from support.schedules_groups import Play
 from thence.core.errors import UsageError
 from thence.core.group_codec import encode
 from thence.members.operations import Operation
-from thence.replica.group.carrying import PART_COUNT, operations_in
-from thence.replica.group.member import Member
-from thence.replica.group.state_codec import encode_state
+from thence.replica.group.ledger.state_codec import encode_state
+from thence.replica.group.member.member import Member
+from thence.replica.group.transfer.carrying import PART_COUNT, operations_in
 from thence.sim.air import Air
 
 

@@ -10,10 +10,9 @@ from support.schedules_groups import Play
 from thence.core.errors import PeerError
 from thence.core.groups import ALL, OPERATION, NamedMessage
 from thence.members.spans import Spans
-from thence.replica.group.backlog import Allowance
-from thence.replica.group.handover import Making, check_state
-from thence.replica.group.state import MemberState, Sources, drained
-from thence.replica.group.state_codec import (
+from thence.replica.group.ledger.backlog import Allowance
+from thence.replica.group.ledger.state import MemberState, Sources, drained
+from thence.replica.group.ledger.state_codec import (
     LARGE_PART_BYTES,
     PART_BYTES,
     Encoded,
@@ -21,6 +20,7 @@ from thence.replica.group.state_codec import (
     encode_state,
     encoding,
 )
+from thence.replica.group.transfer.handover import Making, check_state
 from thence.sim.air import Air
 
 

@@ -9,9 +9,9 @@ from support.linked import Linked
 
 from thence.core.errors import PeerError
 from thence.core.groups import Data, Flow, GroupPacket, JoinRequest, Piece, Receipt
-from thence.replica.group.channel import Incoming
-from thence.replica.group.ledger import CODEC
-from thence.replica.group.member import Member
+from thence.replica.group.channel.directions import Incoming
+from thence.replica.group.ledger.ledger import CODEC
+from thence.replica.group.member.member import Member
 from thence.replica.group.settings import GroupSettings
 
 

@@ -20,8 +20,8 @@ from thence.core.groups import (
     Piece,
     Running,
 )
-from thence.replica.group.backlog import Allowance
-from thence.replica.group.process import GroupNode
+from thence.replica.group.ledger.backlog import Allowance
+from thence.replica.group.process.node import GroupNode
 from thence.replica.group.settings import GroupSettings
 from thence.sim.air import Air
 
@@ -87,7 +87,7 @@ def test_a_payload_that_no_record_holds_is_refused_and_in_no_log() -> None:
 
 
 def test_a_context_that_is_too_wide_is_followed_by_an_empty_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("thence.replica.group.member.CONTEXT_MAX", 1)
+    monkeypatch.setattr("thence.replica.group.member.member.CONTEXT_MAX", 1)
     play = Framed("abc", 1 << 16, 1 << 15).together("abc")
     contexts: list[int] = []
     for name in "bc":  # at the same time: a's next message follows from both

@@ -6,8 +6,8 @@ from support.schedules_groups import Play, without
 from thence.core.errors import PeerError, UsageError
 from thence.core.groups import CARRY, OPERATION, Data, NamedMessage, Piece, Receipt, Running
 from thence.members.operations import Operation
-from thence.replica.group.payloads import Carried, carry_payload
-from thence.replica.group.process import GroupNode
+from thence.replica.group.ledger.payloads import Carried, carry_payload
+from thence.replica.group.process.node import GroupNode
 from thence.replica.group.settings import GroupSettings
 
 

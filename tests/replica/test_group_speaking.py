@@ -22,9 +22,9 @@ from thence.core.groups import (
     Running,
 )
 from thence.core.message import Message
-from thence.replica.group.ledger import CODEC
-from thence.replica.group.process import GroupNode
-from thence.replica.group.speaking import check_speaker
+from thence.replica.group.ledger.ledger import CODEC
+from thence.replica.group.process.node import GroupNode
+from thence.replica.group.process.speaking import check_speaker
 from thence.sim.air import Air
 
 RUNS_B = Running("b", "b", "", 1)

@@ -5,8 +5,8 @@ from support.schedules_trees import EIGHT, ONE_RING, TREES, TWO_RINGS, Tree
 
 from thence.core.errors import PeerError
 from thence.core.groups import Passed, Receipt, Running
+from thence.replica.group.process.speaking import check_speaker
 from thence.replica.group.settings import GroupSettings
-from thence.replica.group.speaking import check_speaker
 
 
 @pytest.mark.parametrize("schedule", TREES)

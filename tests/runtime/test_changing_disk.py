@@ -16,7 +16,7 @@ from thence import StorageError, UsageError
 from thence.cli.main import main
 from thence.core.groups import number_of
 from thence.replica import steps
-from thence.replica.group import checkpoints
+from thence.replica.group.lifecycle import checkpoints
 from thence.runtime import driver
 
 

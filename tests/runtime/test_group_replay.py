@@ -13,10 +13,10 @@ from thence.members.operations import Operation
 from thence.oplog.record import Stored
 from thence.oplog.view import CommittedView
 from thence.replica.events import Delivered, Gap, Repeated
-from thence.replica.group.member import Member
-from thence.replica.group.payloads import Carried, carry_payload
-from thence.replica.group.process import GroupNode
-from thence.replica.group.replay import TURN, since
+from thence.replica.group.ledger.payloads import Carried, carry_payload
+from thence.replica.group.member.member import Member
+from thence.replica.group.process.node import GroupNode
+from thence.replica.group.process.replay import TURN, since
 from thence.replica.positions import PART_MAX, place_of
 from thence.sim.air import Air
 

@@ -9,7 +9,7 @@ from support.schedules_leaving import LEAVING
 from support.schedules_returning import RETURNING
 from support.schedules_rollback import ROLLBACK
 
-from thence.replica.group.process import GroupNode
+from thence.replica.group.process.node import GroupNode
 from thence.replica.group.stages import PROCESS, ProcessStage
 from thence.sim.groups import GroupWorld, Process
 

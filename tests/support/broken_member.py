@@ -4,9 +4,9 @@ it sent while the others went on without it is lost."""
 import sys
 
 from thence.lab.chaos import expected as tally
-from thence.replica.group.incarnations import Incarnations, NewIncarnation
-from thence.replica.group.member import Member
-from thence.replica.group.state import MemberState
+from thence.replica.group.ledger.state import MemberState
+from thence.replica.group.lifecycle.incarnations import Incarnations, NewIncarnation
+from thence.replica.group.member.member import Member
 
 real = Incarnations._begin
 

@@ -9,8 +9,8 @@ from thence.cli.main import main
 from thence.core.errors import InvariantError
 from thence.core.message import Message
 from thence.lab.chaos.crash_points import Doom
-from thence.replica.group.member import Member
-from thence.replica.group.process import GroupNode
+from thence.replica.group.member.member import Member
+from thence.replica.group.process.node import GroupNode
 from thence.replica.group.surroundings import Closed
 from thence.runtime.drain import Drain
 

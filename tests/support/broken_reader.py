@@ -5,10 +5,10 @@ import sys
 from collections.abc import Iterator
 
 from thence.lab.chaos import expected as tally
-from thence.replica.group import returning
-from thence.replica.group.member import Member
-from thence.replica.group.reading import goes_on
-from thence.replica.group.state import MemberState
+from thence.replica.group.ledger.state import MemberState
+from thence.replica.group.lifecycle import returning
+from thence.replica.group.member.member import Member
+from thence.replica.group.transfer.reading import goes_on
 
 
 def silent(state: MemberState, old: Member) -> Iterator[int]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from thence.core.errors import StorageError, UsageError
-from thence.replica.group.process import CLOSED
+from thence.replica.group.process.node import CLOSED
 from thence.runtime.address import Address
 from thence.runtime.control import ControlServer
 from thence.runtime.http import ClientLimits

@@ -4,7 +4,7 @@ from collections import Counter
 
 from support.schedules_groups import Play
 from thence.core.groups import Flow, GroupPacket
-from thence.replica.group.member import Member
+from thence.replica.group.member.member import Member
 from thence.replica.group.settings import GroupSettings
 from thence.sim.air import Air
 

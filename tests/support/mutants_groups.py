@@ -22,32 +22,32 @@ from types import ModuleType
 
 from support.mutants import Edit, edited, run, sources
 
-MEMBER = "thence.replica.group.member"
-LEDGER = "thence.replica.group.ledger"
-PEERS = "thence.replica.group.peers"
-NODE = "thence.replica.group.process"
-RECEIVING = "thence.replica.group.receiving"
-DELIVERY = "thence.replica.group.delivery"
-MEMBERSHIP = "thence.replica.group.membership"
-STABILITY_ = "thence.replica.group.stability"
-ROWS = "thence.replica.group.rows"
-SUCCESSION = "thence.replica.group.succession"
-DISPATCH = "thence.replica.group.dispatch"
-PARTING = "thence.replica.group.parting"
-LIVES = "thence.replica.group.incarnations"
-LINKS = "thence.replica.group.links"
-CHANNEL = "thence.replica.group.channel"
-BACKLOG = "thence.replica.group.backlog"
-GATE = "thence.replica.group.admission"
-WATCH = "thence.replica.group.receipts"
-ENTRY = "thence.replica.group.joining"
-HANDOVER = "thence.replica.group.handover"
-CARRYING = "thence.replica.group.carrying"
+MEMBER = "thence.replica.group.member.member"
+LEDGER = "thence.replica.group.ledger.ledger"
+PEERS = "thence.replica.group.receipts.peers"
+NODE = "thence.replica.group.process.node"
+RECEIVING = "thence.replica.group.member.receiving"
+DELIVERY = "thence.replica.group.member.delivery"
+MEMBERSHIP = "thence.replica.group.member.membership"
+STABILITY_ = "thence.replica.group.member.stability"
+ROWS = "thence.replica.group.member.rows"
+SUCCESSION = "thence.replica.group.lifecycle.succession"
+DISPATCH = "thence.replica.group.process.dispatch"
+PARTING = "thence.replica.group.lifecycle.parting"
+LIVES = "thence.replica.group.lifecycle.incarnations"
+LINKS = "thence.replica.group.channel.links"
+CHANNEL = "thence.replica.group.channel.directions"
+BACKLOG = "thence.replica.group.ledger.backlog"
+GATE = "thence.replica.group.transfer.admission"
+WATCH = "thence.replica.group.receipts.schedule"
+ENTRY = "thence.replica.group.lifecycle.joining"
+HANDOVER = "thence.replica.group.transfer.handover"
+CARRYING = "thence.replica.group.transfer.carrying"
 SENDING = "thence.replica.send_queue"
-READING_ = "thence.replica.group.reading"
-RETURNING_ = "thence.replica.group.returning"
-WANTS = "thence.replica.group.relays"
-SPEAKING = "thence.replica.group.speaking"
+READING_ = "thence.replica.group.transfer.reading"
+RETURNING_ = "thence.replica.group.lifecycle.returning"
+WANTS = "thence.replica.group.receipts.relays"
+SPEAKING = "thence.replica.group.process.speaking"
 GRAPH = "thence.order.graph"
 VIEW = "thence.members.group"
 OPERATIONS = "thence.members.operations"
@@ -195,7 +195,7 @@ CUT = [
        (f"{PEERS}:Peers._missing", "        good = (\n",
         "        waiting = ledger.orderer._successors.values()\n"
         "        early = {m.dot: m for held in waiting for m in held}\n"
-        "        from thence.replica.group.ledger import CODEC\n"
+        "        from thence.replica.group.ledger.ledger import CODEC\n"
         "        held = [(d, CODEC.encode(m)) for d, m in early.items()]\n"
         "        held = [(d, data) for d, data in held if ledger.names[d & ORIGIN_MASK] in due]\n"
         "        good = (\n"),
@@ -298,7 +298,7 @@ PROGRESS = [
 HISTORY = [
     of("35: dots are used again after a restart", 0,
        (f"{MEMBER}:Member._send", "        data = ledger.write(message)\n        if self._wires.used:\n",
-        "        from thence.replica.group.ledger import CODEC\n"
+        "        from thence.replica.group.ledger.ledger import CODEC\n"
         "        data = CODEC.encode(message)\n        if self._wires.used:\n")),
     of("36: a member returns as the same incarnation", 0,
        (f"{LIVES}:Incarnations.reserve", "        number = max(self._shelf.highest, self._floor) + 1\n",
@@ -630,8 +630,8 @@ READERS = [
 ]  # fmt: skip
 """Bugs of what programs without a state are told."""
 
-PASSING = "thence.replica.group.passing"
-VICINITY = "thence.replica.group.vicinity"
+PASSING = "thence.replica.group.receipts.passing"
+VICINITY = "thence.replica.group.channel.vicinity"
 
 TREES = [
     of("t1: the way that rings tell is the only one", "sleeper_in_between",

@@ -14,7 +14,7 @@ from support.mutants_groups import (
     of,
 )
 
-LINEAGE = "thence.replica.group.lineage"
+LINEAGE = "thence.replica.group.receipts.lineage"
 TIMELINES = "thence.members.timelines"
 
 SAME_COUNTERS = "other messages under the same counters"

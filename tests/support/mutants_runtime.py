@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from support.mutants import Edit
 
 STEPS = "thence.replica.steps"
-GROUP = "thence.replica.group.process"
-VICINITY = "thence.replica.group.vicinity"
+GROUP = "thence.replica.group.process.node"
+VICINITY = "thence.replica.group.channel.vicinity"
 DRIVER = "thence.runtime.driver"
 DIARIES = "thence.runtime.trace_files"
 SHELF = "thence.runtime.incarnations"

@@ -14,7 +14,7 @@ BATCHING = "thence.runtime.batching"
 ALARM = "thence.runtime.alarm"
 OUTLET = "thence.runtime.outlet"
 SYNCING = "thence.runtime.syncing"
-CHANGING = "thence.replica.group.process"
+CHANGING = "thence.replica.group.process.node"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from support.schedules_groups import Play, without
 from thence.core.groups import Piece
-from thence.replica.group.member import Member
+from thence.replica.group.member.member import Member
 from thence.sim.air import Air
 
 

@@ -20,11 +20,11 @@ from thence.oplog.log import OpLog
 from thence.oplog.record import Stored
 from thence.oplog.view import CommittedView
 from thence.order.roster import Roster
-from thence.replica.group.carrying import Carrying
-from thence.replica.group.payloads import Carried
-from thence.replica.group.process import GroupNode
+from thence.replica.group.ledger.payloads import Carried
+from thence.replica.group.process.node import GroupNode
 from thence.replica.group.settings import GroupSettings
 from thence.replica.group.surroundings import Orphan
+from thence.replica.group.transfer.carrying import Carrying
 from thence.replica.life_tag import LifeTag
 from thence.sim.air import Air
 from thence.sim.attic import MemoryAttic

@@ -13,7 +13,7 @@ from thence.core.runs import payload_run
 from thence.oplog.log import OpLog
 from thence.oplog.policy import DiskSync, Policy
 from thence.oplog.settings import LogSettings
-from thence.replica.group.process import GroupNode
+from thence.replica.group.process.node import GroupNode
 from thence.replica.group.settings import GroupSettings
 from thence.replica.group.surroundings import Closed
 from thence.replica.steps import TAKE_MAX

@@ -3,8 +3,8 @@
 Whatever is in a log must be able to travel, and to be carried. A message is one record of the log: beside the
 largest payload that holds the head of a message, its context, and what an operation needs to be carried (rule
 23 of docs/protocols/membership.md). Each of these has a bound. How large a packet is does not bound messages:
-larger ones travel in fragments (`replica/group/channel.py`), and names go in packets of their own
-(`replica/group/links.py`).
+larger ones travel in fragments (`replica/group/channel/directions.py`), and names go in packets of their own
+(`replica/group/channel/links.py`).
 
 All other packets hold names and numbers, each at most once. They fit as long as all names together fit a
 quarter of a frame, and a contact lets no joiner in whose name would not. The other three quarters are for

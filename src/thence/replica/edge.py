@@ -30,7 +30,7 @@ from thence.replica.edge_parts import (
 from thence.replica.edge_replay import EdgeReplay, life_of
 from thence.replica.edge_states import PAYLOAD_MAX, EdgeStatesMaking
 from thence.replica.events import Repeated
-from thence.replica.group.checkpoints import Checkpoints
+from thence.replica.group.lifecycle.checkpoints import Checkpoints
 from thence.replica.life_tag import Sent
 from thence.replica.positions import LIFE_BITS, PART_MAX, place_of
 from thence.spread import edge

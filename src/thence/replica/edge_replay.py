@@ -13,7 +13,7 @@ from thence.core.groups import number_of
 from thence.replica.edge_journal import EdgeCame, EdgeFacts, EdgeJournal, Logged
 from thence.replica.edge_parts import EdgeProgram
 from thence.replica.events import Delivered, Gap, Repeated
-from thence.replica.group.backlog import Allowance
+from thence.replica.group.ledger.backlog import Allowance
 from thence.replica.positions import LIFE_BITS, PART_MAX, place_of
 from thence.spread.edge_book import EdgeBook, EdgeEntry
 

@@ -19,7 +19,7 @@ from thence.core.machine import Ack, Batch, Packet, Phantom, Transmit
 from thence.core.message import Message
 from thence.core.overlay import Naming, Places, Rumour, Shared, StatePiece, Sync
 from thence.oplog.record import MAX_BODY
-from thence.replica.group.channel import Assembling, Fragmenting
+from thence.replica.group.channel.directions import Assembling, Fragmenting
 from thence.replica.overlay import Overlay
 from thence.replica.tree_names import Processes, Tongue, TreeMembers, checked_name
 from thence.replica.tree_order import TreeOrder

@@ -15,7 +15,7 @@ from thence.members.operations import Operation
 from thence.oplog.log import OpLog
 from thence.order.history import Rules
 from thence.order.topology import Topology
-from thence.replica.group.checkpoints import Checkpoints
+from thence.replica.group.lifecycle.checkpoints import Checkpoints
 from thence.replica.group.surroundings import Application, Applied
 from thence.replica.zone_core import Item, ZoneCore, origin_of
 from thence.replica.zone_journal import Came, Closes, Happened, Own, Tells, Took, ZoneHeard, ZoneJournal

@@ -14,7 +14,7 @@ from typing import Final
 
 from thence.core.errors import UsageError
 from thence.core.storage import DamageError
-from thence.replica.group.process import GroupNode
+from thence.replica.group.process.node import GroupNode
 from thence.runtime.address import Address, parse_address
 from thence.runtime.discovery import find_group
 from thence.runtime.hello import Identity

@@ -24,8 +24,8 @@ from thence.runtime.settings import NodeSettings
 from thence.runtime.vouching import Vouching
 
 if TYPE_CHECKING:
-    from thence.replica.group.member import Member
-    from thence.replica.group.process import GroupNode
+    from thence.replica.group.member.member import Member
+    from thence.replica.group.process.node import GroupNode
     from thence.runtime.driver import Driver
 
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Literal
 from msgspec.structs import replace
 
 from thence.core.groups import process_of
-from thence.replica.group.process import GroupNode
+from thence.replica.group.process.node import GroupNode
 from thence.runtime.report import KindFacts, linked
 from thence.runtime.status import GroupStatus, MemberStatus
 
 if TYPE_CHECKING:
-    from thence.replica.group.member import Member
+    from thence.replica.group.member.member import Member
     from thence.runtime.node import Node
 
 Role = Literal["member", "suspect", "leaving", "evicted", "stranger"]

@@ -19,9 +19,9 @@ from thence.oplog.segment import SNAPSHOT, position_of
 from thence.oplog.settings import LogSettings
 from thence.oplog.snapshots import read_snapshot
 from thence.replica.events import Delivered
-from thence.replica.group.process import GroupNode
+from thence.replica.group.ledger.state import drained
+from thence.replica.group.process.node import GroupNode
 from thence.replica.group.settings import GroupSettings, Order
-from thence.replica.group.state import drained
 from thence.replica.group.surroundings import Applied, OperationRun
 from thence.replica.life_tag import LifeTag
 from thence.runtime.files import DiskFiles

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Generator
 from typing import TypeVar
 
-from thence.replica.group.backlog import Allowance
+from thence.replica.group.ledger.backlog import Allowance
 
 T = TypeVar("T")
 

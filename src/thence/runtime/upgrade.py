@@ -26,9 +26,9 @@ from thence.core.storage import DamageError
 from thence.oplog.log import OpLog
 from thence.oplog.record import BOOT_BITS, Note, Stored, Taken
 from thence.oplog.settings import LogSettings
-from thence.replica.group.ledger import CODEC
-from thence.replica.group.state import MemberState
-from thence.replica.group.state_codec import encode_state
+from thence.replica.group.ledger.ledger import CODEC
+from thence.replica.group.ledger.state import MemberState
+from thence.replica.group.ledger.state_codec import encode_state
 from thence.replica.history import understood
 from thence.runtime.files import DiskFiles
 from thence.runtime.folder import OPLOG, DataFolder

@@ -12,8 +12,8 @@ from thence.core.group_codec import decode, encode
 from thence.core.groups import START_BITS, Place, process_of, told_apart
 from thence.members.extents import Progress
 from thence.oplog.policy import Policy
-from thence.replica.group.member import Member
-from thence.replica.group.process import GroupNode
+from thence.replica.group.member.member import Member
+from thence.replica.group.process.node import GroupNode
 from thence.replica.group.settings import GroupSettings
 from thence.replica.steps import Steps
 from thence.sim.air import Air

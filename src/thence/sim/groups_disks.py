@@ -14,7 +14,7 @@ from random import Random
 from typing import Literal
 
 from thence.oplog.policy import Policy
-from thence.replica.group.process import GroupNode
+from thence.replica.group.process.node import GroupNode
 from thence.sim.disk import Operation
 from thence.sim.shelf import SimShelf
 

@@ -6,7 +6,7 @@ import msgspec
 
 from thence.core.errors import ApplicationError, InvariantError
 from thence.core.groups import Lost, Place
-from thence.replica.group.process import GroupNode
+from thence.replica.group.process.node import GroupNode
 from thence.replica.group.surroundings import Applied, Operation, Orphan
 from thence.replica.life_tag import LifeTag
 from thence.sim.groups_pasts import NOTHING, Checked, Past, Pasts

@@ -11,7 +11,7 @@ from random import Random
 
 from thence.core.errors import ApplicationError, ThenceError
 from thence.core.groups import Place, process_of
-from thence.replica.group.process import GroupNode
+from thence.replica.group.process.node import GroupNode
 from thence.replica.group.surroundings import Applied, Orphan
 from thence.replica.life_tag import LifeTag
 from thence.sim.groups_fakes import NUMBER_BYTES, SimApplication

@@ -10,7 +10,7 @@ from dataclasses import replace
 from random import Random
 
 from thence.core.groups import number_of, process_of
-from thence.replica.group.process import GroupNode
+from thence.replica.group.process.node import GroupNode
 from thence.sim.air import Air
 from thence.sim.groups import GroupWorld
 from thence.sim.groups_disks import BadDisk, worsen, written_down

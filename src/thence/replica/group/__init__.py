@@ -1,18 +1,15 @@
 """A process of a group: its incarnations, what they tell each other, and how one follows another.
 
-docs/protocols/membership.md has the rules. Six ideas, from the outside in:
+docs/protocols/membership.md has the rules. Seven sub-packages, each of which imports only those below it
+(`tests/architecture` checks that); each says what it has:
 
-* the *process*: `process` (what its program and its operator ask of it), `dispatch` (what other processes
-  say, and which part that is for), `succession` (which incarnation runs, and what follows it: `stages`),
-  `joining` (its way in), `parting` (its way out, and members that the group goes on without), `speaking` (who
-  may say what), `vicinity` (which links it wants), `settings`, `surroundings` (what it needs from others);
-* the *incarnation*: `member` (what it sends, and when), `receiving`, `delivery`, `membership` (changes of the
-  view), `stability`, over its `ledger`, with `tag_book` and `rows` of the trace;
-* the *channel*: `links`, and under them `channel` (`stages`), `backlog`; `relays` (whom to ask for which
-  origin);
-* *receipts*: `receipts` (when), `peers` (what others have), `passing` (those of others), `lineage` (which of
-  them count: rollbacks);
-* the *state*: `state`, `state_codec`, `payloads`, `handover` (for joiners), `admission` (of which, and when);
-* the *return*: `incarnations` (on the disk), `returning` (what a new one begins with), `carrying` (what it
-  sends again), `reading` and `replay` (what a program without a state gets).
+* `process`: what a process' program, its operator and other processes ask of it;
+* `lifecycle`: which incarnation runs, and how one follows another;
+* `member`: one incarnation, put together of the parts below;
+* `receipts`: what each member says that it has;
+* `transfer`: what one incarnation hands to another: states, and operations sent again;
+* `channel`: the links of an incarnation;
+* `ledger`: what it has delivered, and its state as a value.
+
+All of them use `settings`, `surroundings` (what a member needs from others) and `stages`.
 """
