@@ -7,7 +7,7 @@ from support.taken import taken
 
 from thence.core.groups import LEAVE
 from thence.core.stages import Transition
-from thence.replica.group.stages import CHANNEL, ChannelStage
+from thence.replica.group.channel.stages import CHANNEL, ChannelStage
 
 ALL = CLOSING | LEAVING
 

@@ -9,8 +9,8 @@ from support.schedules_leaving import LEAVING
 from support.schedules_returning import RETURNING
 from support.schedules_rollback import ROLLBACK
 
+from thence.replica.group.lifecycle.stages import PROCESS, ProcessStage
 from thence.replica.group.process.node import GroupNode
-from thence.replica.group.stages import PROCESS, ProcessStage
 from thence.sim.groups import GroupWorld, Process
 
 Move = tuple[ProcessStage, ProcessStage]

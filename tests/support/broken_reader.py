@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from thence.lab.chaos import expected as tally
 from thence.replica.group.ledger.state import MemberState
 from thence.replica.group.lifecycle import returning
+from thence.replica.group.lifecycle.returning import goes_on
 from thence.replica.group.member.member import Member
-from thence.replica.group.transfer.reading import goes_on
 
 
 def silent(state: MemberState, old: Member) -> Iterator[int]:

@@ -608,7 +608,7 @@ READERS = [
     of("r00: what was carried of another timeline is told again", "carried_to_it_under_another_start",
        (f"{READING_}:Reading.extent", "before.carried | operations.carried", "before.carried")),
     of("r1: what a program missed is not told", "missed_while_evicted",
-       (f"{READING_}:goes_on", "state.unread = [*reading.unread, *missed]",
+       (f"{RETURNING_}:goes_on", "state.unread = [*reading.unread, *missed]",
         "state.unread = [*reading.unread]")),
     of("r2: what a program had before its return is told again", "heard_before_its_return",
        (f"{DELIVERY}:Delivery._apply", "again = self._reading.had(", "again = False and self._reading.had(")),
@@ -626,7 +626,7 @@ READERS = [
     of("r8: a restart forgets what was read", 7,
        (f"{MEMBER}:Member.recovered", "        self.reading.recall(notes)\n", "")),
     of("r9: what was missed and not read is forgotten at the next return", "missed_twice",
-       (f"{READING_}:goes_on", "state.unread = [*reading.unread, *missed]", "state.unread = missed")),
+       (f"{RETURNING_}:goes_on", "state.unread = [*reading.unread, *missed]", "state.unread = missed")),
 ]  # fmt: skip
 """Bugs of what programs without a state are told."""
 

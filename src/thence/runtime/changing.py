@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 from thence.core.errors import StorageError, UsageError
 from thence.core.groups import START_BITS, NamedMessage, process_of
 from thence.replica.group.ledger.state import drained
+from thence.replica.group.lifecycle.stages import ProcessStage
 from thence.replica.group.member.member import Member
 from thence.replica.group.process.node import GroupNode
 from thence.replica.group.receipts.lineage import Rollback
-from thence.replica.group.stages import ProcessStage
 from thence.replica.live import must_go_together
 from thence.replica.step_outputs import Trace
 from thence.runtime.bootstrap import Bootstrap

@@ -1,7 +1,7 @@
 """A process of a group: its incarnations, what they tell each other, and how one follows another.
 
 docs/protocols/membership.md has the rules. Seven sub-packages, each of which imports only those below it
-(`tests/architecture` checks that); each says what it has:
+(`tests/architecture/test_groups.py` checks that); each says what it has:
 
 * `process`: what a process' program, its operator and other processes ask of it;
 * `lifecycle`: which incarnation runs, and how one follows another;
@@ -11,5 +11,5 @@ docs/protocols/membership.md has the rules. Seven sub-packages, each of which im
 * `channel`: the links of an incarnation;
 * `ledger`: what it has delivered, and its state as a value.
 
-All of them use `settings`, `surroundings` (what a member needs from others) and `stages`.
+All of them use `settings` and `surroundings` (what a member needs from others).
 """

@@ -27,10 +27,10 @@ from thence.core.groups import OPERATION, RUN, Flow, Fragment, Receipt, process_
 from thence.core.message import Message
 from thence.core.runs import span_of_payload
 from thence.members.spans import Spans
+from thence.replica.group.channel.stages import CHANNEL, ChannelStage
 from thence.replica.group.ledger.backlog import Backlog
 from thence.replica.group.ledger.ledger import Ledger
 from thence.replica.group.settings import GroupSettings
-from thence.replica.group.stages import CHANNEL, ChannelStage
 
 Item = TypeVar("Item", bytes, str)
 

@@ -15,15 +15,17 @@ may have what was declined, and bring it; until none can any more, the former in
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from thence.core.dots import pack
 from thence.core.errors import PeerError
-from thence.core.groups import ALL, Place, Span, number_of, process_of, span_of, told_apart
+from thence.core.groups import ALL, Lost, Place, Span, number_of, process_of, span_of, told_apart
 from thence.core.tag import Tag
 from thence.members.attempt import Attempt
+from thence.members.extents import Progress
 from thence.members.group import Final
 from thence.members.operations import Operation
 from thence.members.spans import Spans
@@ -37,7 +39,6 @@ from thence.replica.group.member.member import Member
 from thence.replica.group.surroundings import Application, Orphan
 from thence.replica.group.transfer.carrying import all_operations, operations_in
 from thence.replica.group.transfer.handover import checking
-from thence.replica.group.transfer.reading import goes_on
 
 
 class OutdatedError(PeerError):
@@ -207,6 +208,48 @@ def refounding(me: str, old: Member, address: str, leaves: bool, reads: bool) ->
     if reads:
         drained(goes_on(state, old))
     return state
+
+
+def goes_on(state: MemberState, old: Member) -> Generator[int, None, None]:
+    """From here on `state` says what the program of `old` has missed. Yields what each operation has cost, in
+    bytes; `old` does nothing meanwhile."""
+    reading, ledger = old.reading, old.ledger
+    state.extent = reading.extent(ledger, old.operations)
+    progress, timelines = Progress(state.extent), Timelines(state.starts, state.branches)
+    came = (
+        operation
+        for named in state.log
+        for operation in operations_in(named[:2], named.payload, named.context)
+    )
+    known: set[Place] = set()
+    """One that was carried may have come as itself, too."""
+    missed = []
+    for operation in chain(state.history, state.retained, came):
+        place = timelines.exactly((operation.origin, operation.seq))
+        if place not in known and not progress.covers(place, timelines.exactly):
+            missed.append(operation)
+        known.add(place)
+        yield len(operation.payload)
+    lost = [
+        one._replace(first=max(one.first, progress.count(one.origin, state.starts.get(one.origin, ())) + 1))
+        for one in state.lost
+    ]
+    unknown = []
+    for each in state.carried:
+        place = timelines.exactly(each)
+        if place not in known and not progress.covers(place, timelines.exactly):
+            unknown.append(place)
+        known.add(place)
+        yield 0
+    state.lost = (
+        *reading.untold,
+        *[one for one in lost if one.first <= one.last],
+        *[Lost(told_apart(origin)[0], seq, seq) for origin, seq in sorted(unknown)],
+    )
+    state.holders = tuple(sorted({*reading.holders, *state.holders} if reading.untold else state.holders))
+    state.unread = [*reading.unread, *missed]
+    state.history = []
+    state.former = number_of(old.me), sum(ledger.counts), 0
 
 
 def _ended(state: MemberState, old: Member) -> tuple[Span, ...]:

@@ -36,10 +36,10 @@ from thence.replica.group.lifecycle.incarnations import Incarnations, NewIncarna
 from thence.replica.group.lifecycle.joining import JoinAttempt
 from thence.replica.group.lifecycle.parting import Leaving, Notices
 from thence.replica.group.lifecycle.returning import Before, Installing, OutdatedError, founding, refounding
+from thence.replica.group.lifecycle.stages import ProcessStage
 from thence.replica.group.member.member import Member
 from thence.replica.group.receipts.lineage import Rollback
 from thence.replica.group.settings import GroupSettings
-from thence.replica.group.stages import ProcessStage
 from thence.replica.group.surroundings import Application, Diary, Orphan, Shelf
 
 

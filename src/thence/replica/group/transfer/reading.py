@@ -10,25 +10,18 @@ Invariant: of all operations that took effect where this incarnation is a member
 some incarnation, or it is in `unread`, or named in `lost`, or it is still to be delivered here.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
-from thence.core.groups import ALL, Extent, Lost, Place, Span, incarnation, number_of, span_of, told_apart
+from thence.core.groups import ALL, Extent, Lost, Place, Span, incarnation, span_of
 from thence.core.varint import Reader, put
 from thence.members.extents import Progress
 from thence.members.operations import Operation, Operations
 from thence.members.spans import Spans
-from thence.members.timelines import Timelines
 from thence.oplog.log import OpLog
 from thence.replica.group.ledger.ledger import Ledger
 from thence.replica.group.ledger.state import MemberState, Read
-from thence.replica.group.transfer.carrying import operations_in, operations_of
-
-if TYPE_CHECKING:
-    from thence.replica.group.member.member import Member
-
+from thence.replica.group.transfer.carrying import operations_of
 
 Missed = tuple[Iterator[Read[Operation]], tuple[Lost, ...]]
 """What a joiner's program has missed and its contact has, and what that does not have any more."""
@@ -201,45 +194,3 @@ def _had(ledger: Ledger, progress: Progress) -> list[int]:
         had = max(progress.count(name, starts.get(name, ())), base[at] if at < len(base) else 0)
         found.append(count if had >= floor else had)
     return found
-
-
-def goes_on(state: MemberState, old: "Member") -> Generator[int, None, None]:
-    """From here on `state` says what the program of `old` has missed. Yields what each operation has cost, in
-    bytes; `old` does nothing meanwhile."""
-    reading, ledger = old.reading, old.ledger
-    state.extent = reading.extent(ledger, old.operations)
-    progress, timelines = Progress(state.extent), Timelines(state.starts, state.branches)
-    came = (
-        operation
-        for named in state.log
-        for operation in operations_in(named[:2], named.payload, named.context)
-    )
-    known: set[Place] = set()
-    """One that was carried may have come as itself, too."""
-    missed = []
-    for operation in chain(state.history, state.retained, came):
-        place = timelines.exactly((operation.origin, operation.seq))
-        if place not in known and not progress.covers(place, timelines.exactly):
-            missed.append(operation)
-        known.add(place)
-        yield len(operation.payload)
-    lost = [
-        one._replace(first=max(one.first, progress.count(one.origin, state.starts.get(one.origin, ())) + 1))
-        for one in state.lost
-    ]
-    unknown = []
-    for each in state.carried:
-        place = timelines.exactly(each)
-        if place not in known and not progress.covers(place, timelines.exactly):
-            unknown.append(place)
-        known.add(place)
-        yield 0
-    state.lost = (
-        *reading.untold,
-        *[one for one in lost if one.first <= one.last],
-        *[Lost(told_apart(origin)[0], seq, seq) for origin, seq in sorted(unknown)],
-    )
-    state.holders = tuple(sorted({*reading.holders, *state.holders} if reading.untold else state.holders))
-    state.unread = [*reading.unread, *missed]
-    state.history = []
-    state.former = number_of(old.me), sum(ledger.counts), 0
