@@ -12,6 +12,7 @@ from thence.core.group_codec import decode, encode
 from thence.core.groups import START_BITS, Place, process_of, told_apart
 from thence.members.extents import Progress
 from thence.oplog.policy import Policy
+from thence.replica.group.lifecycle.stages import PROCESS, ProcessStage
 from thence.replica.group.member.member import Member
 from thence.replica.group.process.node import GroupNode
 from thence.replica.group.settings import GroupSettings
@@ -37,7 +38,7 @@ SEEK_US = 1_000_000
 class Process(StepProcess[GroupNode, SimApplication]):
     """What is there of a process, whether or not it runs."""
 
-    __slots__ = ("backup", "lost_disk", "restored", "start")
+    __slots__ = ("backup", "found", "lost_disk", "restored", "start")
 
     def __init__(self, shelf: SimShelf, application: SimApplication, settings: GroupSettings) -> None:
         super().__init__(shelf, application, settings)
@@ -48,6 +49,8 @@ class Process(StepProcess[GroupNode, SimApplication]):
         self.backup: SimShelf | None = None
         self.restored = False
         """Its disk was put back to an earlier state."""
+        self.found: tuple[GroupNode, ProcessStage] | None = None
+        """What ran after the last step, and in which stage it was."""
 
 
 class GroupWorld(StepWorld[GroupNode, Process]):
@@ -273,6 +276,9 @@ class GroupWorld(StepWorld[GroupNode, Process]):
 
     def _look(self, name: str, process: Process, node: GroupNode) -> None:
         """A step is over, and safe: what has become of the process?"""
+        before, process.found = process.found, (node, stage := node.stage)
+        if before is not None and before[0] is node and before[1] is not stage:
+            PROCESS.move(before[1], stage)  # or the run ends, as with any broken invariant
         if node.member is not None:
             process.shelf.forgetful = False  # an incarnation of its own, that has forgotten nothing
             if self._sync != "always" and self._refounds(node.member):
