@@ -84,6 +84,7 @@ def test_what_is_sent_in_one_turn_is_one_message_and_one_write(
             reply = await b.broadcast(b"reply")
             assert all(tag.before(reply) for tag in tags)
             assert reply.saw(*dots[10])
+            assert (a.status().sent, b.status().delivered) == (64, 64)
 
     run(story)
 

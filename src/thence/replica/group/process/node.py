@@ -144,9 +144,9 @@ class GroupNode(Dispatcher):
             inbox = member.inbox
             if not inbox:
                 break
-            payload = inbox[0].payload
-            concerns = payload[0] in OPERATIONS or concerns_programs(payload)
-            if concerns and (taken == limit or member.reading.pending):
+            payload, span = inbox[0].payload, inbox[0].span
+            concerns = span if payload[0] in OPERATIONS or concerns_programs(payload) else 0
+            if concerns and (taken >= limit or member.reading.pending):
                 break
             taken += concerns + self._take(member, limit - taken - concerns, now)
         return taken
