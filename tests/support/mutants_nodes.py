@@ -5,7 +5,7 @@ from support.mutants import of
 MESH = of(
     "thence.spread.mesh",
     ("forgotten as soon as one member has it", "weather", "IndexError",
-     (":Mesh._forget", "everyone = min(", "everyone = max(")),
+     (":Mesh._forget", "by_all = min(", "by_all = max(")),
     ("what came early counts as received", "weather", "lost",
      (":Mesh._is_new", "            self._early[dot] = None\n            return True\n",
       "            received[origin] = seq\n            return True\n")),
@@ -48,7 +48,7 @@ MESH = of(
     ("times of forgotten messages stay", "calm", "rest",
      (":Mesh._forget", "                del self._sent_at[:done]\n", "")),
     ("forgotten messages are not counted", "calm", "PeerError",
-     (":Mesh._forget", "                self._base = everyone\n", "")),
+     (":Mesh._forget", "                self._base = by_all\n", "")),
     ("what came early is repeated all the same", "one loss", "thrift",
      (":Mesh._due", "if message.dot not in early:", "if True:")),
     ("what was just sent is repeated", "calm", "thrift",

@@ -19,7 +19,7 @@ Nodes = Annotated[
 Group = Annotated[
     str,
     typer.Option(
-        help="On an edge tree: the group; default: any of the node's. Of zones: whom to, as a,b, or ~3.",
+        help="On an edge tree: the group; default: any of the node's. Of zones: addressees, as a,b, or ~3.",
         metavar="NAME",
     ),
 ]

@@ -96,7 +96,7 @@ def _mending(folder: Path, one: str | None) -> Callable[[], None]:
 
 
 def _all(tell: list[Callable[[], None]]) -> None:
-    """Tell everyone, also when some cannot be told: half a fault is better known than guessed."""
+    """Tell every node, also when some cannot be told: half a fault is better known than guessed."""
     failed: list[ThenceError] = []
     for each in tell:
         try:

@@ -10,7 +10,7 @@ class Message:
 
     `context` is the engine's to read: for the graph the immediate predecessors' dots, for the vector
     a counter per member. It reaches the application exactly as the sender wrote it. `dest` holds the
-    members that the message is addressed to; empty means everyone.
+    members that the message is addressed to; empty means all.
     """
 
     __slots__ = ("before", "context", "dest", "dot", "payload", "run", "wire")

@@ -158,9 +158,9 @@ def _views(answering: list[Status]) -> Iterable[Text]:
             "holds back behind them": [f"{group.waiting_broadcasts:,} broadcasts"]
             * bool(group.waiting_broadcasts),
         }
-        for what, whom in told.items():
-            if whom:
-                yield Text(f"{status.name} {what} {', '.join(whom)}", "yellow")
+        for what, names in told.items():
+            if names:
+                yield Text(f"{status.name} {what} {', '.join(names)}", "yellow")
     if len(views) > 1:
         for view, who in sorted(views.items()):
             yield Text(

@@ -39,7 +39,7 @@ class Shuffles:
         self._hurry_wait = self._settings.retry_first_us
 
     def begin(self, me: int, active: Iterable[int], passive: Passive) -> tuple[int, Shuffle]:
-        """Whom to ask, and what. There is a neighbour."""
+        """The neighbour to ask, and what. There is one."""
         settings, neighbours = self._settings, list(active)
         peer = self._random.choice(neighbours)
         others = [other for other in neighbours if other != peer]

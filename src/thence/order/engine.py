@@ -64,7 +64,7 @@ class Tagger(Protocol):
 
 
 class Witness(Protocol):
-    """What one client has seen and not everyone is known to have seen."""
+    """What one client has seen and not all members are known to have seen."""
 
     def __len__(self) -> int:
         """How many messages are not stable."""

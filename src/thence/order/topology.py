@@ -327,5 +327,5 @@ class Topology:
 
 
 def flat(size: int) -> Topology:
-    """One zone with everyone in it."""
+    """One zone with all processes in it."""
     return Topology([f"n{process}" for process in range(size)], {"zone": range(size)})

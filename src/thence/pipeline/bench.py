@@ -1,6 +1,6 @@
 """How fast traces are verified: Spark end to end, against the same kernels in one process.
 
-The trace is made up: a group in which everyone sends in turn and everyone delivers everything in the same
+The trace is made up: a group in which the members send in turn and each delivers everything in the same
 order, each message's tag naming the last one. That is the heaviest valid shape for the verifier (full
 pasts, every message at every node) and takes no simulator to make.
 """

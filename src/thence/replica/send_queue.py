@@ -73,7 +73,7 @@ class SendQueue(Generic[T]):
 
 def why_not(debt: tuple[str, ...], room: bool = True) -> str:
     """What a program is told whose broadcast was refused."""
-    whom = ", ".join(debt) or "its members"
-    why = f"the group has not yet settled what {whom} sent last"
+    names = ", ".join(debt) or "its members"
+    why = f"the group has not yet settled what {names} sent last"
     reason = why if room else f"too many broadcasts wait: {why}"
     return f"not sent: operations from before this node's return go first, and {reason}"

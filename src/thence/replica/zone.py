@@ -55,7 +55,7 @@ def directed(to: Sequence[str], payload: bytes) -> Directed:
     found = Directed(payload)
     found.to = tuple(dict.fromkeys(to))
     if not found.to:
-        raise UsageError("whom to? to=[…] names at least one process")
+        raise UsageError("no addressee: to=[…] names at least one process")
     return found
 
 

@@ -191,7 +191,7 @@ class ZoneCore:
         return message
 
     def passes(self) -> list[tuple[int, bytes]]:
-        """Whatever came of closed ones that an addressee may lack, and to whom it is to be passed on."""
+        """What came of closed ones that an addressee may lack, and the addressees that it is passed on to."""
         found = []
         for sender in sorted(self.retained.keys() & self.closed.keys()):
             for _, message in sorted(self.retained[sender].items()):

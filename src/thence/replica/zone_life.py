@@ -23,7 +23,7 @@ from thence.trace.recorder import DELIVER, SEND
 
 
 class ZoneDiary(Protocol):
-    """Rows of the process's trace. `dest`: whom a message is sent to."""
+    """Rows of the process's trace. `dest`: the addressees of a message."""
 
     def row(
         self,

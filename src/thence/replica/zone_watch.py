@@ -1,4 +1,4 @@
-"""Whom a member of a separator takes for dead: another member to which none of their neighbours has a link.
+"""Which member of a separator is taken for dead: one to which none of their neighbours has a link.
 
 It asks all of them, and closes that member only when each one that lives has said within one question that
 it, too, has lost it. So a member to which any other is linked is never closed, and one question that is not
@@ -61,7 +61,7 @@ class ZoneWatch:
         return min([self._due(who) for who in self._members if who not in closed], default=NEVER)
 
     def questions(self, closed: "dict[int, None]", now: int) -> list[tuple[int, int]]:
-        """Numbers of those to be put now, and about whom."""
+        """Numbers of those to be put now, and the members that they are about."""
         found = []
         for who in self._members:
             if who not in closed and now >= self._due(who):

@@ -195,7 +195,7 @@ def addressed_to(order: str, payload: bytes, group: str | None, to: Sequence[str
     """A call of `multicast`: to a group of an edge tree, or, with order `separator`, to processes."""
     if order == SEPARATOR:
         if group is not None or to is None:
-            raise UsageError("whom to? multicast(payload, to=[…]); send(payload) goes to all")
+            raise UsageError("no addressee: multicast(payload, to=[…]); send(payload) goes to all")
         return directed((to,) if isinstance(to, str) else to, payload)
     if to is not None:
         raise UsageError("to=… is for orders in which a message names its receivers: this node has none")

@@ -1,4 +1,4 @@
-"""Links of a node in a changing group to whomever its view speaks of, and what it tells strangers.
+"""Links of a node in a changing group to the processes of its view, and what it tells strangers.
 
 Members, suspects, leavers and the evicted are kept in touch with as long as the machine knows where they are;
 others may call. A peer that is not needed any more keeps its link until it closes it: a leaver waits for a

@@ -96,7 +96,7 @@ class TraceWriter:
         size: int = 0,
     ) -> None:
         """`channel`: that a message is sent to, or that the node is a member of from here on or not any more;
-        of the latter a later row has a larger `key`. `dest`: whom a message is sent to. `size`: of what is
+        of the latter a later row has a larger `key`. `dest`: the addressees of a message. `size`: of what is
         delivered, or of a state that came, its bytes."""
         if self._mute:
             if kind not in (START, INSTALL, RESTART):

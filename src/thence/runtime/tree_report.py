@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def tree_facts(node: "Node", machine: OpenTree | None, closed: bool, now: int) -> KindFacts:
-    """Of a node over a tree without tags: whom it has links to, and whom it knows besides."""
+    """Of a node over a tree without tags: the nodes that it has links to, and those that it knows besides."""
     me = MemberStatus(name=node.settings.name, address=node.address, link="me")
     if machine is None:
         return KindFacts([me])

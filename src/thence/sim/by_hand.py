@@ -45,7 +45,7 @@ class ByHand:
         return self._carry(self._names[sender], self._names[receiver])
 
     def settle(self) -> dict[str, list[Heard]]:
-        """Let time pass until nothing is left to do; what everyone delivers meanwhile."""
+        """Let time pass until nothing is left to do; what the members deliver meanwhile."""
         delivered: dict[str, list[Heard]] = {name: [] for name in self._names}
         while not all(replica.drained for replica in self._replicas) or any(self._under_way.values()):
             for sender, receiver in list(self._under_way):

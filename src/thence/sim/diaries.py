@@ -48,8 +48,8 @@ class SimDiary:
         size: int = 0,
     ) -> None:  # fmt: skip
         """`channel`: that a message is sent to, or that the node is a member of from here on or not any more;
-        then `key` tells rows apart that say the same, and both stand where a message would. `dest`: whom a
-        message is sent to. `size`: of what is delivered, or of a state that came, its bytes."""
+        then `key` tells rows apart that say the same, and both stand where a message would. `dest`: its
+        addressees. `size`: of what is delivered, or of a state that came, its bytes."""
         if kind in (SUBSCRIBE, UNSUBSCRIBE):
             about = channel, key
         elif channel and about is not None:

@@ -31,7 +31,7 @@ class SteadyClique:
         """When, a number, at which node: a message arrives, or one to a group is due."""
         self._planned = 0
         self._sent: dict[int, tuple[int, frozenset[int]]] = {}
-        """By message: when, and for whom."""
+        """By message: when, and for which nodes."""
         self.delays: list[int] = []
         self.copies = 0
 

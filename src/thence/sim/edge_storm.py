@@ -5,7 +5,7 @@ at times of their own. *chaos*: few nodes, links that break, and directions that
 first arrives last. *chains*: all nodes that a node could attach to go down at once, some of them for good.
 
 Safety while it lasts: the trace is judged afterwards, and an invariant that breaks ends the run. Liveness
-after: everyone must be attached and joined, with a whole chain, and have what the root has.
+after: every node must be attached and joined, with a whole chain, and have what the root has.
 """
 
 from collections.abc import Callable

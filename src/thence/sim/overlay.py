@@ -53,7 +53,7 @@ class OverlayOutcome:
     bytes: dict[str, int]
     """On the wire, by layer, headers and checksums included."""
     latency_ms: float
-    """Mean time from a send until everyone that was there had the message."""
+    """Mean time from a send until every node that was there had the message."""
     resident_ms: float
     """The same of nodes that had been there for long enough to have read the past."""
     slowest_ms: float

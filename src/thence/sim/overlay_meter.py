@@ -84,7 +84,7 @@ class Meter:
         return len(self._sent)
 
     def latencies(self) -> dict[int, list[int]]:
-        """By the second of the send: how long each message took to reach everyone, in microseconds."""
+        """By the second of the send: how long each message took to reach every node, in microseconds."""
         found: dict[int, list[int]] = {}
         for dot, at in self._sent.items():
             found.setdefault(at // SECOND_US, []).append(self._last[dot] - at)

@@ -14,7 +14,7 @@ class Recording:
     def __init__(
         self, names: Sequence[str], trace: BinaryIO | None, run: str, addressed: bool = False
     ) -> None:
-        """Without a trace rows are counted and forgotten. `addressed`: messages are not for everyone."""
+        """Without a trace rows are counted and forgotten. `addressed`: messages name their addressees."""
         self.names: Final = names
         self.columns: Final = [NodeColumns() for _ in names]
         """One node's each."""

@@ -63,10 +63,10 @@ def drawn(random: Random) -> Setting:
 
 def to_any(topology: Topology) -> Setting:
     """Messages to any set of the others."""
-    everyone = topology.applications
+    applications = topology.applications
 
     def draw(me: int, random: Random) -> tuple[int, ...]:
-        others = [process for process in everyone if process != me]
+        others = [process for process in applications if process != me]
         most = min(len(others), random.choice((1, 2, 2, 3, 5, 100)))
         return tuple(sorted(random.sample(others, random.randint(1, most)))) if others else (me,)
 
@@ -101,16 +101,16 @@ def levels(fans: list[int], gateways: int) -> Setting:
     for zone in above:
         zones[zone] += [f"n{zone[1:]}-{number}" for number in range(fans[-1])]
     topology = of_names(zones)
-    everyone = topology.applications
-    size, count = fans[-1], len(everyone)
+    applications = topology.applications
+    size, count = fans[-1], len(applications)
     near = [*accumulate(reversed(fans), lambda one, other: one * other)]
-    place = {process: number for number, process in enumerate(everyone)}
+    place = {process: number for number, process in enumerate(applications)}
 
     def draw(me: int, random: Random) -> tuple[int, ...]:
         kind = random.random()
         span = size if kind < LOCAL else near[min(1, len(near) - 1)] if kind < NEAR else count
         start = place[me] // span * span
-        found = {everyone[random.randrange(start, start + span)] for _ in range(random.randint(1, 3))}
+        found = {applications[random.randrange(start, start + span)] for _ in range(random.randint(1, 3))}
         return tuple(sorted(found - {me})) or (me,)
 
     return Setting(topology, draw)

@@ -1,1 +1,1 @@
-"""How a message travels from its sender to everyone."""
+"""How a message travels from its sender to all members."""

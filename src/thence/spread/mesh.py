@@ -200,14 +200,14 @@ class Mesh:
         return Wake(self._wake_at)
 
     def _forget(self) -> None:
-        """Drop from the log what everyone has."""
+        """Drop from the log what all members have."""
         if self._log:
-            everyone = min([link.acked for link in self._links.values()])
-            done = everyone - self._base
+            by_all = min([link.acked for link in self._links.values()])
+            done = by_all - self._base
             if done > 0:
                 del self._log[:done]
                 del self._sent_at[:done]
-                self._base = everyone
+                self._base = by_all
 
     def _repeat(self, now: int, effects: list[SpreadEffect]) -> None:
         """Send again what is due, peer by peer, oldest first, at most a burst for each."""

@@ -9,7 +9,7 @@ from thence.core.message import Message
 
 
 class Spread(Protocol):
-    """One node's part in bringing every message to everyone, over links that may lose, repeat and
+    """One node's part in bringing every message to all members, over links that may lose, repeat and
     reorder. A `Message` among the effects is new here: it goes to the ordering engine."""
 
     @property
@@ -18,7 +18,7 @@ class Spread(Protocol):
         ...
 
     def broadcast(self, message: Message, now: int) -> list[SpreadEffect]:
-        """Bring a message of this node's own client to everyone."""
+        """Bring a message of this node's own client to all members."""
         ...
 
     def receive(self, peer: int, packet: Packet, now: int) -> list[SpreadEffect]:

@@ -57,7 +57,7 @@ class Sent:
 class ClockLoad:
     size: int
     before: tuple[int, ...]
-    """How many messages each member had sent, which everyone has delivered."""
+    """How many messages each member had sent, which all have delivered."""
     sent: list[Sent]
     arrivals: list[int]
     """Places of messages in the order in which they come to the last member, which sends none."""

@@ -188,9 +188,9 @@ def account_of_member(status: Status) -> str:
         return "it is in no changing group"
     if group.phase != "member":
         told.append(f"it is {group.phase}")
-    for whom, what in ((group.suspects, "suspects"), (group.departing, "waits for the leave of")):
-        if whom:
-            told.append(f"{what} {', '.join(whom)}")
+    for members, what in ((group.suspects, "suspects"), (group.departing, "waits for the leave of")):
+        if members:
+            told.append(f"{what} {', '.join(members)}")
     if group.orphans:
         told.append(f"{group.orphans:,} operations are to be sent again")
     if group.unread:

@@ -1,4 +1,4 @@
-"""After the storm: has everything reached everyone, and is nothing left behind?
+"""After the storm: has everything reached every member, and is nothing left behind?
 
 A group has come to rest when all its nodes say: all links are up (over a tree: those that are wanted), the
 application has taken everything, nothing waits for its causes, every peer has acknowledged every message, and

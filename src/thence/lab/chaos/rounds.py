@@ -1,7 +1,7 @@
 """One round of a trial: a cluster from its start to the verdict on its trace.
 
 A round has a seed, from which settings, load and plan are drawn. It holds if nothing happened that the plan
-does not explain, if everything reached everyone and became stable once the trouble was over, if all nodes
+does not explain, if everything reached all members and became stable once the trouble was over, if all nodes
 stopped in order and left no process behind, none of them grew out of bounds, and Spark finds nothing wrong
 with the trace.
 """

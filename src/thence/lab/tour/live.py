@@ -220,7 +220,7 @@ class Live:
 
     def _rest(self) -> None:
         names = self._members
-        self._claims.step("The load ends, and everything must reach everyone", "rest, stop")
+        self._claims.step("The load ends, and everything must reach every member", "rest, stop")
         for name in names:
             self._cluster.control(name).load(Load(count=0))
         begun = time.monotonic()

@@ -120,7 +120,7 @@ class Passing:
         if not self._settings.rings:
             self._collect(now)
             return
-        everyone = sorted(self._view.view | self._view.departing.keys())
+        members = sorted(self._view.view | self._view.departing.keys())
         for member in self._links.audible():
             link = self._links.to(member)
             if link is None or link.outgoing is None:
@@ -132,7 +132,7 @@ class Passing:
                 # Of those that it wants, which the other end knows, or it would not want them.
                 sources: Iterable[str] = link.outgoing.relays
             else:
-                sources = everyone if passes else ()
+                sources = members if passes else ()
             words = self._news(link.passed, sources)
             self._posts += [(process_of(member), packet) for packet in self._packets(words)]
 

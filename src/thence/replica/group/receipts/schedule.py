@@ -98,7 +98,7 @@ class ReceiptScheduler:
         self._everyone = True
 
     def soon(self, now: int) -> None:
-        """The same for those to whom there is something new to say."""
+        """The same for members that lack something of it."""
         self.news(now)
         self.at = now
 
