@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from thence.core.errors import ThenceError
 from thence.lab.tour import measure
 from thence.lab.tour.claims import Claims
+from thence.lab.tour.figures import spans
 from thence.lab.tour.live import Story
 from thence.lab.tour.page import page
 from thence.lab.tour.resumed import Resumed, resumed, seen_elsewhere
@@ -58,6 +59,15 @@ def test_a_node_that_has_just_come_back_does_not_know_what_others_lack() -> None
     """It counts everything that it ever sent, until they have met."""
     assert lag_of("a", {"b": status("b", 0, {"a": 2000}, link="down")}) == 0
     assert lag_of("a", {"b": status("b", 0, {"a": 3}, link="up")}) == 3
+
+
+def test_joins_and_leaves_are_marked_like_troubles() -> None:
+    told = story()
+    told.joins_us, told.joined_us, told.leaves_us, told.left_us = 1_500_000, 1_700_000, 6_000_000, 6_100_000
+    marked = {span.what: (span.from_s, span.to_s) for span in spans(told)}
+    assert marked["e joins"] == (0.5, 0.7)
+    assert marked["e leaves"] == (5.0, 5.1)
+    assert {"c cut off", "b down", "d asleep"} < marked.keys()
 
 
 def test_what_a_peer_has_is_what_was_sent_without_its_lag() -> None:

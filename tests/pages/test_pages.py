@@ -41,6 +41,17 @@ def test_a_page_tells_its_verdict_first_and_loads_nothing() -> None:
     assert "title" not in json.loads(found.replace("<\\/", "</"))[0]
 
 
+def test_what_is_marked_close_together_is_told_at_two_heights_and_ends_at_the_edge() -> None:
+    points = [TimelinePoint(0.0, "a", 1.0)]
+    spans = [Span(9.5, 9.6, "e leaves"), Span(1, 1.1, "e joins"), Span(1.2, 3, "c cut off")]
+    spec = draw(Timeline(title="t", label="", points=points, colours={"a": "#000"}), spans, 10.0).spec
+    texts = [layer for layer in spec["layer"] if layer["mark"]["type"] == "text"]
+    told = [spec["datasets"][layer["data"]["name"]][0]["what"] for layer in texts]
+    assert told == ["e joins", "c cut off", "e leaves"]
+    assert len({layer["encoding"]["y"]["value"] for layer in texts[:2]}) == 2
+    assert [layer["mark"]["align"] for layer in texts] == ["left", "left", "right"]
+
+
 def test_a_page_without_figures_needs_no_scripts() -> None:
     assert "<script" not in Page("t", "s", "v", False, "c").html()
 

@@ -7,7 +7,7 @@ import altair as alt
 
 from thence.pages.charts import Chart, finished
 
-SHADES = ("#f2c14e", "#d1495b", "#8d99ae")
+SHADES = ("#90be6d", "#f2c14e", "#d1495b", "#8d99ae", "#b5a1c9")
 
 
 class TimelinePoint(NamedTuple):
@@ -64,23 +64,33 @@ def draw(figure: Timeline, spans: list[Span], until_s: float) -> Chart:
     if any(row["high"] is not None for row in rows):
         dots = base.transform_filter("datum.high !== null").mark_point(filled=True, size=9)
         layers.append(dots.encode(y=alt.Y("high:Q", scale=scale, axis=axis)))
-    return finished(figure.title, *_marks(spans), *layers)
+    return finished(figure.title, *_marks(spans, until_s), *layers)
 
 
 def _colour(figure: Timeline) -> alt.Color:
     scale = alt.Scale(domain=list(figure.colours), range=list(figure.colours.values()))
-    return alt.Color("series:N", title=None, scale=scale)
+    if max(map(len, figure.colours), default=0) > 3:
+        return alt.Color("series:N", title=None, scale=scale)
+    return alt.Color("series:N", title=None, scale=scale, legend=alt.Legend(columns=8))
 
 
-def _marks(spans: list[Span]) -> list[alt.Chart]:
+WORDS = 11
+"""The height of what stands above a span."""
+
+
+def _marks(spans: list[Span], until_s: float) -> list[alt.Chart]:
+    """Words of neighbours stand at two heights, and those of the last end at its beginning: short spans may
+    be close to each other, and to the edge."""
     charts = []
-    for number, span in enumerate(spans):
+    for number, span in enumerate(sorted(spans)):
         base = alt.Chart(alt.InlineData(values=[span._asdict()])).encode(x=alt.X("from_s:Q"))
         shade = SHADES[number % len(SHADES)]
         charts.append(base.mark_rect(color=shade, opacity=0.25).encode(x2="to_s:Q"))
+        charts.append(base.mark_rule(color=shade))
+        align: Literal["left", "right"] = "right" if span.from_s > 0.85 * until_s else "left"
         charts.append(
-            base.mark_text(align="left", baseline="bottom", dx=1, fontSize=10, color="#444").encode(
-                text="what:N", y=alt.value(-2)
+            base.mark_text(align=align, baseline="bottom", dx=1, fontSize=10, color="#444").encode(
+                text="what:N", y=alt.value(-2 - WORDS * (number % 2))
             )
         )
     return charts

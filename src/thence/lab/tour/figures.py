@@ -1,4 +1,4 @@
-"""The figures of the tour, all over the same time, with the troubles marked."""
+"""The figures of the tour, all over the same time, with joins, leaves and troubles marked."""
 
 from typing import Any
 
@@ -37,9 +37,11 @@ def spans(story: Story) -> list[Span]:
     return [
         Span((begun - story.begun_us) / 1e6, (ended - story.begun_us) / 1e6, what)
         for begun, ended, what in (
+            (story.joins_us, story.joined_us, f"{story.newcomer} joins"),
             (story.cut_us, story.mended_us, f"{story.lonely} cut off"),
             (story.killed_us, story.back_us, f"{story.victim} down"),
             (story.asleep_us, story.returned_us, f"{story.sleeper} asleep"),
+            (story.leaves_us, story.left_us, f"{story.newcomer} leaves"),
         )
     ]
 

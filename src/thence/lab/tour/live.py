@@ -44,12 +44,16 @@ class Story:
     """The node that joins under load, and leaves."""
     begun_us: int = 0
     """When the load began: zero of all figures."""
+    joins_us: int = 0
+    joined_us: int = 0
     cut_us: int = 0
     mended_us: int = 0
     killed_us: int = 0
     back_us: int = 0
     asleep_us: int = 0
     returned_us: int = 0
+    leaves_us: int = 0
+    left_us: int = 0
     samples: list[Sample] = field(default_factory=list)
 
 
@@ -115,10 +119,12 @@ class Live:
         newcomer, pace = self._story.newcomer, self._pace
         self._claims.step(f"{newcomer} joins the group under load", "join")
         begun = time.monotonic()
+        self._story.joins_us = now_us()
         self._members.append(newcomer)
         self._cluster.start(newcomer)
         self._cluster.ready(newcomer, patience_s=pace.patience_s)
         held = self._until(f"{newcomer} joins", self._agreed)
+        self._story.joined_us = now_us()
         took_s = time.monotonic() - begun
         self._claims.claim(f"all {len(self._members)} know each other as members after {took_s:.1f} s", held)
         self._load(newcomer)
@@ -206,12 +212,14 @@ class Live:
         newcomer = self._story.newcomer
         self._claims.step(f"{newcomer} leaves the group", "leave")
         self._members.remove(newcomer)
+        self._story.leaves_us = now_us()
         self._cluster.control(newcomer).leave()
         held = self._until(
             f"{newcomer} leaves",
             lambda statuses: bool(self._ended) and self._agreed(statuses),
             self._members,
         )
+        self._story.left_us = now_us()
         how = self._ended[-1].text if self._ended else "has not ended"
         self._claims.claim(
             f"the others have got everything that {newcomer} sent, and its process {how}",
