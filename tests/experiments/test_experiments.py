@@ -12,7 +12,7 @@ from thence.core.errors import UsageError
 from thence.experiments import prob, tcb
 from thence.experiments.documented import TCB
 from thence.experiments.probe import allocated, probed
-from thence.experiments.run import run
+from thence.experiments.run import QUICK, run
 from thence.order.engines import ENGINES
 from thence.sim.run import Run
 from thence.sim.settings import SimSettings
@@ -65,6 +65,7 @@ def test_an_experiment_without_traces(
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert f"{prob.QUICK_SEEDS * len(prob.COUNTS)} runs" in page
     assert page.count("<figure>") == 1
+    assert QUICK in page
     with (tmp_path / "out" / "points.csv").open(encoding="utf-8") as file:
         points = [point["keys"] for point in csv.DictReader(file)]
     assert points == [str(keys) for keys in prob.COUNTS for _ in range(prob.QUICK_SEEDS)]

@@ -22,7 +22,7 @@ def experiment_list() -> None:
 def experiment_run(
     name: Annotated[str, typer.Argument(help="Which: `thence experiment list` names them.")],
     folder: Annotated[Path, typer.Option("--out", help="Folder for results.", metavar="DIR")],
-    quick: Annotated[bool, typer.Option(help="Small groups, few messages: a look.")] = False,
+    quick: Annotated[bool, typer.Option(help="Smaller groups, fewer messages than the document's.")] = False,
     master: Master = None,
     remote: Remote = None,
     conf: Conf = None,

@@ -56,7 +56,8 @@ def run(name: str, quick: bool, folder: Path, where: Where, point: str | None = 
         out.print(f"  again: {repeat(command, incomplete)}", markup=False)
     complete = "all runs complete, no violations" if ran.judged else "all runs complete"
     verdict = complete if ran.fine else "[red]NOT fine[/]"
-    out.print(f"{folder / 'index.html'}: {verdict}")
+    smaller = ", at smaller sizes than the document's" if quick else ""
+    out.print(f"{folder / 'index.html'}: {verdict}{smaller}", soft_wrap=True)
     return 0 if ran.fine else 1
 
 

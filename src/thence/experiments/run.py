@@ -7,7 +7,7 @@ experiment, as does a point that failed; what was measured of the others is show
 import csv
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,11 @@ class Experiment:
     title: str
     says: str
 
+
+QUICK = (
+    "A quick look: smaller groups, fewer messages and seeds than the document's. Compare how the curves go, "
+    "not the numbers."
+)
 
 _ALL = (
     Experiment(
@@ -154,6 +159,8 @@ class Ran:
 def run(spark: SparkSession, name: str, quick: bool, out: Path, command: str, watcher: Watcher) -> Ran:
     """Do everything that is not done yet; fine if every run completed and nothing was violated."""
     experiment = find(name)
+    if quick:
+        experiment = replace(experiment, says=f"{experiment.says} {QUICK}")
     points = points_of(name, quick)
     _prepare(out, name, quick)
     sweep = Sweep(points, out, _measure)
