@@ -177,6 +177,19 @@ def test_a_program_that_asks_twice_does_not_wait_for_a_node_that_does_not_stop(d
         running.close()
 
 
+def test_a_node_that_is_stopped_before_it_has_begun_has_stopped_in_order(data: Path) -> None:
+    behave(data, "c", "early")
+    running = Running(data)
+    try:
+        running.until_up("ab")
+        eventually((data / "c" / "pid").exists)
+        assert running.stop() == 0
+        assert "c was stopped before it had begun" in running.said
+        assert running.said[-1] == "stopped"
+    finally:
+        running.close()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux kills a process when its parent dies")
 def test_no_node_outlives_it_even_if_it_is_killed(running: Running) -> None:
     pids = running.until_up("abc")

@@ -1,8 +1,8 @@
 """A program that stands in for a node: takes the flags of `thence node`, and lives as its folder says.
 
-`behave` in the data folder: absent, to run until SIGTERM; `deaf`, to pass over SIGTERM; `exit N`, to say why
-and exit at once. With the flag `--answering` it has the routes of a node as well. It writes its pid
-to `pid` once it is up, and adds a line to `starts` at each start.
+`behave` in the data folder: absent, to run until SIGTERM; `deaf`, to pass over SIGTERM; `early`, to be ended
+by it as one that has not begun; `exit N`, to say why and exit at once. With the flag `--answering` it has the
+routes of a node as well. It writes its pid to `pid` once it is up, and adds a line to `starts` at each start.
 """
 
 import os
@@ -28,11 +28,14 @@ def main() -> int:
         controlled.main(str(folder), folder.name, *(member.split("=")[0] for member in members))
         return 0
     signals = {signal.SIGTERM}
-    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    if behave != "early":
+        signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     new = folder / "pid.new"
     new.write_text(str(os.getpid()))
     new.rename(folder / "pid")
     print("up", flush=True)
+    if behave == "early":
+        signal.pause()
     while True:
         signal.sigwait(signals)
         if behave != "deaf":

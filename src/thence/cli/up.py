@@ -261,11 +261,13 @@ class Up:
         say(f"stopping, for up to {self._grace_s:g} s (Ctrl-C again: at once)")
         codes = self._cluster.stop(grace_s=self._grace_s, hurry=lambda: len(self._asked) > 1)
         for name, code in codes.items():
-            if code == -signal.SIGKILL:
+            if code == -signal.SIGTERM:  # a node hears it from before it opens anything
+                say(f"{name} was stopped before it had begun")
+            elif code == -signal.SIGKILL:
                 say(f"{name} did not stop in time and was killed; nothing that it logged is lost", "red")
             elif code:
                 say(f"{name} stopped with exit code {code}", "red")
-        bad = any(codes.values())
+        bad = any(code for code in codes.values() if code != -signal.SIGTERM)
         say("stopped" if not bad else "stopped, not all in order")
         return int(bad)
 
