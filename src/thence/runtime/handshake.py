@@ -76,7 +76,7 @@ def refusal(reason: str) -> bytes:
 def read_refusal(frame: bytes) -> RefusalError:
     text = frame[2 : 2 + MOST_REASON_BYTES].decode(errors="replace")
     # It goes into logs and onto terminals: nothing in it may act there.
-    clean = "".join([char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text])
+    clean = "".join([char if char.isprintable() else "\ufffd" for char in text])
     return RefusalError(f"refused by the other side: {clean}", told=None, by_peer=True)
 
 
