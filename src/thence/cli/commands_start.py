@@ -27,6 +27,11 @@ Topology = Annotated[
     Path | None,
     typer.Option(help="Order separator: zones, their members, who routes between them.", metavar="FILE"),
 ]
+BasePort = Annotated[int | None, typer.Option(help="Node k listens on this + k; default: free ones.")]
+HttpBase = Annotated[int | None, typer.Option(help="HTTP of node k on this + k; default: free ones.")]
+Restart = Annotated[bool, typer.Option("--restart/--no-restart", help="Start nodes again that die.")]
+LoadBytes = Annotated[int, typer.Option(help="Bytes of each message of the load.")]
+Profile = Annotated[str, typer.Option(help="local, lan or wan.")]
 LogLevel = Annotated[str | None, typer.Option(help="debug, info (default), warn, error.")]
 LogFormat = Annotated[str | None, typer.Option(help="text (default) or json.")]
 
@@ -125,7 +130,7 @@ def join(
     ] = None,
     trace: TraceFolder = None,
     sync: SyncFlag = None,
-    profile: Annotated[str, typer.Option(help="local, lan or wan.")] = "local",
+    profile: Profile = "local",
     allow_faults: Faults = None,
     log_level: LogLevel = None,
     log_format: LogFormat = None,
@@ -152,12 +157,8 @@ def up(
         Path, typer.Option(help="Folder of the cluster; goes on where it was.", metavar="DIR")
     ] = Path("thence-data"),
     trace: TraceFolder = None,
-    base_port: Annotated[
-        int | None, typer.Option(help="Node k listens on this + k; default: free ones.")
-    ] = None,
-    http_base: Annotated[
-        int | None, typer.Option(help="HTTP of node k on this + k; default: free ones.")
-    ] = None,
+    base_port: BasePort = None,
+    http_base: HttpBase = None,
     resp_base: Annotated[
         int | None, typer.Option(help="Redis clients of node k on this + k; default: from 7379 on.")
     ] = None,
@@ -174,12 +175,12 @@ def up(
     ] = None,
     topology: Topology = None,
     sync: SyncFlag = None,
-    profile: Annotated[str, typer.Option(help="local, lan or wan.")] = "local",
+    profile: Profile = "local",
     allow_faults: Faults = None,
     load: Annotated[
         float | None, typer.Option(help="Every node broadcasts so many a second; 0: as fast as it goes.")
     ] = None,
-    load_bytes: Annotated[int, typer.Option(help="Bytes of each message of the load.")] = 64,
+    load_bytes: LoadBytes = 64,
     load_to: Annotated[
         str,
         typer.Option(
@@ -187,9 +188,7 @@ def up(
             metavar="NAMES",
         ),
     ] = "",
-    restart: Annotated[
-        bool, typer.Option("--restart/--no-restart", help="Start nodes again that die.")
-    ] = True,
+    restart: Restart = True,
     changing: Annotated[
         bool | None,
         typer.Option(
@@ -247,22 +246,16 @@ def edge_up(
         Path, typer.Option(help="Folder of the tree; goes on where it was.", metavar="DIR")
     ] = Path("thence-data"),
     trace: TraceFolder = None,
-    base_port: Annotated[
-        int | None, typer.Option(help="Node k listens on this + k; default: free ones.")
-    ] = None,
-    http_base: Annotated[
-        int | None, typer.Option(help="HTTP of node k on this + k; default: free ones.")
-    ] = None,
+    base_port: BasePort = None,
+    http_base: HttpBase = None,
     sync: SyncFlag = None,
-    profile: Annotated[str, typer.Option(help="local, lan or wan.")] = "local",
+    profile: Profile = "local",
     allow_faults: Faults = None,
     load: Annotated[
         float | None, typer.Option(help="Every node publishes so many a second; 0: as fast as it goes.")
     ] = None,
-    load_bytes: Annotated[int, typer.Option(help="Bytes of each message of the load.")] = 64,
-    restart: Annotated[
-        bool, typer.Option("--restart/--no-restart", help="Start nodes again that die.")
-    ] = True,
+    load_bytes: LoadBytes = 64,
+    restart: Restart = True,
     log_level: LogLevel = None,
     log_format: LogFormat = None,
     words: Set = None,
