@@ -72,7 +72,10 @@ class Tour:
     def live(self) -> Story:
         trace = (self.folder / "trace").absolute()
         layout = open_layout((self.folder / "cluster").absolute(), self.pace.nodes, changing=True)
-        cluster = Cluster(layout, flags=(*FLAGS, "--trace", str(trace)), contacts=layout.names[:-1])
+        cluster = Cluster(
+            layout, flags=(*FLAGS, "--trace", str(trace)), contacts=layout.names[:-1],
+            answers_s=self.pace.patience_s,
+        )  # fmt: skip
         return Live(cluster, trace, self.pace, self.claims).run()
 
     def grove(self) -> None:
@@ -80,7 +83,8 @@ class Tour:
         layout = open_layout((self.folder / "grove").absolute(), NODES, changing=True)
         trace = str((self.folder / "tree").absolute())
         tree = ("--spread", "tree", "--set", f"tree.neighbours={LINKS}", "--trace", trace)
-        Grove(Cluster(layout, flags=(*FLAGS, *tree)), self.pace, self.claims).run()
+        cluster = Cluster(layout, flags=(*FLAGS, *tree), answers_s=self.pace.patience_s)
+        Grove(cluster, self.pace, self.claims).run()
 
     def shop(self) -> None:
         """A group of stores."""

@@ -22,7 +22,7 @@ from thence.core.errors import ThenceError, UsageError
 from thence.local.layout import Hold, Layout, need_ports
 from thence.local.ports import release
 from thence.local.spawn import SpawnedProcess, spawn
-from thence.runtime.remote import Control
+from thence.runtime.remote import TIMEOUT_S, Control
 
 NODE: Final = (sys.executable, "-m", "thence.local.node_process")
 REFUSED: Final = 2
@@ -106,14 +106,17 @@ class Cluster:
         program: Sequence[str] = NODE,
         restarts: Restarts | None = None,
         clock: Callable[[], float] = time.monotonic,
+        answers_s: float = TIMEOUT_S,
     ) -> None:
         """`flags` go to every node besides those that make it a member, `own` to one each. `contacts`:
         the nodes that others of a changing group find it through, by default all. `resp`: where the first
         node answers Redis clients, if `own` says so. `program` is called with the flags of `thence node`.
-        Without `restarts`, what dies stays down."""
+        Without `restarts`, what dies stays down. `answers_s`: a node that has not answered a request by then
+        is taken for one that does not."""
         self.layout: Final = layout
         self._restarts: Final = restarts
         self._clock: Final = clock
+        self._answers_s: Final = answers_s
         self._hold: Hold | None = None
         self._resp: Final = resp
         through = layout.names if contacts is None else contacts
@@ -137,7 +140,7 @@ class Cluster:
 
     def control(self, name: str) -> Control:
         """A client of the node's control routes; `UsageError` while it does not run."""
-        return Control.of(self._node(name).folder)
+        return Control.of(self._node(name).folder, self._answers_s)
 
     def start(self, *names: str) -> None:
         """Start these nodes, or all, where they do not run. Does not wait for them: see `ready`."""

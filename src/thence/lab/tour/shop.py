@@ -29,8 +29,9 @@ class Shop:
         layout = open_layout(folder, NODES, changing=True)
         base = store.resp_base(layout, None)
         self._cluster: Final = Cluster(
-            layout, flags=FLAGS, contacts=layout.names[:-1], own=store.flags(layout, base), resp=base
-        )
+            layout, flags=FLAGS, contacts=layout.names[:-1], own=store.flags(layout, base), resp=base,
+            answers_s=pace.patience_s,
+        )  # fmt: skip
         self._ports: Final = {name: base + at for at, name in enumerate(layout.names)}
         self._pace: Final = pace
         self._claims: Final = claims
