@@ -44,6 +44,15 @@ def test_where_the_program_knew_no_starts_a_name_with_one_stands_for_the_counter
     assert not progress.covers((timeline("b", 7), 4))
 
 
+def test_of_one_that_is_past_another_timeline_was_not_had() -> None:
+    """Its disk was put back since, and it gave counters again."""
+    progress = Progress(HAD._replace(past=(("a", 1, 2), ("c", 1, 1))))
+    assert progress.covers((C2, 8))
+    assert progress.covers(("c", 8)), "without a start nothing tells it apart"
+    assert progress.covers((C3, 6))
+    assert not progress.covers((C3, 7))
+
+
 def test_of_who_is_past_everything_was_had() -> None:
     progress = Progress(HAD)
     assert progress.count("a~2", ((0, 1),)) == ALL

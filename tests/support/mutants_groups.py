@@ -603,7 +603,7 @@ EXTENTS = "thence.members.extents"
 
 READERS = [
     of("r0: what was carried under the name of a start is told again", "heard_under_another_start",
-       (f"{READING_}:Reading.extent", "if count and name not in ledger.past", "if not count"),
+       (f"{READING_}:Reading.extent", "known.items() if count}", "known.items() if not count}"),
        (f"{EXTENTS}:Progress.covers", "self.counts.get(member, 0) or", "self.counts.get(origin, 0) or")),
     of("r00: what was carried of another timeline is told again", "carried_to_it_under_another_start",
        (f"{READING_}:Reading.extent", "before.carried | operations.carried", "before.carried")),
@@ -625,6 +625,13 @@ READERS = [
        (f"{LIVES}:Incarnations.written_down", ", self._settings.history_bytes)", ", 0)")),
     of("r8: a restart forgets what was read", 7,
        (f"{MEMBER}:Member.recovered", "        self.reading.recall(notes)\n", "")),
+    of("r10: of one that is past every timeline was had", "other_timeline_of_one_that_is_past",
+       (f"{EXTENTS}:Progress.covers",
+        "        if place in self.carried or exact in self.carried:\n",
+        "        if origin in self.past or place in self.carried or exact in self.carried:\n")),
+    of("r11: how far those that are past have come is not told", "other_timeline_of_one_that_is_past",
+       (f"{READING_}:Reading.extent", "known.items() if count}",
+        "known.items() if count and name not in ledger.past}")),
     of("r9: what was missed and not read is forgotten at the next return", "missed_twice",
        (f"{RETURNING_}:goes_on", "state.unread = [*reading.unread, *missed]", "state.unread = missed")),
 ]  # fmt: skip

@@ -194,11 +194,44 @@ def carried_to_it_under_another_start() -> str:
     return play.ends_well()
 
 
+def other_timeline_of_one_that_is_past() -> str:
+    """d came back as d~2, so that d is past. While a is away, d's disk is put back to when it was d; it
+    sends, and comes back with that. a comes back, and has had nothing of what d sent the second time."""
+    play = _readers(Play("abcd", air=Air(jitter_us=0, links=True), numbered=True)).together("abcd")
+    for _ in range(3):
+        play.send("d")
+    play.passes(2)
+    play.save("d")
+    play.cuts("da", "db", "dc")
+    play.evicts("a", "d")
+    play.passes(3)
+    play.heals()
+    play.passes(8)
+    node = play.processes["a"].node
+    if node is None or node.member is None or "d" not in node.member.view.past:
+        return "d is not past"
+    play.cuts("ab", "ac", "ad", "db", "dc")
+    play.evicts("b", "a")
+    play.passes(2)
+    play.restore("d")
+    play.boot("d")
+    for _ in range(2):
+        play.send("d")
+    play.passes(2)
+    play.heals()
+    play.passes(15)
+    if play.me("a") == "a" or play.me("d") in ("d", "d~2"):
+        return "a or d has not come back"
+    if _heard(play, "a") != _heard(play, "b") or play.processes["a"].application.reader.gaps:
+        return f"a has heard {_heard(play, 'a')}, b {_heard(play, 'b')}"
+    return play.ends_well(trace=False)
+
+
 READING: dict[str, Callable[[], str]] = {
     schedule.__name__: schedule
     for schedule in (
         missed_while_evicted, missed_from_one_who_came_later, forgotten_and_kept, forgotten_and_gone,
         missed_twice, heard_before_its_return, heard_under_another_start,
-        carried_to_it_under_another_start,
+        carried_to_it_under_another_start, other_timeline_of_one_that_is_past,
     )
 }  # fmt: skip

@@ -47,12 +47,12 @@ class Progress:
         origin, seq = place
         if not self.counts and not self.carried and not self.past.version:
             return False
-        if origin in self.past or place in self.carried:
-            return True
         exact = exactly(place)
-        if exact in self.carried:
+        if place in self.carried or exact in self.carried:
             return True
         member, start = told_apart(exact[0])
-        if start and member in self._timed:
+        if start and member in self._timed:  # though it is past: its disk may have been put back since
             return seq <= self.counts.get(exact[0], 0)
+        if origin in self.past:
+            return True
         return seq <= self.counts.get(member, 0) or (member, seq) in self.carried

@@ -13,7 +13,7 @@ some incarnation, or it is in `unread`, or named in `lost`, or it is still to be
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
-from thence.core.groups import ALL, Extent, Lost, Place, Span, incarnation, span_of
+from thence.core.groups import ALL, Extent, Lost, Place, Span, incarnation, span_of, told_apart
 from thence.core.varint import Reader, put
 from thence.members.extents import Progress
 from thence.members.operations import Operation, Operations
@@ -75,13 +75,13 @@ class Reading:
         """What the program has had by now, in whichever incarnation, or is to read."""
         before = self._progress
         known = ledger.timelines.known(ledger.count)  # also by the starts that messages were sent under
-        now = ledger.vector() | {
-            name: count for name, count in known.items() if count and name not in ledger.past
-        }
+        # Of one that is past, what is known of its starts tells its timeline from another one's.
+        now = ledger.vector() | {name: count for name, count in known.items() if count}
         counts = {
             name: count
             for name, count in before.counts.items()
-            if count > max(ledger.count(name), now.get(name, 0)) and name not in ledger.past
+            if count > max(ledger.count(name), now.get(name, 0))
+            and (name not in ledger.past or told_apart(name)[1])
         }
         carried = [
             place for place in before.carried | operations.carried if place[1] > ledger.count(place[0])
