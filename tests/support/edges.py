@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from thence.check import judge
@@ -14,6 +15,10 @@ from thence.spread.edge_book import EdgeSettings
 
 MS = 1_000
 SECOND = 1_000 * MS
+
+
+def _receive(node: Any, sender: str, packet: EdgePacket, now: int) -> None:
+    node.receive(sender, packet, now)
 
 
 class Grove:
@@ -68,6 +73,12 @@ class Grove:
         for pair in pairs or tuple(self._held):
             for packet in self._held.pop(pair, []):
                 self.world.forge(*pair, packet)
+
+    def hand(self, sender: str, receiver: str) -> None:
+        """What waits arrives now: the sender has heard that the link broke, the receiver has not."""
+        now = self.world.now
+        for packet in self._held.pop((sender, receiver)):
+            self.world.call(receiver, partial(_receive, sender=sender, packet=packet, now=now))
 
     def lose(self, *pairs: tuple[str, str]) -> None:
         """What waits is lost, and the direction is open again."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from support.edges import Grove
+from support.schedules_edge_past import PASTS
 from support.schedules_edge_regions import (
     beyond_invitation,
     beyond_restart,
@@ -79,7 +80,7 @@ def gate_depth() -> None:
 
 def gate_above() -> None:
     """m comes to c from above, and d does not get it: it counts all the same."""
-    grove = Grove({**LONG, "e": "c"}, 2, {"g": ["x", "e"], "h": ["d", "x"]})
+    grove = Grove({**LONG, "e": "c"}, 2, {"g": ["x", "e", "c"], "h": ["d", "x"]})
     grove.hold(("b", "a"))
     grove.send("b", "g")
     grove.run(200)
@@ -673,6 +674,6 @@ EDGES: dict[str, Callable[[], None]] = {
         chain_moved, snap_gate, snap_extend, chain_load, chain_regrown, chain_extend, window,
         chain_inband, full_trim, full_rejoin, sync_hold, join_below, unwanted_cause, rehome, rehome_stale,
         full_then_join, invite_inband, leave_tree, rank, doc62, two_regions, unseen_leaf,
-        beyond_restart, beyond_tidy, beyond_invitation,
+        beyond_restart, beyond_tidy, beyond_invitation, *PASTS,
     )
 }  # fmt: skip

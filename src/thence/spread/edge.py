@@ -95,7 +95,9 @@ def publish(tree: EdgeTree, group: str, operations: Sequence[bytes], now: int) -
     back = number - book.have.get((book.me, group), 0)
     payload = run_payload(operations) if span > 1 else operations[0]
     entry = EdgeEntry(MESSAGE, book.me, group, number, back, payload, span)
+    entry.past = tree.past
     accept(tree, entry)
+    tree.past = book.end
     return entry
 
 
@@ -202,6 +204,7 @@ def _heard_from_child(tree: EdgeTree, child: EdgeChild, body: EdgeBody) -> None:
     if isinstance(body, EdgeItem | EdgeRun):
         _item(tree, child, body, None)
         child.ups.append(tree.book.end)
+        child.past = tree.book.end  # also if it came before, by another way
     elif isinstance(body, EdgeNames):
         child.learn(body.names)
     elif isinstance(body, EdgeBeat):
@@ -272,6 +275,8 @@ def _item(tree: EdgeTree, stream: EdgeStream, item: EdgeItem | EdgeRun, parent: 
     entry.source = stream.who
     if parent is not None:
         entry.above, entry.down = True, parent.down
+    elif isinstance(stream, EdgeChild):
+        entry.past = stream.past
     accept(tree, entry)
 
 

@@ -144,7 +144,7 @@ def heard_attach(tree: EdgeTree, peer: str, attach: EdgeAttach) -> None:
     child.place, child.home = attach.place, attach.home
     child.chain = (book.me, *common(book.chain[: tree.settings.delta], attach.chain))
     child.cursor = book.base if covered else book.end
-    child.skip = child.passed = 0 if covered else book.end
+    child.skip = child.passed = child.passed_first = 0 if covered else book.end
     tree.children[child.who] = child
     named = dict.fromkeys([(origin, group) for origin, group, _ in attach.logged])
     named |= dict.fromkeys([pair for pair in book.have if pair[0] == attach.child])
@@ -197,6 +197,8 @@ def heard_opened(tree: EdgeTree, peer: str, opened: EdgeOpened) -> None:
         entry.down = NOT
         has = entry.kind != MESSAGE or entry.number <= have.get((entry.origin, entry.group), 0)
         entry.up = 0 if has else NOT
+    for child in tree.children.values():
+        child.passed_first = child.passed  # what had come from above was not from this parent
     parent.sub = set(tree.asked)
     tree.full_request = 0
     if not opened.covered:

@@ -20,6 +20,9 @@ IN: Final = -1
 NOT: Final = -1
 """An entry neither came nor went in the present session."""
 
+ANY: Final = 1 << 62
+"""Of an entry: it may follow from all that is before it in the log."""
+
 Pair = tuple[str, str]
 """Origin and group."""
 
@@ -72,7 +75,7 @@ class EdgeEntry:
 
     __slots__ = (
         "above", "at", "back", "covers", "down", "full", "group", "groups", "kind", "making", "number",
-        "origin", "payload", "request", "rooted", "source", "span", "states", "target", "up",
+        "origin", "past", "payload", "request", "rooted", "source", "span", "states", "target", "up",
     )  # fmt: skip
 
     def __init__(
@@ -95,6 +98,8 @@ class EdgeEntry:
         self.span: Final = span
         self.source = ""
         """The child or parent that it came from."""
+        self.past = ANY
+        """Before this position lies all of this log that it may follow from."""
         self.above = False
         """It came from a parent."""
         self.down = NOT

@@ -152,12 +152,12 @@ def reach(tree: EdgeTree) -> int:
 
 def extend(tree: EdgeTree, child: EdgeChild) -> None:
     chain = tree.book.chain
-    while (
-        len(child.chain) - 1 < reach(tree)
-        and is_whole(tree)
-        and tree.stable(len(child.chain)) >= max(child.passed, child.attached)
-    ):
-        child.chain = (*child.chain, chain[len(child.chain) - 1])
+    while len(child.chain) - 1 < reach(tree) and is_whole(tree):
+        level = len(child.chain)
+        passed = child.passed if level > 1 else child.passed_first
+        if tree.stable(level) < max(passed, child.attached):
+            return
+        child.chain = (*child.chain, chain[level - 1])
 
 
 def count_known(places: list[int], cut: int, upto: int, first: int) -> int:
@@ -253,13 +253,24 @@ def report(tree: EdgeTree, child: EdgeChild, mark: tuple[int, ...]) -> None:
 # Down (rule 5)
 
 
-def may_pass(tree: EdgeTree, child: EdgeChild, position: int) -> bool:
-    """The gate: is everything before this position known at the child's whole chain, as it is to be?"""
+def gated(tree: EdgeTree, child: EdgeChild) -> int:
+    """How many nodes of the own chain must know what a child does not get: all of its chain that is to be."""
     level = len(child.chain) - 1
-    if is_whole(tree):
-        level = max(level, reach(tree))
+    return max(level, reach(tree)) if is_whole(tree) else level
+
+
+def may_pass(tree: EdgeTree, child: EdgeChild, position: int) -> bool:
+    """The gate: is everything before this position known at the child's whole chain?"""
+    level = gated(tree, child)
     is_open = tree.book.root or level == 0 or not tree.settings.gate
     return is_open or tree.stable(level) >= position
+
+
+def may_follow(tree: EdgeTree, child: EdgeChild, entry: EdgeEntry, skip: int) -> bool:
+    """The gate for a message, to a child that did not get all before `skip`. Where the chain is the parent
+    alone, what comes from there may pass: the parent has all that it follows from."""
+    had = entry.down != NOT and gated(tree, child) == 1
+    return had or may_pass(tree, child, min(skip, entry.past))
 
 
 def send_down(tree: EdgeTree, child: EdgeChild) -> None:
@@ -276,11 +287,14 @@ def send_down(tree: EdgeTree, child: EdgeChild) -> None:
             if entry.source == child.who or entry.number <= child.filter.get((entry.origin, entry.group), 0):
                 pass  # it has that
             elif entry.group in child.wants:
-                if not may_pass(tree, child, child.skip):
+                if not may_follow(tree, child, entry, child.skip):
                     return
                 put_item(child, entry)
                 sent(child, at)
-                child.passed = max(child.passed, child.skip)
+                passed = min(child.skip, entry.past)
+                child.passed = max(child.passed, passed)
+                if entry.down == NOT:
+                    child.passed_first = max(child.passed_first, passed)
             else:
                 child.skip = max(child.skip, at + 1)
         elif entry.target == (child.who, child.session) and not (entry.kind == STATE and entry.full):
@@ -300,7 +314,7 @@ def held_back(tree: EdgeTree, child: EdgeChild) -> int:
         if entry.group not in child.wants:
             skip = at + 1
         elif entry.number > child.filter.get((entry.origin, entry.group), 0):
-            count += 0 if may_pass(tree, child, skip) else entry.span
+            count += 0 if may_follow(tree, child, entry, skip) else entry.span
     return count
 
 
@@ -308,6 +322,7 @@ def sent(child: EdgeChild, at: int) -> None:
     child.items += 1
     last = child.downs[-1] if child.downs else 0
     child.downs.append(max(last, at + 1))
+    child.past = max(child.past, at + 1)
 
 
 def send_entry(child: EdgeChild, entry: EdgeEntry, at: int) -> None:
@@ -318,7 +333,8 @@ def send_entry(child: EdgeChild, entry: EdgeEntry, at: int) -> None:
         covers = tuple([(*pair, number) for pair, number in entry.covers.items()])
         child.flies(EdgeState(entry.request, entry.groups, covers, entry.states))
     sent(child, at)
-    child.skip = child.passed = max(child.skip, at + 1)
+    child.skip = max(child.skip, at + 1)
+    child.passed = child.passed_first = child.skip
 
 
 def send_transfer(tree: EdgeTree, child: EdgeChild) -> bool:

@@ -34,6 +34,8 @@ def accept(tree: EdgeTree, entry: EdgeEntry) -> bool:
         )
     book.note(entry, tree.now)
     book.host.accepted(entry)
+    if book.is_in(entry.group):
+        tree.past = book.end
     return True
 
 
@@ -193,6 +195,7 @@ def heard_state(tree: EdgeTree, parent: EdgeParent, state: EdgeState) -> None:
         serve(tree, child, asked[2], asked[4], state, covers, parent.down)
     else:
         serve(tree, None, 0, False, state, covers, parent.down)
+    tree.past = book.end
     if joined:
         del tree.joins[state.request]
     if full:

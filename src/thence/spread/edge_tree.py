@@ -148,8 +148,8 @@ class EdgeParent(EdgeStream):
 class EdgeChild(EdgeStream):
     __slots__ = (
         "acked", "attached", "chain", "cursor", "downs", "downs_cut", "filter", "flushed", "home",
-        "items", "looked", "passed", "place", "rank", "skip", "status", "status_due", "sync",
-        "told_home", "told_places", "transfer", "trouble", "ups", "ups_cut", "wants",
+        "items", "looked", "passed", "passed_first", "past", "place", "rank", "skip", "status", "status_due",
+        "sync", "told_home", "told_places", "transfer", "trouble", "ups", "ups_cut", "wants",
     )  # fmt: skip
 
     def __init__(self, who: str, session: int, now: int, rank: int, wants: Iterable[str], end: int) -> None:
@@ -158,9 +158,13 @@ class EdgeChild(EdgeStream):
         self.wants: set[str] = set(wants)
         self.filter: dict[Pair, int] = {}
         """What it had when it attached, or has from a state."""
-        self.cursor = self.skip = self.passed = 0
-        """What is before the cursor was dealt with; before `skip` lies what it did not get; `passed` is what
-        that was when something was last sent."""
+        self.cursor = self.skip = self.passed = self.passed_first = 0
+        """What is before the cursor was dealt with; before `skip` lies what it did not get, and before
+        `passed` as much of that as what was sent may follow from. `passed_first`: but for what came from the
+        parent, which has all that it follows from."""
+        self.past = end
+        """Before this position lies all of this log that the child's next item may follow from: what came
+        from it, and what it was sent."""
         self.attached: Final = end
         self.chain: tuple[str, ...] = ()
         """Announced, this node first."""
@@ -194,7 +198,7 @@ class EdgeTree:
     __slots__ = (
         "alone", "asked", "asked_at", "behind", "book", "candidates", "children", "contacts", "copies",
         "desperate_at", "foreign", "full_at", "full_request", "guests", "home", "homing", "invited",
-        "joins", "linger", "linked", "lost_at", "makes", "next_beat", "now", "outbox", "parent",
+        "joins", "linger", "linked", "lost_at", "makes", "next_beat", "now", "outbox", "parent", "past",
         "patience_at", "pending", "place", "probe_at", "retry_at", "rooted_st", "settings", "shrunk",
         "st", "target", "tried", "waits_until", "wanted",
     )  # fmt: skip
@@ -226,6 +230,8 @@ class EdgeTree:
         self.st: list[int] = [book.base] * len(book.chain)
         """`st[k]`: entries before this position are known at the first k + 1 nodes of the chain."""
         self.rooted_st = book.base
+        self.past = book.end
+        """Before this position lies all of this log that the program may have been told of."""
         self.pending: dict[int, tuple[str, int, int, tuple[str, ...], bool]] = {}
         """By own request: the child, its session, its request, groups, whether it is for everything."""
         self.makes: list[EdgeEntry] = []
