@@ -27,6 +27,9 @@ def test_points_figures_and_a_table(name: str, monkeypatch: pytest.MonkeyPatch, 
     assert len(edge.draw(name, results)) == len(edge.CURVES[name])
     html, rows = edge.beside(name, results)
     assert rows[0]["point"] in html
+    assert html.count(edge.SAID[name]) == 1, "the same words for each point"
+    for curve in edge.CURVES[name]:
+        assert curve.label in " ".join(rows[0]), "a figure without its unit"
 
 
 def test_a_message_is_seen_between_its_publisher_its_members_and_the_root_alone() -> None:

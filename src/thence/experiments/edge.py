@@ -42,7 +42,8 @@ BASELINES: tuple[dict[str, bool], ...] = (
 )
 
 SETTING = (
-    "Links of 10 to 20 ms, a third as many groups as nodes, of 3 to 5 members that publish every 400 ms."
+    "Links of 10 to 20 ms, a third as many groups as nodes, of 3 to 5 members that publish every 400 ms. "
+    "Points are named by nodes, δ, where the members of groups are, and what they differ in besides."
 )
 
 
@@ -235,15 +236,16 @@ SAID = {
 
 
 def beside(name: str, results: list[dict[str, Any]]) -> tuple[str, list[dict[str, str]]]:
-    """What the document claims, and a row per point with what was measured."""
+    """What the document claims, in words, and below it a row per point with what was measured."""
     free = {
         (result["nodes"], result["local"]): result["delay_ms"] for result in results if not result["gate"]
     }
     rows = []
     for result in results:
-        row = {"point": result["name"], "the document": SAID[name]}
+        row = {"point": result["name"]}
         for curve in CURVES[name]:
-            row[curve.title] = significant(result[curve.measure]) if curve.measure in result else ""
+            head = curve.title if curve.label in curve.title else f"{curve.title}, {curve.label}"
+            row[head] = significant(result[curve.measure]) if curve.measure in result else ""
         without = free.get((result["nodes"], result["local"]))
         if name == LATENCY:
             row["against no gate"] = significant(result["delay_ms"] / without) if without else ""
@@ -252,4 +254,4 @@ def beside(name: str, results: list[dict[str, Any]]) -> tuple[str, list[dict[str
         if name == FAILURES:
             row["deliveries before a cause"] = str(result.get("errors", ""))
         rows.append(row)
-    return table(rows, {"point": "name"}), rows
+    return f"<p>The document: {SAID[name]}</p>{table(rows, {'point': 'name'})}", rows
