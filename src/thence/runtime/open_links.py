@@ -98,7 +98,8 @@ class OpenLinks(Links):
         return sorted({*self._peers, *self._others()})
 
     def _known(self, name: str) -> Peer:
-        if name not in self._peers and name in self._named():
+        foreseen = self.foresees and name != self._me.name
+        if name not in self._peers and (foreseen or name in self._named()):
             self._peers[name] = Peer(name, NOWHERE, dials=False, now=self._clock())
         return super()._known(name)
 
