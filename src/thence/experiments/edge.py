@@ -15,7 +15,7 @@ from typing import Any
 
 import altair as alt
 
-from thence.pages.charts import Chart, finished
+from thence.pages.charts import COLOURS, Chart, finished
 from thence.pages.page import table
 from thence.pages.text import significant
 from thence.sim.edge_clique import SteadyClique
@@ -185,6 +185,11 @@ CURVES = {
 }
 
 
+TREES = ("no gate", *[f"δ = {delta}" for delta in DELTAS], "paths, δ = 1", "paths, FIFO", "clique")
+PALETTE = alt.Scale(domain=TREES, range=COLOURS[: len(TREES)])
+"""A tree has its colour in all figures of a page."""
+
+
 def _tree(result: dict[str, Any]) -> str:
     if result["paths"]:
         return "paths, δ = 1" if result["barriers"] else "paths, FIFO"
@@ -214,14 +219,17 @@ def _curve(curve: Curve, results: list[dict[str, Any]]) -> Chart:
         for result in results
         if result["silent"] == curve.silent and curve.measure in result
     ]
+    trees = sorted({row["tree"] for row in rows}, key=TREES.index)
     over = "ms of silence until a node is suspected" if curve.silent else "nodes"
     base = alt.Chart(alt.InlineData(values=rows)).encode(
         x=alt.X("nodes:Q", scale=alt.Scale(type="log", base=10), title=over),
         y=alt.Y("value:Q", title=curve.label),
-        color=alt.Color("tree:N"),
+        color=alt.Color("tree:N", title=None, scale=PALETTE, legend=alt.Legend(columns=3, values=trees)),
         tooltip=["tree:N", "which:N", "nodes:Q", alt.Tooltip("value:Q", format=",.4~r")],
     )
-    lines = base.mark_line(strokeWidth=2).encode(strokeDash=alt.StrokeDash("which:N"))
+    lines = base.mark_line(strokeWidth=2).encode(
+        strokeDash=alt.StrokeDash("which:N", title=None, legend=alt.Legend(columns=1))
+    )
     dots = base.mark_point(filled=True, size=30, opacity=1).encode(detail="which:N")
     return finished(curve.title, lines, dots)
 
