@@ -237,7 +237,7 @@ GRAPH = of(
     ("what was delivered is taken for new when it comes again", "two queues", "twice",
      (":GraphOrderer.receive", "dot <= delivered[dot & ORIGIN_MASK] or ", "")),
     ("the newest delivered message counts as missing", "two queues", "held",
-     (":GraphOrderer.receive", "if p > delivered[p & ORIGIN_MASK]]", "if p >= delivered[p & ORIGIN_MASK]]")),
+     (":GraphOrderer.receive", "if p > delivered[p & ORIGIN_MASK]:", "if p >= delivered[p & ORIGIN_MASK]:")),
     ("only the first predecessor is waited for", "two queues", "order",
      (":GraphOrderer.receive", "        if missing:\n",
       "        missing = missing[:1]\n        if missing:\n")),

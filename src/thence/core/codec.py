@@ -59,23 +59,41 @@ def _stamp(context: tuple[int, ...], length: int) -> bytes:
     return bytes(out)
 
 
+@lru_cache(maxsize=1024)
+def _start(origin: int) -> bytes:
+    """Of a message, all before its counter."""
+    return bytes((VERSION, MESSAGE)) + _varint(origin)
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    put(out, value)
+    return bytes(out)
+
+
+@lru_cache(maxsize=4096)
+def _only_dot(stamp: bytes) -> tuple[int, int] | None:
+    """Of four bytes that stand between the counter of a message and the length of its payload: the member
+    of its only dot, and by how much its counter is above that of the message. None: they say something
+    else."""
+    if len(stamp) < 4 or stamp[0] != 2 or stamp[1] > 0x7F or stamp[2] > 0x7F or stamp[3]:
+        return None
+    folded = stamp[2]
+    return stamp[1], -(folded + 1 >> 1) if folded & 1 else folded >> 1
+
+
 def _head(message: Message) -> bytes:
     """What `Codec._put_head` writes for nearly all messages, those whose context has few dots, without a call
     for each integer."""
-    value, seq = message.dot & ORIGIN_MASK, message.dot >> ORIGIN_BITS
-    out = [VERSION, MESSAGE]
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    value = seq
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    base, context = seq << ORIGIN_BITS, message.context
+    dot = message.dot
+    origin, seq = dot & ORIGIN_MASK, dot >> ORIGIN_BITS
+    if 0x4000 <= seq < 0x200000:  # most counters have three bytes
+        counter = bytes((seq & 0x7F | 0x80, seq >> 7 & 0x7F | 0x80, seq >> 14))
+    else:
+        counter = _varint(seq)
+    base, context = dot ^ origin, message.context
     less = (context[0] - base,) if len(context) == 1 else tuple([dot - base for dot in context])
-    return bytes(out) + _stamp(less, len(message.payload))
+    return _start(origin) + counter + _stamp(less, len(message.payload))
 
 
 def _is_run(message: Message) -> bool:
@@ -216,24 +234,37 @@ class Codec:
             seq = data[at]
             at += 1
             if seq > 0x7F:
-                seq, at = take_long(data, at, seq)
-            head = data[at]
-            at += 1
-            if head & 1 or head > 0x7F:
-                return None
-            context, member = [], -1
-            for _ in range(head >> 1):
-                gap, folded = data[at], data[at + 1]
-                at += 2
-                if gap > 0x7F:
-                    return None
-                if folded > 0x7F:
-                    folded, at = take_long(data, at, folded)
-                member += gap + 1
-                counter = seq - (folded + 1 >> 1) if folded & 1 else seq + (folded >> 1)
+                if data[at] > 0x7F and 0 < data[at + 1] < 0x80:  # three bytes, as most have
+                    seq = seq & 0x7F | (data[at] & 0x7F) << 7 | data[at + 1] << 14
+                    at += 2
+                else:
+                    seq, at = take_long(data, at, seq)
+            if (only := _only_dot(data[at : at + 4])) is not None:
+                member = only[0]
+                counter = seq + only[1]
                 if counter < 1 or counter >= MAX_SEQ or (member == origin and counter >= seq):
                     return None
-                context.append(counter << ORIGIN_BITS | member)
+                context: tuple[int, ...] = (counter << ORIGIN_BITS | member,)
+                at += 3
+            else:
+                head = data[at]
+                at += 1
+                if head & 1 or head > 0x7F:
+                    return None
+                dots, member = [], -1
+                for _ in range(head >> 1):
+                    gap, folded = data[at], data[at + 1]
+                    at += 2
+                    if gap > 0x7F:
+                        return None
+                    if folded > 0x7F:
+                        folded, at = take_long(data, at, folded)
+                    member += gap + 1
+                    counter = seq - (folded + 1 >> 1) if folded & 1 else seq + (folded >> 1)
+                    if counter < 1 or counter >= MAX_SEQ or (member == origin and counter >= seq):
+                        return None
+                    dots.append(counter << ORIGIN_BITS | member)
+                context = tuple(sorted(dots))
             if data[at]:
                 return None
             length = data[at + 1]
@@ -244,13 +275,11 @@ class Codec:
             return None
         if at + length != end or origin >= self._size or member >= self._size or not 0 < seq < MAX_SEQ:
             return None
-        if len(context) > 1:
-            context.sort()
         payload = data[at:end]
         span = 1 if self._span is None else self._span(payload)
         if span != 1:
             checked_span(span, seq)
-        message = Message(seq << ORIGIN_BITS | origin, tuple(context), payload, (), span)
+        message = Message(seq << ORIGIN_BITS | origin, context, payload, (), span)
         message.wire = data
         return message
 

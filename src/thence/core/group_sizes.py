@@ -50,10 +50,10 @@ def payload_max(record_bytes: int) -> int:
     return record_bytes - MESSAGE_BYTES - CARRIED_BYTES - CONTEXT_MAX * (DOT_BYTES + PLACE_BYTES)
 
 
-def is_large(body: bytes, record_bytes: int) -> bool:
-    """Could a message with this body be too long for its context? The names of a group do not fill a quarter
-    of a frame, so no context fills half of a record."""
-    return len(body) > record_bytes // 2
+def small_max(record_bytes: int) -> int:
+    """The longest body of a message that is not too long for any context. The names of a group do not fill a
+    quarter of a frame, so no context fills half of a record."""
+    return record_bytes // 2
 
 
 def names_fit(names: Iterable[str], frame_bytes: int) -> bool:

@@ -198,7 +198,13 @@ class Writer:
             raise DiskError(said(error), file=active.name, definite=definite, full=full) from error
         state, size = self.state, len(self._buffer)
         for position, offset, what in self._pending:
-            enter(active, state, position, offset, what)
+            if type(what) is int:  # as `enter` would, of one that `message` has checked
+                state.vector[what & ORIGIN_MASK] = what >> ORIGIN_BITS
+                state.last_message = position
+                active.index.message(position, what, offset, active.last)
+                active.last = position
+            else:
+                enter(active, state, position, offset, what)
         active.crc = crc32(self._buffer, active.crc)
         active.size += size
         self.written_bytes += size

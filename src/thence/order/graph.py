@@ -123,8 +123,11 @@ class GraphOrderer:
         delivered = self._delivered
         if dot <= delivered[dot & ORIGIN_MASK] or dot in self._missing:
             return []
+        missing = []
         try:
-            missing = [p for p in message.context if p > delivered[p & ORIGIN_MASK]]
+            for p in message.context:
+                if p > delivered[p & ORIGIN_MASK]:
+                    missing.append(p)  # noqa: PERF401  (a comprehension is a call)
         except IndexError:
             raise PeerError(f"{message} names a member that is not known") from None
         if message.before > delivered[dot & ORIGIN_MASK] and message.before not in missing:

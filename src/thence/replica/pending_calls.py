@@ -23,7 +23,7 @@ Answers = list[tuple[C, Sequence[Sent]]]
 
 
 class PendingCalls(Generic[C]):
-    __slots__ = ("_effects", "asked", "last", "queue", "wants")
+    __slots__ = ("_effects", "asked", "given_up", "last", "queue")
 
     def __init__(self, queue: SendQueue[C], effects: deque[Effect[C]]) -> None:
         self._effects: Final = effects
@@ -32,8 +32,8 @@ class PendingCalls(Generic[C]):
         self.asked: Asks[C] = []
         self.last: Sequence[bytes] | None = None
         """Of those that are asked for: to these more can be added."""
-        self.wants: Callable[[C], bool] = lambda call: True  # noqa: ARG005
-        """Does the caller still wait? A call that was given up before it was begun is not made."""
+        self.given_up: Callable[[C], bool] = lambda call: False  # noqa: ARG005
+        """Does the caller wait no more? A call that was given up before it was begun is not made."""
 
     def broadcast(self, machine: Machine[Any], batch: Asks[C], now: int) -> Answers[C]:
         """All at once, as one run, so that they are one message; one by one if a call cannot be made."""

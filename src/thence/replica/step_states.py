@@ -20,6 +20,7 @@ class StepState(Stage):
 
 
 RUNS: Final = (StepState.READY, StepState.WAITING)
+LIVES: Final = (*RUNS, StepState.STALLED)
 
 STEP: Final = Transitions(
     "a step",
@@ -30,9 +31,9 @@ STEP: Final = Transitions(
         (RUNS, "a write fails", StepState.STALLED),
         (RUNS, "the incarnation must not go on", StepState.STALLED),
         (StepState.STALLED, "the machine is built from its log", StepState.READY),
-        ((*RUNS, StepState.STALLED), "a sync fails", StepState.BROKEN),
-        ((*RUNS, StepState.STALLED), "a bug is met", StepState.BROKEN),
-        ((*RUNS, StepState.STALLED, StepState.BROKEN), "is closed", StepState.CLOSED),
+        (LIVES, "a sync fails", StepState.BROKEN),
+        (LIVES, "a bug is met", StepState.BROKEN),
+        ((*LIVES, StepState.BROKEN), "is closed", StepState.CLOSED),
     ],
 )
 """`Steps._release` goes between *ready* and *waiting* without asking: it does so in each step."""

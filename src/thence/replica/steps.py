@@ -25,7 +25,7 @@ from thence.replica.step_outputs import (
     Stop,
     Trace,
 )
-from thence.replica.step_states import RUNS, STEP, StepState
+from thence.replica.step_states import LIVES, RUNS, STEP, StepState
 
 R = TypeVar("R")
 
@@ -147,8 +147,8 @@ class Steps(HeldOutputs[M, C]):
         asked, calls.asked, calls.last = calls.asked, [], None
         if calls.queue.held or self.machine.in_debt:
             asked = calls.in_turn(self.machine, asked, now)
-        if len(asked) != 1 or not calls.wants(asked[0][1]):
-            asked = [ask for ask in asked if calls.wants(ask[1])]
+        if len(asked) != 1 or calls.given_up(asked[0][1]):
+            asked = [ask for ask in asked if not calls.given_up(ask[1])]
         try:
             answers = calls.broadcast(self.machine, asked, now)
         except Exception as error:
@@ -212,7 +212,7 @@ class Steps(HeldOutputs[M, C]):
             self.broke(why)
 
     def _sync_over(self, log: OpLog, told: Callable[[], Sequence[DiskSync | Wake]]) -> None:
-        if log is not self.machine.log or self.state not in (*RUNS, StepState.STALLED):
+        if log is not self.machine.log or self.state not in LIVES:
             return  # of an incarnation that was replaced, or of a machine that was built anew
         try:
             self._log_effects(log, told())

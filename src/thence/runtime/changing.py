@@ -224,17 +224,17 @@ class Changing:
         if driver is None:
             return
         machine: GroupNode = driver.steps.machine
-        if machine.member is not None and machine.member.changes:
-            self._tell_changes(machine.member)
-        phase = machine.stage, machine.member
-        if phase == self._phase:
+        stage, member = machine.stage, machine.member
+        if member is not None and member.changes:
+            self._tell_changes(member)
+        if stage is self._phase[0] and member is self._phase[1]:
             return
-        self._phase = phase
-        node, member = self._node, machine.member
+        self._phase = stage, member
+        node = self._node
         if machine.rollback is not None:
             self._put_back(machine, machine.rollback)
         view = sorted(member.view.view) if member else []
-        node.says.info(machine.stage.value, node=member.me if member else machine.name, members=len(view))
+        node.says.info(stage.value, node=member.me if member else machine.name, members=len(view))
         self._inside = self._inside or member is not None
         if member is not None:
             self._way.joins = False
@@ -242,7 +242,7 @@ class Changing:
             if self._shelf is not None and self._shelf.forgetful:
                 with suppress(StorageError):  # then it is a new one again after the next start
                     self._shelf.remembered()
-        elif self._inside and machine.stage is ProcessStage.OUTSIDE:
+        elif self._inside and stage is ProcessStage.OUTSIDE:
             self._has_left(machine.unclean)
 
     def _tell_changes(self, member: Member) -> None:

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from functools import partial
+from operator import methodcaller
 from typing import Any, Final, Generic, TypeVar
 
 from thence.core.errors import StorageError, ThenceError, refused, stopper
@@ -25,6 +26,10 @@ from thence.runtime.syncing import Syncs
 
 M = TypeVar("M", bound=Machine[Any])
 R = TypeVar("R")
+
+STALLED: Final = StepState.STALLED
+BROKEN: Final = StepState.BROKEN
+"""Looked up once: on Python 3.11 a member of an enum costs a call."""
 
 PROBE_EVERY_US: Final = 1_000_000
 """How often a disk that failed is tried again."""
@@ -51,7 +56,7 @@ class Driver(Generic[M]):
         self.sent = 0
         """Own messages that have left: none of a call that was refused."""
         steps.appetite = sink.appetite
-        steps.calls.wants = lambda call: not call.done()
+        steps.calls.given_up = methodcaller("done")
         watch(self)
 
     @property
@@ -113,8 +118,9 @@ class Driver(Generic[M]):
         """The program takes what it has an appetite for."""
         self.run(lambda machine, now: None)  # noqa: ARG005
 
-    start = take
-    """What the machine wanted when it was made is done."""
+    def start(self) -> None:
+        """What the machine wanted when it was made is done."""
+        self.take()
 
     def _step(self, step: Callable[..., R], *words: Any) -> R:
         """With the clock, and all that follows from it."""
@@ -140,7 +146,7 @@ class Driver(Generic[M]):
             self._drain()
         if self._syncs.closing:
             return
-        if steps.state is StepState.STALLED:
+        if steps.state is STALLED:
             self._probing.set(now + PROBE_EVERY_US)
         elif (steps.calls.asked or steps.calls.queue.held) and self._batch.turn is None and steps.due:
             self._batch.plan()
@@ -165,14 +171,15 @@ class Driver(Generic[M]):
 
     def _release(self, effect: "Release[Call]") -> None:
         steps = self.steps
-        why = steps.why if steps.state is StepState.BROKEN else None
+        why = steps.why if steps.state is BROKEN else None
         try:
-            if why is None and effect.posts:
-                send_each(self._outlet, effect.posts, steps.machine.encode)
-            if why is None and effect.links is not None:
-                self._outlet.keep(effect.links)
-            if why is None and effect.events:
-                self._sink.tell(effect.events)
+            if why is None:
+                if effect.posts:
+                    send_each(self._outlet, effect.posts, steps.machine.encode)
+                if effect.links is not None:
+                    self._outlet.keep(effect.links)
+                if effect.events:
+                    self._sink.tell(effect.events)
         except Exception as error:
             why = stopper(error)
             steps.broke(error)

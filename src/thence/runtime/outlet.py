@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from thence.core.groups import Flow
 from thence.replica.life_tag import Sent
 
 
@@ -45,12 +46,15 @@ class Outlet(Protocol):
 
 
 def send_each(outlet: Outlet, posts: Sequence[tuple[str, Any]], encode: Callable[[Any], bytes]) -> None:
-    """One write for each peer; a packet that goes to several is encoded once."""
+    """One write for each peer; a packet that may go to several, as all but flows do, is encoded once."""
     known = dict[int, bytes]()
     by_peer: dict[str, list[bytes]] = {}
     for peer, packet in posts:
-        data = known.get(id(packet))
-        if data is None:
+        if type(packet) is Flow:
+            data = encode(packet)
+        elif (kept := known.get(id(packet))) is not None:
+            data = kept
+        else:
             data = known[id(packet)] = encode(packet)
         if peer in by_peer:
             by_peer[peer].append(data)

@@ -39,6 +39,7 @@ from thence.runtime.replicated import (
     called,
     chunks_of,
     merge_into,
+    raised,
 )
 from thence.store.ops import STATE_MAGIC
 
@@ -141,7 +142,10 @@ class Program:
             if self._done:
                 self._done -= 1
             elif type(event) is Delivered:
-                called("apply", self._state.apply, event)
+                try:  # as `called` does
+                    self._state.apply(event)
+                except Exception as error:
+                    raise raised("apply", error) from error
                 continue
             else:
                 self._reach(event)

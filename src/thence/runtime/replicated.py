@@ -98,7 +98,12 @@ def called(name: str, callback: Callable[P, T], *words: P.args, **named: P.kwarg
     try:
         return callback(*words, **named)
     except Exception as error:
-        raise ApplicationError(f"the program's {name}() raised {type(error).__name__}: {error}") from error
+        raise raised(name, error) from error
+
+
+def raised(name: str, error: Exception) -> ApplicationError:
+    """By a callback of that name."""
+    return ApplicationError(f"the program's {name}() raised {type(error).__name__}: {error}")
 
 
 def chunks_of(program: Replicated | Chunked) -> Iterator[bytes]:

@@ -130,7 +130,7 @@ class Outgoing:
         large those of others are: they may wait for it."""
         return self.relayed_bytes <= most or relay.sent == relay.began
 
-    def offer(self, before: int, seq: int, data: bytes, settings: GroupSettings) -> None:
+    def offer(self, before: int, seq: int, data: bytes, settings: GroupSettings, mark_every: int) -> None:
         """The newest own message: it leaves at once if all before it has, and there is room."""
         under_way = self._sent_bytes - self._acked_bytes
         if (
@@ -139,7 +139,13 @@ class Outgoing:
             and before - self.acked < settings.window
             and under_way < settings.window_bytes
         ):
-            self.sending(seq, data, settings.window_bytes // 16)
+            if not self.ready:  # as in `sending`
+                self._filled.append(self)
+            self.ready.append(data)
+            self.sent = seq
+            self._sent_bytes = sent = self._sent_bytes + len(data)
+            if sent - (self._marks[-1][1] if self._marks else self._acked_bytes) >= mark_every:
+                self._marks.append((seq, sent))
 
     def sending(self, seq: int, data: bytes, mark_every: int) -> None:
         if not self.ready:

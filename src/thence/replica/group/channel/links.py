@@ -182,10 +182,11 @@ class GroupLinks:
         while len(recent) > settings.window or self._recent_bytes > settings.window_bytes:
             self._before, gone = recent.popleft()
             self._recent_bytes -= len(gone)
+        mark_every = settings.window_bytes // 16
         for link in self._links.values():
             outgoing = link.outgoing
             if outgoing is not None:
-                outgoing.offer(before, seq, data, settings)
+                outgoing.offer(before, seq, data, settings, mark_every)
 
     def forward(self, origin: str, before: int, seq: int, data: bytes) -> None:
         """A message of another was delivered: to all that want it from here and have everything up to the one

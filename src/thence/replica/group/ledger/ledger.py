@@ -28,7 +28,6 @@ from thence.order.graph import GraphOrderer, GraphTagger
 from thence.order.roster import Roster
 from thence.order.tags import TAGS_MAX, TagSpill
 from thence.order.vector import SeenTagger
-from thence.order.window import GraphTag
 from thence.replica.group.ledger.state import MemberState
 from thence.replica.group.settings import Order
 from thence.replica.history import understood
@@ -267,13 +266,6 @@ class Ledger:
         self.log.append(message.dot, data)
         self.uncommitted.append((message.dot, data))
         return data
-
-    def see(self, message: Message) -> GraphTag:
-        """A message was delivered."""
-        dot = message.dot
-        self.counts[dot & ORIGIN_MASK] = dot >> ORIGIN_BITS
-        self.delivered += 1
-        return self.window.see(message)
 
     def written(self, had: list[int]) -> Iterator[tuple[int, bytes]]:
         """Dots and bytes of what was delivered above these counters, causes first, up to this moment: it may

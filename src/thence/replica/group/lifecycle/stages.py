@@ -18,6 +18,9 @@ class ProcessStage(Stage):
     """Its leave is out, or it waits for a member that could have what it had."""
 
 
+MEMBER: Final = ProcessStage.MEMBER
+"""Looked up once: on Python 3.11 a member of an enum costs a call."""
+
 _RUNS: Final = (ProcessStage.MEMBER, ProcessStage.RETURNING, ProcessStage.LEAVING)
 
 PROCESS: Final = Transitions(

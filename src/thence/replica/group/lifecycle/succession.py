@@ -36,7 +36,7 @@ from thence.replica.group.lifecycle.incarnations import Incarnations, NewIncarna
 from thence.replica.group.lifecycle.joining import JoinAttempt
 from thence.replica.group.lifecycle.parting import Leaving, Notices
 from thence.replica.group.lifecycle.returning import Before, Installing, OutdatedError, founding, refounding
-from thence.replica.group.lifecycle.stages import ProcessStage
+from thence.replica.group.lifecycle.stages import MEMBER, ProcessStage
 from thence.replica.group.member.member import Member
 from thence.replica.group.receipts.lineage import Rollback
 from thence.replica.group.settings import GroupSettings
@@ -163,7 +163,7 @@ class Succession:
             return ProcessStage.JOINING if tries else ProcessStage.OUTSIDE
         if self.member.view.leaving or self._leaving.until != NEVER:
             return ProcessStage.LEAVING
-        return ProcessStage.RETURNING if tries else ProcessStage.MEMBER
+        return ProcessStage.RETURNING if tries else MEMBER
 
     # Beginnings
 

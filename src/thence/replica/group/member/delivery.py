@@ -63,9 +63,12 @@ class Delivery:
     def deliver(self, message: Message, now: int) -> Tag:
         """What a delivery does: of an own or another's message, for the first time or from the log."""
         ledger, payload = self._ledger, message.payload
-        tag = ledger.see(message)
+        dot, kind = message.dot, payload[0]
+        at, seq = dot & ORIGIN_MASK, dot >> ORIGIN_BITS
+        ledger.counts[at] = seq
+        ledger.delivered += 1
+        tag = ledger.window.see(message)
         ledger.unswept += 1
-        kind = payload[0]
         if kind == STARTED:
             name, before = ledger.place(message.dot)[0], message.before >> ORIGIN_BITS
             for start in starts_named(payload):
@@ -80,8 +83,7 @@ class Delivery:
         elif self._lineages.odd:
             self._lineages.judge()
         if kind == OPERATION:
-            at = message.dot & ORIGIN_MASK
-            origin, seq = ledger.names[at], message.dot >> ORIGIN_BITS
+            origin = ledger.names[at]
             self._last_part = 0
             if self._events is not None and self._reading.before is None and not self._operations.carried:
                 position = self._begins + (ledger.delivered << PART_BITS)  # none came before

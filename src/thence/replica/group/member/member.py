@@ -12,7 +12,7 @@ member, but for rows, which fall back to what the messages tell.
 from collections.abc import Mapping, Sequence
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK, STEP
-from thence.core.group_sizes import CONTEXT_MAX, is_large
+from thence.core.group_sizes import CONTEXT_MAX, small_max
 from thence.core.groups import (
     CARRY,
     Data,
@@ -59,10 +59,10 @@ from thence.trace.recorder import DELIVER
 
 class Member:
     __slots__ = (
-        "_application", "_freed", "_gate", "_passing", "_peers", "_posts", "_rows",
-        "_settings", "_start", "_took", "_watch", "_wires", "book", "carrying", "changes", "contact",
-        "delivery", "inbox", "ledger", "lineages", "links", "me", "membership", "operations", "reading",
-        "receiving", "stability", "view",
+        "_application", "_freed", "_gate", "_many", "_much", "_passing", "_peers", "_posts", "_rows",
+        "_settings", "_small_max", "_start", "_took", "_watch", "_wires", "book", "carrying", "changes",
+        "contact", "delivery", "inbox", "ledger", "lineages", "links", "me", "membership", "operations",
+        "reading", "receiving", "stability", "view",
     )  # fmt: skip
 
     def __init__(
@@ -139,6 +139,9 @@ class Member:
         )
         self._freed = self._took = 0
         """Bytes that were delivered since the last receipts, and messages."""
+        self._much, self._many = settings.window_bytes // 4, max(1, settings.window // 4)
+        """Of each: others may wait for room."""
+        self._small_max = small_max(settings.record_bytes)
 
     # Sending
 
@@ -162,7 +165,7 @@ class Member:
     def _send(self, payload: bytes, span: int, now: int, run: list[bytes] | None = None) -> Tag:
         """Rule 1: tagged with everything that was delivered here, delivered here, sent to all."""
         ledger = self.ledger
-        large = is_large(payload, self._settings.record_bytes)
+        large = len(payload) > self._small_max
         if large and len(ledger.tagger.frontier()) > CONTEXT_MAX:
             self.broadcast(CARRY, carry_payload(Carried([])), now)
         if unnamed := ledger.timelines.unnamed(self.me, ledger.counts[ledger.own_index], self._start):
@@ -203,8 +206,7 @@ class Member:
 
     def has_taken(self, now: int) -> None:
         """Others are to hear of it: soon, or at once if they may wait for room."""
-        settings = self._settings
-        if self._freed < settings.window_bytes // 4 and self._took < max(1, settings.window // 4):
+        if self._freed < self._much and self._took < self._many:
             self._watch.news(now)
         else:
             self._watch.urgent(now)
