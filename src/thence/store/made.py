@@ -24,6 +24,8 @@ TEXT: Final = frozenset({bytes, int})
 def is_made(time: int, parts: Sequence[Part]) -> bool:
     if not 0 <= time < TIME_MAX:
         return False
+    if len(parts) == 1 and len(part := parts[0]) == 7 and part[0] == ops.SET and _is_plain(part):
+        return True
     try:
         for part in parts:
             number, fresh, bound = part[1], part[3], part[4]
@@ -36,6 +38,20 @@ def is_made(time: int, parts: Sequence[Part]) -> bool:
     except (TypeError, ValueError, LookupError):
         return False
     return True
+
+
+def _is_plain(part: Part) -> bool:
+    """Of a SET, as most operations are: without a deadline, what is said below of it, in one go."""
+    _, number, key, fresh, bound, value, until = part
+    return (
+        type(number) is int
+        and 0 <= number < ops.DATABASES
+        and type(key) is bytes
+        and fresh == 0
+        and bound == 0
+        and type(value) in TEXT
+        and until == NEVER
+    )
 
 
 WITHOUT_DATABASE: Final = frozenset({ops.FLUSH, ops.RETURNED})

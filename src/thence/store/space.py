@@ -19,7 +19,7 @@ from thence.crdt.sets import AddWinsSet, RemoveWinsSet
 from thence.crdt.steps import INCR, score_step, string_step
 from thence.store import ops
 from thence.store.ops import Part
-from thence.store.slots import Database, Slot
+from thence.store.slots import Assigned, Database, Slot
 
 
 class Keeps(Protocol):
@@ -243,7 +243,12 @@ class Space:
                 self._keep(number, key)
         for part in self.flight.pop(mark, ()):
             if part[0] < ops.FLUSH:
-                databases[part[1]].settled(mark, part[2], part)
+                database, key = databases[part[1]], part[2]
+                found = database.keys.get(key)
+                if type(found) is Assigned and found.mark is mark:  # as `settled` would, of most
+                    database.keys[key] = found.value
+                else:
+                    database.settled(mark, key, part)
         if self.swept:
             for number, key in self.swept.pop(mark, ()):
                 databases[number].settled_statements(key)
