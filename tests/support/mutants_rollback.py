@@ -100,6 +100,8 @@ MUTANTS: list[GroupMutant] = [
        (f"{PARTING}:Notices.course", "            if before is not None:\n", "            if False:\n")),
     of("sides are not told of those who are past", "a larger side",
        (f"{DISPATCH}:Dispatcher._send_notice", ", whole=True", "")),
+    of("its trace goes on after it has ended", "it is killed after its trace has ended",
+       (f"{LIVES}:Incarnations.recover", "if diary.ended:", "if False:")),
     of("one that suspects this member is taken to be heard", "long 9800103",
        (f"{LINKS}:GroupLinks.hears", "self._ledger.me not in last.suspects and ", "")),
     of("an operation waits for one that runs and does not have it", "long 7020587",

@@ -7,6 +7,7 @@ from support.schedules_groups import Play, without
 from thence.core.groups import Lineage, Notice, Offer, Receipt
 from thence.sim.air import Air
 from thence.sim.groups_verdicts import lost_operations
+from thence.trace.recorder import CRASH
 
 
 def rolling(names: str, together: str = "") -> Play:
@@ -638,6 +639,32 @@ def its_joiner_knows_it_longer() -> str:
     return play.ends_well(trace=False)
 
 
+def killed_after_its_trace_has_ended() -> str:
+    """c has come back as another incarnation, which ended its trace. Put back to before that, it sends more
+    than it had, is killed before any member tells it, and starts again: the trace of c stays as it was."""
+    play = rolling("abc")
+    sends(play, "c", 2)
+    play.passes(1)
+    play.save("c")
+    play.cuts("ca", "cb")
+    play.evicts("a", "c")
+    play.passes(2)
+    play.heals()
+    play.passes(5)
+    if play.me("c") != "c~2":
+        return "c has not come back"
+    play.cuts("ca", "cb")
+    put_back(play, "c")
+    sends(play, "c", 3)
+    play.passes(1)
+    play.crash("c", power=False)
+    play.boot("c")
+    play.passes(1)
+    if play.diaries["c"].rows[-1][0] != CRASH:
+        return "rows follow the last one"
+    return returned(play, "c")
+
+
 ROLLBACK = {
     "fewer own messages than others have": fewer,
     "other messages under the same counters": as_many_others,
@@ -646,6 +673,7 @@ ROLLBACK = {
     "two are put back": two_at_once,
     "it lets one in, and dies": lets_one_in_and_dies,
     "its joiner knows it longer": its_joiner_knows_it_longer,
+    "it is killed after its trace has ended": killed_after_its_trace_has_ended,
     "all are put back to the same moment": all_to_the_same_moment,
     "a number that was used": a_number_that_was_used,
     "it hears of it late": it_hears_of_it_late,

@@ -224,16 +224,18 @@ class Incarnations:
             me = incarnation(self._process, number)
             begun = yield from self._resuming(me, log, state, _noted(unstable, seen))
             member = self._begin(begun, state, now)
+            diary = self._diaries(member.me)
+            if diary.ended:  # and an earlier start may have sent more than it was told of
+                member.mute()
             for stored in log.since(snapshot.covers):
                 message = understood(CODEC, stored)
                 member.replay(message, now)
                 seen.append(stored.dot)
                 yield max(len(stored.data), (message.span - 1) << KILOBYTE_BITS)  # each operation is applied
             member.recovered(seen, log.stable, log.notes, now)
-            diary = self._diaries(member.me)
-            if diary.ended or (not forgetful and diary.is_ahead(member.ledger.count)):
+            if not forgetful and diary.is_ahead(member.ledger.count):
                 member.mute()  # its trace has gone on already, with other messages
-            elif not member.view.leaving:
+            elif not (diary.ended or member.view.leaving):
                 diary.row(RESTART, None, member.ledger.frontier(), now)
             found = member, state
         return found
