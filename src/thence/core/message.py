@@ -13,7 +13,11 @@ class Message:
     members that the message is addressed to; empty means all.
     """
 
-    __slots__ = ("before", "context", "dest", "dot", "payload", "run", "wire")
+    __slots__ = ("before", "context", "dest", "dot", "hop", "payload", "run", "wire")
+
+    hop: tuple[object, object]
+    """Of an addressed message: what its context says, once it was read (`order.hops`), and under which
+    topology. Unset otherwise."""
 
     def __init__(
         self, dot: int, context: tuple[int, ...], payload: bytes, dest: tuple[int, ...] = (), span: int = 1

@@ -86,8 +86,8 @@ class Topology:
     """Processes by index, in zones. `names`: of processes; zones are given as names of their members."""
 
     __slots__ = (
-        "_child", "_children", "_depth_first", "_since", "_spans", "_zones_of", "names", "separators",
-        "zones",
+        "_child", "_children", "_depth_first", "_since", "_spans", "_zones_of", "applications", "names",
+        "separators", "state", "zones",
     )  # fmt: skip
 
     def __init__(self, names: Sequence[str], zones: Mapping[str, Sequence[int]]) -> None:
@@ -109,9 +109,16 @@ class Topology:
                 self._zones_of[process].append(number)
         self._separate()
         self._walk()
+        self._changed()
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def _changed(self) -> None:
+        self.state = object()
+        """Another one after each change: whatever follows from a topology holds as long as this does."""
+        zones_of = self._zones_of
+        self.applications = tuple([process for process, zones in enumerate(zones_of) if len(zones) == 1])
 
     def digest(self) -> bytes:
         """The same for all that know the same processes, zones and ranks."""
@@ -195,10 +202,6 @@ class Topology:
     def is_gateway(self, process: int) -> bool:
         return len(self._zones_of[process]) == 2
 
-    @property
-    def applications(self) -> tuple[int, ...]:
-        return tuple([process for process, zones in enumerate(self._zones_of) if len(zones) == 1])
-
     def zones_of(self, process: int) -> list[int]:
         return self._zones_of[process]
 
@@ -276,6 +279,11 @@ class Topology:
 
     def admit(self, name: str, zone: int) -> int:
         """(i) An application in a zone: it changes no separator."""
+        process = self._admit(name, zone)
+        self._changed()
+        return process
+
+    def _admit(self, name: str, zone: int) -> int:
         process = len(self.names)
         self.names.append(name)
         self._zones_of.append([zone])
@@ -291,22 +299,25 @@ class Topology:
         pair = zone, number
         self._new_separator(pair)
         for gateway in gateways:
-            process = self.admit(gateway, zone)
+            process = self._admit(gateway, zone)
             self.zones[number].add(process)
             self._zones_of[process].append(number)
             self.separators[-1].members.append(process)
         for member in members:
-            self.admit(member, number)
+            self._admit(member, number)
         self._walk()
+        self._changed()
         return number
 
     def awaits(self, joiner: int) -> None:
         """(iii) A member of a separator, last in rank, that no process sends to before it has adopted it."""
         self._since[joiner] = {}
+        self.state = object()
 
     def adopts(self, process: int, joiner: int, counter: int) -> None:
         """Hops of a neighbour go to the joiner as well, but for those up to `counter`."""
         self._since[joiner][process] = counter
+        self.state = object()
 
     def adopted(self, process: int, joiner: int) -> int | None:
         """Up to which of its hops a neighbour had not adopted the joiner; None: it has not."""
@@ -319,10 +330,11 @@ class Topology:
     def widen(self, separator: int, name: str) -> int:
         """(iii) A member of a separator, last in rank, that all send to from now on."""
         one, other = self.separators[separator].zones
-        process = self.admit(name, one)
+        process = self._admit(name, one)
         self.zones[other].add(process)
         self._zones_of[process].append(other)
         self.separators[separator].members.append(process)
+        self._changed()
         return process
 
 
