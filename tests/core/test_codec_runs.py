@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -86,3 +87,44 @@ def test_messages_are_what_they_were() -> None:
         "piece": CODEC.encode(Sync(3, (message([b"payload"], 2, 7), message(RUN)), True)).hex(),
     }
     assert said == json.loads(GOLDEN.read_text())
+
+
+HOPS = Codec(10, False, hops=True, run_span=span_of_payload)
+HOPS_BEFORE = Codec(10, False, hops=True)
+HOP = (1, 0, 2, 7, 1, 3, 5, 6, 0)
+"""Zone 1 is told of as the byte that marks a run elsewhere."""
+
+
+def addressed(operations: list[bytes]) -> Message:
+    one = message(operations)
+    return Message(one.dot, HOP, one.payload, (3, 4), one.span)
+
+
+@pytest.mark.parametrize("count", [1, 2, 16, 4095])
+def test_an_addressed_run_comes_back_with_its_stamp(count: int) -> None:
+    sent = addressed([b"%d" % number for number in range(count)])
+    sent = Message(pack(1, 5000), sent.context, sent.payload, sent.dest, sent.span)
+    again = HOPS.decode(HOPS.encode(sent))
+    assert isinstance(again, Message)
+    assert (*shown(again), again.context, again.dest) == (*shown(sent), HOP, (3, 4))
+
+
+def test_one_addressed_operation_is_what_it_was_even_if_it_looks_like_a_run() -> None:
+    for payload in (b"payload", run_payload(RUN)):
+        sent = addressed([payload])
+        assert HOPS.encode(addressed([payload])) == HOPS_BEFORE.encode(sent)
+        again = HOPS.decode(HOPS_BEFORE.encode(sent))
+        assert isinstance(again, Message)
+        assert shown(again) == shown(sent)
+
+
+def test_an_addressed_run_is_garbage_where_there_are_none() -> None:
+    data = HOPS.encode(addressed(RUN))
+    for other in (HOPS_BEFORE, CODEC, Codec(10, False)):
+        with pytest.raises(PeerError, match="kind"):
+            other.decode(data)
+    single = addressed([b"x"])
+    lie = bytearray(HOPS.encode(single))[:-4]
+    lie[1] = data[1]
+    with pytest.raises(PeerError, match="a run of one"):
+        HOPS.decode(bytes(lie) + crc32(lie).to_bytes(4, "little"))

@@ -9,12 +9,14 @@ from support.lies import LyingMember
 
 from thence.check import judge
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
-from thence.core.errors import UsageError
-from thence.core.zones import ZoneHave, ZoneItems
+from thence.core.errors import PeerError, UsageError
+from thence.core.message import Message
+from thence.core.zones import HOP, ZoneHave, ZoneItems
 from thence.order.topology import Topology
 from thence.order.zones_text import topology_of
 from thence.replica import steps
-from thence.replica.zone import ZoneMachine, ZoneSettings
+from thence.replica.zone import ZoneMachine, ZoneSettings, directed
+from thence.replica.zone_journal import Came, Own, OwnRun
 from thence.sim import zones_live
 from thence.sim.air import Air
 from thence.sim.zones_live import ZoneWorld
@@ -36,8 +38,8 @@ def two_zones() -> Topology:
     return topology_of(TWO_ZONES, "two.toml")
 
 
-def world(settings: ZoneSettings | None = None) -> ZoneWorld:
-    made = ZoneWorld(1, two_zones(), Air(links=True), settings or ZoneSettings(suspect_us=SECOND))
+def world(settings: ZoneSettings | None = None, take_us: int = 0) -> ZoneWorld:
+    made = ZoneWorld(1, two_zones(), Air(links=True), settings or ZoneSettings(suspect_us=SECOND), take_us)
     for name in made.names:
         made.boot(name)
     made.run(SECOND)
@@ -75,7 +77,7 @@ def settles(made: ZoneWorld, within_us: int = 60 * SECOND) -> None:
     assert verdict.deliveries > 50
 
 
-@pytest.mark.parametrize("seed", [*range(12), 24, 36, 68, 69, 126, 1054, 1170])
+@pytest.mark.parametrize("seed", [*range(12), 24, 36, 68, 69, 126, 1054, 1170, *range(100_000, 100_006)])
 def test_a_storm_ends_well(seed: int) -> None:
     storm = ZoneStorm(seed, draw_zones(seed))
     assert storm() == ""
@@ -282,6 +284,108 @@ def test_one_to_which_nothing_goes_gets_a_word_by_itself() -> None:
     histories = {name: process.node.core.history for name, process in made.processes.items() if process.node}
     assert [name for name, history in histories.items() if len(history)] == ["c"]  # b is not near it
     assert 0 < made.packets["zoneword"] < 12
+
+
+def test_what_a_turn_sends_to_the_same_processes_is_one_message() -> None:
+    """At the sender, at gateways and at receivers: one record, one item for each link, one hop."""
+    made = world()
+    for _ in range(2):  # links have told each other what they have
+        made.send("a", ["b", "c", "d"])
+        made.run(made.now + 2 * SECOND)
+    nodes = [machine(made, name) for name in made.names]
+    before = {node.name: (node._life.position, node.core.orderer.delivered) for node in nodes}
+    items = list[tuple[str, str, int]]()
+
+    def look(sender: str, receiver: str, packet: object) -> object:
+        if isinstance(packet, ZoneItems):
+            items.append((sender, receiver, len(packet.items)))
+        return packet
+
+    made.filter = look
+    made.send("a", ["b", "c", "d"], b"x", count=64)
+    made.run(made.now + 100 * MS)  # before words come by themselves
+    assert sorted(items) == [
+        *[("a", name, 1) for name in ("b", "r1", "r2")], *[("r1", name, 1) for name in ("c", "d", "r2")],
+    ]  # fmt: skip
+    hops = {node.name: node.core.orderer.delivered - before[node.name][1] for node in nodes}
+    assert hops == {"a": 0, "b": 1, "c": 1, "d": 1, "r1": 1, "r2": 2}
+    for node in nodes:
+        happened = [what for _, what in node._life._journal.happened(before[node.name][0])]
+        assert sum([isinstance(what, Own | OwnRun | Came) for what in happened]) == max(1, hops[node.name])
+    wanted = {("a", seq) for seq in range(1, 67)}
+    assert all(made.delivered()[name] == wanted for name in "bcd")
+    settles(made)
+
+
+def test_messages_to_others_come_between_those_of_a_turn() -> None:
+    made, to = world(), (["b", "c"], ["b", "c"], ["d"], ["b", "c"], ["d"], ["d"])
+    for _ in range(10):
+        made.send_turn("a", [directed(each, b"") for each in to])
+        made.run(made.now + 100 * MS)
+    assert machine(made, "a").sent == 60
+    assert machine(made, "a").core.history.counter == 40
+    made.crash("a")
+    made.crash("c")
+    made.boot("a")
+    made.boot("c")
+    assert machine(made, "a").sent == 60
+    settles(made)
+    order = made.processes["c"].application.order
+    assert order == [("a", 6 * turn + at) for turn in range(10) for at in (1, 2, 4)]
+
+
+def test_a_run_is_taken_whole_and_counts_as_what_it_holds() -> None:
+    settings = ZoneSettings(inbox_max=8, suspect_us=0)
+    made = world(settings, take_us=1000 * SECOND)
+    taken = list[int]()
+    node = machine(made, "b")
+    for size in (3, 4, 5):
+        made.send("a", ["b"], count=size)
+        made.run(made.now + 100 * MS)
+    assert node.waiting == 12
+    assert not machine(made, "a").talk.sessions[made.index["b"]].room, "twelve are more than eight"
+    taken += [node.take(1, made.now), node.take(4, made.now), node.take(100, made.now)]
+    assert taken == [3, 4, 5]
+    assert node.waiting == 0
+
+
+def test_what_waits_for_a_neighbour_is_bounded_in_bytes() -> None:
+    made = world(ZoneSettings(suspect_us=0, kept_bytes=1000))
+    made.crash("b")
+    made.send("a", ["b"], b"x" * 600)
+    assert machine(made, "a").refuses is None
+    made.send("a", ["b"], b"x" * 600)
+    assert "wait for b" in str(machine(made, "a").refuses)
+    made.boot("b")
+    made.run(made.now + SECOND)
+    assert machine(made, "a").refuses is None
+    assert all(stream.bytes == 0 for stream in machine(made, "a").core.streams.values())
+
+
+def test_a_run_that_holds_something_else_than_it_says_costs_the_link() -> None:
+    made, items = world(), list[bytes]()
+
+    def look(sender: str, receiver: str, packet: object) -> object:
+        if isinstance(packet, ZoneItems) and (sender, receiver) == ("a", "b"):
+            items.extend(packet.items)
+        return packet
+
+    made.filter = look
+    made.send("a", ["b"], b"x", count=3)
+    made.run(made.now + SECOND)
+    [item] = items
+    core, peer = machine(made, "b").core, made.index["a"]
+    message = core._codec.decode(item[1:])
+    assert isinstance(message, Message)
+    assert message.span == 3
+    for payload in (message.payload[:-3], message.payload + b"\xa1x", message.payload[:2] + b"xyz"):
+        lie = Message(message.dot, message.context, payload, message.dest, 3)
+        refused = False
+        try:
+            core.parse(peer, bytes((HOP,)) + core._codec.encode(lie))
+        except PeerError as error:
+            refused = "run" in str(error)
+        assert refused, payload
 
 
 def test_another_topology_is_refused() -> None:

@@ -57,6 +57,23 @@ MUTANTS: list[GroupMutant] = [
        (f"{TALK}._left", "max(let, stream.reached)", "let")),
     of("before a link greets nothing has left for it", "what_others_could_wait_for_is_told_and_nothing_else",
        (f"{TALK}._left", "stream.newest_hop if let is None", "0 if let is None")),
+    of("each operation of a turn is a hop",
+       "what_a_turn_sends_to_the_same_processes_is_one_message",
+       (f"{ZONE}.broadcast", "for run in in_runs(each, most):", "for run in [[one] for one in each]:")),
+    of("a gateway passes a run on as one operation",
+       "what_a_turn_sends_to_the_same_processes_is_one_message",
+       (f"{GATEWAY}._work", "message.dest, message.span)", "message.dest)")),
+    of("what is for others comes after a turn's run", "messages_to_others_come_between_those_of_a_turn",
+       (f"{ZONE}.broadcast", "groupby(payloads, _to)", "groupby(sorted(payloads, key=_to), _to)")),
+    of("a run waits for the program as one message", "a_run_is_taken_whole_and_counts_as_what_it_holds",
+       (f"{CORE}._release", "self.waiting += effect.span", "self.waiting += 1"),
+       (f"{CORE}.took", "self.waiting -= message.span", "self.waiting -= 1")),
+    of("a run is believed to hold what it says",
+       "a_run_that_holds_something_else_than_it_says_costs_the_link",
+       (f"{CORE}.parse", "len(payload_run(message.payload)) != message.span", "False")),
+    of("what waits for a neighbour has no bound in bytes",
+       "what_waits_for_a_neighbour_is_bounded_in_bytes",
+       (f"{ZONE}.refuses", " or stream.bytes >= most_bytes", "")),
 ]  # fmt: skip
 
 JOINS: list[GroupMutant] = [

@@ -7,7 +7,8 @@
 
 All integers are varints; stamps are told of in `codec_stamps`. A member is its index in the group, which both
 ends know. Where messages carry nothing, so that a context is the byte 0, a run (`core.runs`) has the byte 1
-there: a bitmap of no dots, which nothing else is written as.
+there: a bitmap of no dots, which nothing else is written as. Where messages are addressed, a run is a packet
+of a kind of its own.
 
 Decoding goes from unverified bytes to checked packets. Anything that no correct peer sends (a wrong
 checksum, leftover bytes, a member that is not there, a counter of zero, a context that names the message
@@ -39,6 +40,7 @@ from thence.core.varint import MAX_SEQ, Reader, checked_counter, checked_member,
 
 VERSION: Final = 1
 MESSAGE, ACK, PHANTOM, BATCH = range(4)
+ADDRESSED_RUN: Final = 5
 FEW: Final = 8
 """Dots of a context, as most messages have them."""
 RESIDUE: Final = 0x2144DF1C
@@ -125,7 +127,8 @@ class Codec:
         run_span: Span | None = None,
     ) -> None:
         """`span`: how many operations a payload holds; None: one. `PeerError`: it is no payload. `run_span`:
-        the same of the payload of a run, where messages carry nothing, and say it of themselves."""
+        the same of the payload of a run, where messages carry nothing or are addressed, and say it of
+        themselves."""
         self._size = size
         self._span = span
         self._run_span = run_span
@@ -166,10 +169,11 @@ class Codec:
     def encode_message(self, message: Message) -> bytes:
         """A message that has not been encoded yet."""
         marked = self._run_span is not None and _is_run(message)
+        kind = ADDRESSED_RUN if marked and self._hops else MESSAGE
         if self._dots and len(message.context) <= FEW and not message.dest and not marked:
             head = _head(message)
         else:
-            out = bytearray((VERSION, MESSAGE))
+            out = bytearray((VERSION, kind))
             self._put_head(out, message)
             head = bytes(out)
         payload = message.payload
@@ -194,7 +198,7 @@ class Codec:
         seq = message.dot >> ORIGIN_BITS
         put(out, message.dot & ORIGIN_MASK)
         put(out, seq)
-        if self._run_span is not None and _is_run(message):
+        if self._run_span is not None and not self._hops and _is_run(message):
             out += _RUN
         else:
             self._put_stamp(out, message.context, seq)
@@ -286,6 +290,8 @@ class Codec:
     def _body(self, kind: int, reader: Reader) -> Packet:
         if kind == MESSAGE:
             return self._take_message(reader)
+        if kind == ADDRESSED_RUN and self._hops and self._run_span is not None:
+            return self._take_message(reader, addressed_run=True)
         if kind == BATCH:
             return Batch(self._take_messages(reader))
         if kind == ACK:
@@ -319,11 +325,13 @@ class Codec:
             reader.at = inner.at
         return tuple(messages)
 
-    def _take_message(self, reader: Reader) -> Message:
+    def _take_message(self, reader: Reader, addressed_run: bool = False) -> Message:
         origin = checked_member(reader.take(), self._size)
         seq = checked_counter(reader.take())
         dot = pack(origin, seq)
-        marked = self._run_span is not None and reader.data[reader.at : reader.at + 1] == _RUN
+        marked = (
+            self._run_span is not None and not self._hops and reader.data[reader.at : reader.at + 1] == _RUN
+        )
         context = () if marked else self._take_stamp(reader, seq, self._stamp_size)
         reader.at += marked
         if self._dots:
@@ -337,9 +345,9 @@ class Codec:
             raise PeerError(f"a message to {count} members of {self._size}")
         dest = tuple([checked_member(reader.take(), self._size) for _ in range(count)])
         payload = reader.take_bytes(reader.take())
-        span_of = self._run_span if marked else self._span
+        span_of = self._run_span if marked or addressed_run else self._span
         span = 1 if span_of is None else checked_span(span_of(payload), seq)
-        if marked and span == 1:
+        if (marked or addressed_run) and span == 1:
             raise PeerError("a run of one operation")
         return Message(dot, context, payload, dest, span)
 

@@ -60,15 +60,16 @@ class SeparatorTagger:
         self._dot = me
         self.history: Final = CausalHistory(me, rules)
 
-    def tag(self, payload: bytes, dest: tuple[int, ...] = ()) -> Message:
+    def tag(self, payload: bytes, dest: tuple[int, ...] = (), span: int = 1) -> Message:
+        """`span`: so many operations, which are one message."""
         topology, me = self._topology, self._me
         if topology.is_gateway(me):
             raise UsageError(f"{topology.names[me]} is a gateway: it has no client")
         topology.check(dest)
         [zone] = topology.zones_of(me)
-        self._dot += STEP
+        self._dot += span * STEP
         hop, stamp = self.history.send(topology.address(zone, dest, NOWHERE, me))
-        return Message(self._dot, write(topology, zone, NOWHERE, hop, stamp), payload, dest)
+        return Message(self._dot, write(topology, zone, NOWHERE, hop, stamp), payload, dest, span)
 
     def took(self, message: Message) -> None:
         hop = read(self._topology, message)
@@ -85,7 +86,7 @@ class SeparatorTagger:
 
     @property
     def sent(self) -> int:
-        """The counter of the last message."""
+        """The counter of the last operation."""
         return self._dot >> ORIGIN_BITS
 
     def restore(self, sent: int, history: KeptHistory) -> None:
@@ -276,7 +277,7 @@ class GatewayOrderer(SeparatorOrderer):
             hop, stamp = self.history.send(address)
             self._deliveries.mark(hop)
             context = write(topology, far, number, hop, stamp)
-            forwarded = Message(message.dot, context, message.payload, message.dest)
+            forwarded = Message(message.dot, context, message.payload, message.dest, message.span)
             effects.append(Forward(tuple(sorted(address)), forwarded))
         self.todo.clear()
 

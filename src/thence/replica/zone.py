@@ -7,11 +7,13 @@ process that its neighbours know more of than its log does, or that they go on w
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Final
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
 from thence.core.errors import PeerError, StorageError, ThenceError, UsageError
 from thence.core.machine import NEVER, Wake
+from thence.core.runs import in_runs
 from thence.core.zones import (
     CLOSED,
     ZoneAsk,
@@ -34,7 +36,7 @@ from thence.replica.events import Repeated
 from thence.replica.group.surroundings import Application
 from thence.replica.life_tag import Sent
 from thence.replica.zone_core import Item, ZoneCore
-from thence.replica.zone_journal import Came, Own, Took, ZoneHeard
+from thence.replica.zone_journal import Came, Own, OwnRun, Took, ZoneHeard
 from thence.replica.zone_life import ZoneDiary, ZoneLife
 from thence.replica.zone_talk import ZoneSession, ZoneSettings, ZoneTalk
 from thence.replica.zone_watch import ZoneWatch
@@ -57,6 +59,10 @@ def directed(to: Sequence[str], payload: bytes) -> Directed:
     if not found.to:
         raise UsageError("no addressee: to=[…] names at least one process")
     return found
+
+
+def _to(payload: bytes) -> tuple[str, ...]:
+    return payload.to if isinstance(payload, Directed) else ()
 
 
 class ZoneMachine(Untagged):
@@ -123,7 +129,7 @@ class ZoneMachine(Untagged):
 
     @property
     def waiting(self) -> int:
-        return len(self.core.inbox)
+        return self.core.waiting
 
     @property
     def in_debt(self) -> bool:
@@ -144,9 +150,9 @@ class ZoneMachine(Untagged):
     def refuses(self) -> ThenceError | None:
         if self._ended:
             return StorageError(self._ended)
-        core, most = self.core, self._settings.kept_most
-        for peer, stream in core.streams.items():
-            if len(stream.items) >= most:
+        most, most_bytes = self._settings.kept_most, self._settings.kept_bytes
+        for peer, stream in self.core.streams.items():
+            if len(stream.items) >= most or stream.bytes >= most_bytes:
                 name = self.topology.names[peer]
                 return UsageError(f"{len(stream.items)} messages wait for {name}, which does not take them")
         return None
@@ -301,19 +307,21 @@ class ZoneMachine(Untagged):
         return name
 
     def broadcast(self, payloads: Sequence[bytes], now: int) -> Sequence[Sent]:
-        """To all, or to the processes named with a payload (`directed`)."""
+        """To all, or to the processes named with a payload (`directed`). Those to the same in a row are a
+        run; a message to others between two of them comes between them everywhere."""
         must_fit(payloads, self._payload_max)
-        calls = [(self._dest(payload), bytes(payload)) for payload in payloads]
-        sent: list[Sent] = []
-        for dest, payload in calls:
-            self._life.happens(Own(dest, payload, now))
-            sent.append(((self.name, self.sent), None))
-        return sent
+        most = min(self._payload_max, self._settings.packet_bytes)
+        calls = [(self._dest(to), [bytes(one) for one in each]) for to, each in groupby(payloads, _to)]
+        first = self.sent + 1
+        for dest, each in calls:
+            for run in in_runs(each, most):
+                one = len(run) == 1
+                self._life.happens(Own(dest, run[0], now) if one else OwnRun(dest, tuple(run), now))
+        return [((self.name, seq), None) for seq in range(first, first + len(payloads))]
 
-    def _dest(self, payload: bytes) -> tuple[int, ...]:
+    def _dest(self, to: Sequence[str]) -> tuple[int, ...]:
         if self.topology.is_gateway(self.core.me):
             raise UsageError(f"{self.name} is a gateway: it has no client")
-        to = payload.to if isinstance(payload, Directed) else ()
         for name in to:
             if name not in self._index:
                 raise UsageError(f"unknown process {name!r}")
@@ -325,10 +333,16 @@ class ZoneMachine(Untagged):
         return dest
 
     def take(self, limit: int, now: int) -> int:
-        count = min(limit, self.waiting)
-        if count:
-            self._life.happens(Took(count, now))
-        return count
+        """A run is taken as a whole."""
+        messages = operations = 0
+        for message in self.core.inbox:
+            if operations >= limit:
+                break
+            messages += 1
+            operations += message.span
+        if messages:
+            self._life.happens(Took(messages, now))
+        return operations
 
     def wake(self, now: int) -> None:
         self._go_on(now)

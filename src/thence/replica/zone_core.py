@@ -4,7 +4,9 @@ It is built anew after a restart by letting the same things happen again (`zone_
 depend on anything else: not on time, on links, nor on what others have by now. What is for a neighbour is
 numbered in the order in which it came about, which is therefore the same each time.
 
-State. `orderer`, `tagger`: rules and chains (`order.separator`). `inbox`: what the program may take.
+State. `orderer`, `tagger`: rules and chains (`order.separator`). `inbox`: what the program may take, in
+messages, and `waiting` in operations: those that a program sends to the same processes in one turn are one
+message, a run (`core.runs`).
 `streams`: by neighbour, the items for it, of which those that it has may be forgotten, and how many came from
 it. `closed`: neighbours that the others go on without; `told`: by neighbour, what it said that it has closed,
 after it had passed on what it had of them. `flushed`: closed ones of which everything is here that anywhere
@@ -15,7 +17,7 @@ has closed that one, and every other closed process of its own neighbourhood: it
 """
 
 from collections import deque
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from thence.core.codec import Codec
@@ -23,6 +25,7 @@ from thence.core.dots import ORIGIN_MASK
 from thence.core.errors import PeerError
 from thence.core.machine import Forward, OrderEffect
 from thence.core.message import Message
+from thence.core.runs import payload_run, run_payload
 from thence.core.varint import Reader, put
 from thence.core.zones import CLOSED, HOP, PASSED
 from thence.order.history import CausalHistory, KeptHistory, Rules
@@ -42,7 +45,7 @@ class Item(NamedTuple):
 class Stream:
     """Items for one neighbour, by number from 1 on; and how many came from it."""
 
-    __slots__ = ("base", "have", "items", "reached", "sent")
+    __slots__ = ("base", "bytes", "have", "items", "reached", "sent")
 
     def __init__(self) -> None:
         self.items: dict[int, tuple[int, bytes]] = {}
@@ -51,14 +54,19 @@ class Stream:
         """`base`: so many the neighbour has."""
         self.reached = 0
         """The greatest counter of a hop that it has."""
+        self.bytes = 0
+        """Of the items that wait for it."""
 
     def add(self, counter: int, data: bytes) -> None:
         self.sent += 1
+        self.bytes += len(data)
         self.items[self.sent] = counter, data
 
     def acked(self, have: int) -> list[int]:
         """The neighbour has so many: the counters of hops that it was not known to have."""
-        fresh = [self.items.pop(number)[0] for number in range(self.base + 1, have + 1)]
+        had = [self.items.pop(number) for number in range(self.base + 1, have + 1)]
+        fresh = [counter for counter, _ in had]
+        self.bytes -= sum([len(data) for _, data in had])
         self.base = max(self.base, have)
         self.reached = max(self.reached, *fresh, 0)
         return fresh
@@ -99,7 +107,7 @@ class KeptCore(NamedTuple):
 class ZoneCore:
     __slots__ = (
         "_codec", "_topology", "closed", "flushed", "history", "inbox", "lonely", "me", "near", "orderer",
-        "retained", "streams", "tagger", "told",
+        "retained", "streams", "tagger", "told", "waiting",
     )  # fmt: skip
 
     def __init__(self, me: int, topology: Topology, rules: Rules, codec: Codec) -> None:
@@ -116,6 +124,7 @@ class ZoneCore:
         self.near: Final = tuple(sorted(topology.neighbours(me)))
         self.streams: Final = {peer: Stream() for peer in self.near}
         self.inbox: Final = deque[Message]()
+        self.waiting = 0
         self.closed: Final[dict[int, None]] = {}
         self.told: Final[dict[int, set[int]]] = {peer: set() for peer in self.near}
         self.flushed: Final[dict[int, None]] = {}
@@ -154,6 +163,8 @@ class ZoneCore:
         message = self._codec.decode(data[1:])
         if not isinstance(message, Message):
             raise PeerError("an item that is no message")
+        if message.span > 1 and len(payload_run(message.payload)) != message.span:
+            raise PeerError(f"a run that does not hold {message.span} operations")
         self.orderer.check(message)
         sender = read(self._topology, message).sender
         if sender not in self.near or (sender == peer) is not (data[0] == HOP):
@@ -162,9 +173,10 @@ class ZoneCore:
 
     # What happens to it
 
-    def submit(self, payload: bytes, dest: tuple[int, ...]) -> Message:
-        """`UsageError` if it cannot be addressed like that."""
-        message = self.tagger.tag(payload, dest)
+    def submit(self, payloads: Sequence[bytes], dest: tuple[int, ...]) -> Message:
+        """`UsageError` if they cannot be addressed like that."""
+        payload = payloads[0] if len(payloads) == 1 else run_payload(payloads)
+        message = self.tagger.tag(payload, dest, len(payloads))
         self.orderer.sent(message, 0)
         self._send(read(self._topology, message).address, message)
         return message
@@ -187,6 +199,7 @@ class ZoneCore:
     def took(self) -> Message:
         """The program takes the next message."""
         message = self.inbox.popleft()
+        self.waiting -= message.span
         self.tagger.took(message)
         return message
 
@@ -205,7 +218,7 @@ class ZoneCore:
         self.closed[who] = None
         stream = self.streams[who]
         stream.items.clear()
-        stream.base = stream.sent
+        stream.bytes, stream.base = 0, stream.sent
         self.history.lose(who)
         for counter in [counter for counter, peers in self.lonely.items() if who in peers]:
             self.lonely[counter].discard(who)
@@ -247,6 +260,7 @@ class ZoneCore:
                 self._send(effect.peers, effect.message)
             elif isinstance(effect, Message):
                 self.inbox.append(effect)
+                self.waiting += effect.span
 
     def _send(self, peers: Iterable[int], message: Message) -> None:
         data = bytes((HOP,)) + self._codec.encode(message)
@@ -303,6 +317,7 @@ class ZoneCore:
         self.tagger.restore(kept.sent, kept.history)
         self.orderer.restore(kept.order)
         self.inbox.extend(kept.inbox)
+        self.waiting = sum([message.span for message in kept.inbox])
         for peer, told in kept.streams.items():
             stream = self.streams[peer]
             stream.base = stream.sent = told.base
@@ -320,3 +335,7 @@ class ZoneCore:
 
 def origin_of(message: Message) -> int:
     return message.dot & ORIGIN_MASK
+
+
+def operations_of(message: Message) -> list[bytes]:
+    return [message.payload] if message.span == 1 else payload_run(message.payload)

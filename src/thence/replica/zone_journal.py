@@ -32,6 +32,14 @@ class Own(NamedTuple):
     at: int
 
 
+class OwnRun(NamedTuple):
+    """Several operations as one message."""
+
+    dest: tuple[int, ...]
+    payloads: tuple[bytes, ...]
+    at: int
+
+
 class Came(NamedTuple):
     peer: int
     item: bytes
@@ -55,9 +63,10 @@ class Tells(NamedTuple):
     passes: tuple[tuple[int, bytes], ...]
 
 
-Happened = Own | Came | ZoneHeard | Took | Closes | Tells
+Happened = Own | Came | ZoneHeard | Took | Closes | Tells | OwnRun
 
-KINDS: Final[tuple[type[Any], ...]] = (Own, Came, ZoneHeard, Took, Closes, Tells)
+KINDS: Final[tuple[type[Any], ...]] = (Own, Came, ZoneHeard, Took, Closes, Tells, OwnRun)
+"""New ones go to the end."""
 KIND_OF: Final = {kind: bytes((at,)) for at, kind in enumerate(KINDS)}
 
 

@@ -4,21 +4,33 @@ A restart reads what was written, and does it once more in the same way; so noth
 noted first. What follows from it (hops, what the program is given, rows of the trace) follows each time.
 """
 
+from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
 from thence.core.codec import Codec
-from thence.core.dots import ORIGIN_BITS
+from thence.core.dots import ORIGIN_BITS, STEP
 from thence.core.errors import UsageError
 from thence.core.groups import Place
 from thence.core.message import Message
+from thence.core.runs import span_of_payload
 from thence.members.operations import Operation
 from thence.oplog.log import OpLog
 from thence.order.history import Rules
 from thence.order.topology import Topology
 from thence.replica.group.lifecycle.checkpoints import Checkpoints
 from thence.replica.group.surroundings import Application, Applied
-from thence.replica.zone_core import Item, ZoneCore, origin_of
-from thence.replica.zone_journal import Came, Closes, Happened, Own, Tells, Took, ZoneHeard, ZoneJournal
+from thence.replica.zone_core import Item, ZoneCore, operations_of, origin_of
+from thence.replica.zone_journal import (
+    Came,
+    Closes,
+    Happened,
+    Own,
+    OwnRun,
+    Tells,
+    Took,
+    ZoneHeard,
+    ZoneJournal,
+)
 from thence.trace.recorder import DELIVER, SEND
 
 
@@ -60,7 +72,7 @@ class ZoneLife:
         self._log: Final = log
         self._application: Final = application
         self._diary: Final = diary
-        self._codec: Final = Codec(len(topology), False, hops=True)
+        self._codec: Final = Codec(len(topology), False, hops=True, run_span=span_of_payload)
         self._journal: Final = ZoneJournal(log, self._codec)
         if why := self._journal.ended:
             raise UsageError(f"{name} cannot go on: {why}")
@@ -105,7 +117,9 @@ class ZoneLife:
     def _do(self, what: Happened, item: Item | None = None) -> None:
         core = self.core
         if isinstance(what, Own):
-            self._tell_sent(core.submit(what.payload, what.dest), what.at)
+            self._tell_sent(core.submit((what.payload,), what.dest), (what.payload,), what.at)
+        elif isinstance(what, OwnRun):
+            self._tell_sent(core.submit(what.payloads, what.dest), what.payloads, what.at)
         elif isinstance(what, Came):
             core.came(what.peer, item or core.parse(what.peer, what.item))
         elif isinstance(what, ZoneHeard):
@@ -121,24 +135,28 @@ class ZoneLife:
 
     # What follows, for trace and program
 
-    def _tell_sent(self, message: Message, at: int) -> None:
+    def _tell_sent(self, message: Message, operations: Sequence[bytes], at: int) -> None:
         names = self._topology.names
         to = message.dest or self._topology.applications  # gateways have no client
         dest = tuple([names[process] for process in to])
-        self._diary.row(SEND, self._place(message), None, at, dest=dest)
-        if self._me in to:
-            self._apply(message, True)
+        for place, payload in self._each(message, operations):
+            self._diary.row(SEND, place, None, at, dest=dest)
+            if self._me in to:
+                self._apply(place, payload, True)
 
     def _tell_taken(self, message: Message, at: int) -> None:
-        self._diary.row(DELIVER, self._place(message), None, at, size=len(message.payload))
-        self._apply(message, False)
+        for place, payload in self._each(message, operations_of(message)):
+            self._diary.row(DELIVER, place, None, at, size=len(payload))
+            self._apply(place, payload, False)
 
-    def _apply(self, message: Message, own: bool) -> None:
-        operation = Operation(*self._place(message), message.payload)
-        self._application.apply(Applied(operation, own, position=self.position))
+    def _apply(self, place: Place, payload: bytes, own: bool) -> None:
+        self._application.apply(Applied(Operation(*place, payload), own, position=self.position))
 
-    def _place(self, message: Message) -> Place:
-        return self._topology.names[origin_of(message)], message.dot >> ORIGIN_BITS
+    def _each(self, message: Message, operations: Sequence[bytes]) -> Iterator[tuple[Place, bytes]]:
+        """The operations of a message, each with its name."""
+        name, first = self._topology.names[origin_of(message)], (message.before + STEP) >> ORIGIN_BITS
+        for seq, payload in enumerate(operations, first):
+            yield (name, seq), payload
 
     # Its log
 

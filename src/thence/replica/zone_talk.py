@@ -40,8 +40,10 @@ class ZoneSettings:
     packet_bytes: int = 1 << 20
     kept_most: int = 65_536
     """Items that wait for one neighbour before own messages are refused."""
+    kept_bytes: int = 64 << 20
+    """And how many bytes they have."""
     inbox_max: int = 8192
-    """Messages that wait for the program before neighbours are asked to wait."""
+    """Operations that wait for the program before neighbours are asked to wait."""
     rules: Rules = Rules()  # noqa: RUF009
 
 
@@ -234,7 +236,7 @@ class ZoneTalk:
 
     @property
     def _room(self) -> bool:
-        return len(self.core.inbox) <= self._settings.inbox_max
+        return self.core.waiting <= self._settings.inbox_max
 
     def _tell(self, now: int) -> None:
         """What came, and whether there is room for more."""

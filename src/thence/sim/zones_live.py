@@ -17,7 +17,7 @@ from thence.replica.group.settings import GroupSettings
 from thence.replica.group.surroundings import Applied
 from thence.replica.idle import Idle
 from thence.replica.steps import Steps
-from thence.replica.zone import ZoneMachine, ZoneSettings, directed
+from thence.replica.zone import Directed, ZoneMachine, ZoneSettings, directed
 from thence.sim.air import Air
 from thence.sim.diaries import SimDiary
 from thence.sim.groups_links import SimLinks
@@ -123,9 +123,16 @@ class ZoneWorld(StepWorld[ZoneMachine, ZoneProcess]):
         self.crash(name)
         self.processes[name].dead = True
 
-    def send(self, name: str, to: Sequence[str], payload: bytes = b"") -> None:
+    def send(self, name: str, to: Sequence[str], payload: bytes = b"", count: int = 1) -> None:
+        """`count`: so many in one turn."""
+        self.send_turn(name, [directed(to, payload)] * count)
+
+    def send_turn(self, name: str, calls: Sequence[Directed]) -> None:
+        """What a program sends in one turn."""
+
         def ask(steps: Steps[ZoneMachine, None]) -> None:
-            steps.ask([directed(to, payload)], None)
+            for call in calls:
+                steps.ask([call], None)
             steps.settle(self.now)
 
         if self.processes[name].node is not None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from random import Random
 
 from thence.order.topology import Topology
-from thence.replica.zone import ZoneSettings
+from thence.replica.zone import Directed, ZoneSettings, directed
 from thence.sim.air import Air
 from thence.sim.groups_disks import KINDS as KINDS_OF_DISKS
 from thence.sim.groups_disks import worsen
@@ -23,6 +23,9 @@ from thence.sim.zones_live import ZoneWorld
 
 MS = 1_000
 SECOND = 1_000 * MS
+
+RUNS_FROM = 100_000
+"""Seeds below this draw what they always drew."""
 
 PATIENCE_US = 240 * SECOND
 """Virtual time after the last fault: several suspicions, each followed by its flush."""
@@ -40,6 +43,8 @@ class ZoneWeather:
     settings: ZoneSettings
     take_us: int
     sync_us: int
+    runs: bool
+    """Programs send several messages in a turn: storms from `RUNS_FROM` on."""
     back: bool
     """Disks are put back to earlier states. Then a start waits for all neighbours, however long it takes."""
 
@@ -75,6 +80,7 @@ def draw_zones(seed: int) -> ZoneWeather:
         settings=settings,
         take_us=random.choice((0, 0, 200 * MS)),
         sync_us=random.choice((0, 0, 30 * MS)),
+        runs=seed >= RUNS_FROM,
         back=back,
     )
 
@@ -118,10 +124,19 @@ class ZoneStorm:
                 return
             most = min(len(self._applications), random.choice((1, 2, 3, 100)))
             to = random.sample(self._applications, random.randint(1, most))
-            world.send(name, to, b"." * random.choice((0, 0, 100)))
+            world.send_turn(name, self._turn(to, b"." * random.choice((0, 0, 100))))
             world.at(world.now + int(2 * random.random() * weather.interval_us), send)
 
         world.at(world.now + random.randrange(max(1, weather.interval_us)), send)
+
+    def _turn(self, to: list[str], payload: bytes) -> list[Directed]:
+        if not self.weather.runs:
+            return [directed(to, payload)]
+        random, calls = self._random, list[Directed]()
+        for _ in range(random.choice((1, 1, 2))):
+            calls += [directed(to, payload)] * random.choice((1, 2, 3, 20))
+            to = random.sample(self._applications, random.randint(1, len(self._applications)))
+        return calls
 
     def _calm(self) -> None:
         """Faults stop."""
