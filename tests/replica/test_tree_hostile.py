@@ -188,6 +188,49 @@ def test_a_node_that_gossips_survives_whatever_peers_say(seed: int) -> None:
     assert hears(Process(OpenTree, **GOSSIP), GossipLiar(seed, 3), 300) > 120
 
 
+CLOCKED_TREE: dict[str, Any] = {**GOSSIP, "spread": "sync-tree"}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_node_over_a_tree_with_clocks_holds_nothing_whatever_peers_say(seed: int) -> None:
+    node = Process(OpenTree, **CLOCKED_TREE)
+    assert hears(node, GossipLiar(seed, 3), 300) > 120
+    assert node.one.replica.order.waiting == 0
+
+
+@pytest.mark.parametrize("wrapped", [False, True], ids=["as it comes", "in a piece"])
+def test_over_a_tree_what_comes_before_its_causes_costs_the_link_and_nothing_else(wrapped: bool) -> None:
+    """No correct peer sends it: a stream tells whatever a message follows from before it. It would wait for
+    ever, since a stream brings nothing again."""
+    node = Process(OpenTree, **CLOCKED_TREE)
+    machine = node.one
+    node.linked()
+    sender, other = (Clocked(3, 1, 10, ["a", "b", "c"]) for _ in range(2))
+    other.become(2)
+    first = sender.tag([b"first"])
+    other.took(first)
+    answer = other.tag([b"answer"])
+    machine.receive("a", Naming(2, ("c",)), 0)
+
+    def told(*messages: Message) -> None:
+        if wrapped:
+            machine.receive("a", Sync(1, messages, True), 0)
+        else:
+            for message in messages:
+                machine.receive("a", message, 0)
+
+    machine.receive("a", Graft(1, (0, 0)), 0)
+    machine.receive("a", Sync(1, (), True), 0)  # from here on its messages count
+    for lies in ((answer,), (lie(0),), (first, lie(0, 2), answer)):
+        with pytest.raises(PeerError, match="before what it follows from"):
+            told(*lies if wrapped else lies[-1:])
+        assert machine.replica.order.waiting == 0
+        assert not any(machine.overlay.streams.clock), "nothing of it counts"
+    told(first, answer)
+    machine.take(9, 0)
+    assert machine.delivered() == {"a": 1, "c": 1}
+
+
 class Crowd:
     """b, which gossips with a, who lies, and with others."""
 

@@ -148,3 +148,11 @@ def test_gossip_needs_an_order_and_nodes_like_live_ones() -> None:
         OverlayRun(configure("steady", spread="gossip", order="probabilistic"))
     with pytest.raises(UsageError, match="between 1 and the 3 entries"):
         DurableOverlayRun(configure("steady", spread="gossip", order="probabilistic", entries=3, keys=4))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_over_a_tree_nothing_waits_for_its_causes(seed: int) -> None:
+    """A stream tells them before. So a node may end its link with a peer that does not."""
+    _, verdict, events = gossiped("tree-storm", spread="sync-tree", entries=5, keys=2, seed=seed)
+    assert not any(verdict.violations.values())
+    assert not [row for row in events if row.kind == "hold"]

@@ -122,6 +122,27 @@ def far_ahead(clocked: Any) -> None:
         raise AssertionError("ahead: a stamp that no node has is held for ever")
 
 
+def early(clocked: Any) -> None:
+    """Over a tree no correct peer sends a message that comes before its causes; in their order, in
+    one piece, all of them are."""
+    names = ["a", "b", "c"]
+    here, sender, other = clocked(3, 1, 10, names), clocked(3, 1, 10, names), clocked(3, 1, 10, names)
+    other.become(2)
+    first = sender.tag([b"first"])
+    other.took(first)
+    answer = other.tag([b"answer"])
+    for messages in ([answer], [answer, first]):
+        try:
+            here.must_follow(messages)
+        except PeerError:
+            continue
+        raise AssertionError("early: it would wait, and a stream brings nothing again")
+    here.must_follow([first, answer])
+    here.receive(first, 0)
+    here.must_follow([answer])
+    assert here.receive(answer, 0) == [answer], "held: to look is not to count"
+
+
 def crowded(clocked: Any) -> None:
     """What waits is bounded, in messages and in bytes; the oldest gives way."""
     for size, most in ((1, HELD_MOST), (1 << 20, HELD_BYTES >> 20)):
@@ -139,7 +160,8 @@ def crowded(clocked: Any) -> None:
 
 
 ORDER_CHECKS = {
-    "calm": lambda it: calm({"clocked": it}), "restart": restarted, "ahead": far_ahead, "crowd": crowded,
+    "calm": lambda it: calm({"clocked": it}), "restart": restarted, "ahead": far_ahead, "early": early,
+    "crowd": crowded,
 }  # fmt: skip
 
 

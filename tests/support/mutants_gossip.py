@@ -32,6 +32,8 @@ ORDER = of(
      (":Clocked.check", "> AHEAD_MOST", "> 1 << 40")),
     ("only the lowest entry is looked at", "ahead", "ahead",
      (":Clocked.check", "max(map(sub", "min(map(sub")),
+    ("what comes over a tree may wait", "early", "early",
+     (":Clocked.must_follow", "if early is not None:", "if False:")),
     ("as many messages wait as come", "crowd", "crowded",
      (":Clocked.crowded", "self._orderer.waiting > HELD_MOST or ", "")),
     ("as many bytes wait as come", "crowd", "crowded",

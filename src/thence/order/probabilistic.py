@@ -237,6 +237,16 @@ class ProbabilisticOrderer:
             self._scan(effects)
         return effects
 
+    def first_early(self, messages: Sequence[Message]) -> Message | None:
+        """Of messages that come in this order, the first that would have to wait."""
+        clock = list(self._clock)
+        for message in messages:
+            for key in self._keys[message.dot & ORIGIN_MASK]:
+                clock[key] += 1
+            if any(map(gt, message.context, clock)):
+                return message
+        return None
+
     def admit(self, member: int) -> None:
         """Nothing to agree on: a member has its place when it is first heard of."""
 

@@ -35,11 +35,12 @@ from thence.replica.life_tag import LifeTag
 from thence.replica.overlay import Overlay
 from thence.replica.tree_history import PAST, StepHistory, put_past, take_past, wide
 from thence.replica.tree_inbox import INBOX_MAX, TreeInbox
-from thence.replica.tree_order import TreeOrder, Unordered, brings, make_room
+from thence.replica.tree_order import Clocked, TreeOrder, Unordered, brings, make_room
 from thence.replica.tree_positions import position_of, positions_of
 from thence.replica.tree_retold import Sending, Taking, retold
 from thence.replica.tree_right import EarlierState, EarlierStates, in_order
 from thence.replica.tree_rows import LinkRows
+from thence.spread.streams import Streams
 from thence.trace import recorder as rows
 
 CODEC: Final = Unordered.codec
@@ -76,6 +77,8 @@ class TreeReplica:
         self._me = me
         self._names: Final = names
         self._overlay: Final = overlay
+        if isinstance(overlay.streams, Streams) and isinstance(self.order, Clocked):
+            overlay.streams.must_follow = self.order.must_follow
         self._diary = diary
         self._log: Final = log
         self._history: Final = history

@@ -249,6 +249,12 @@ class Clocked:
         if max(map(sub, message.context, self._orderer.clock)) > AHEAD_MOST:
             raise PeerError(f"{message} counts more than {AHEAD_MOST} messages that are not here")
 
+    def must_follow(self, messages: Sequence[Message]) -> None:
+        """Of messages that come over a tree none has to wait."""
+        early = self._orderer.first_early(messages)
+        if early is not None:
+            raise PeerError(f"{early} comes over a tree before what it follows from")
+
     def runs(self, operations: Sequence[bytes]) -> Iterable[Sequence[bytes]]:
         """Each by itself: a clock's entries count messages, and what is doubted is one."""
         return zip(operations)

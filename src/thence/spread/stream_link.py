@@ -9,9 +9,12 @@ tens of megabytes would all be in memory at once.
 """
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
 from thence.core.errors import UsageError
+from thence.core.message import Message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,3 +75,18 @@ class Link:
         """What is sent from here on is another past."""
         self.credit = pieces
         self._costs.clear()
+
+
+def up_to_gap(messages: Sequence[Message], clock: Sequence[int]) -> list[Message]:
+    """Of what comes over a link, the messages that will count where the clock is this."""
+    had, fresh = dict[int, int](), list[Message]()
+    for message in messages:
+        origin, seq = message.dot & ORIGIN_MASK, message.dot >> ORIGIN_BITS
+        last = had.get(origin, clock[origin])
+        if seq <= last:
+            continue
+        if message.before >> ORIGIN_BITS != last:
+            break
+        had[origin] = seq
+        fresh.append(message)
+    return fresh

@@ -19,7 +19,7 @@ queued for a peer: what it lacks is in the history. A live link that cannot take
 answered.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from thence.core.dots import ORIGIN_BITS, ORIGIN_MASK
 from thence.core.errors import PeerError
@@ -27,7 +27,7 @@ from thence.core.history import History
 from thence.core.machine import NEVER, NO_PEER, Packet, SpreadEffect, Transmit, Wake
 from thence.core.message import Message
 from thence.core.overlay import Graft, More, Prune, Resync, Sync
-from thence.spread.stream_link import OVERHEAD, Link, StreamSettings
+from thence.spread.stream_link import OVERHEAD, Link, StreamSettings, up_to_gap
 
 
 class Streams:
@@ -35,7 +35,7 @@ class Streams:
 
     __slots__ = (
         "_clock", "_history", "_incoming", "_incoming_until", "_links", "_live", "_me", "_streams",
-        "_waiting", "_wake_at",
+        "_waiting", "_wake_at", "must_follow",
     )  # fmt: skip
 
     def __init__(self, me: int, size: int, history: History, settings: StreamSettings | None = None) -> None:
@@ -52,6 +52,8 @@ class Streams:
         self._incoming_until = NEVER
         self._waiting: dict[int, None] = {}
         self._wake_at = NEVER
+        self.must_follow: Callable[[Sequence[Message]], None] | None = None
+        """`PeerError` for one that comes before what it follows from: no correct peer sends it."""
 
     # What every spread does
 
@@ -169,6 +171,8 @@ class Streams:
         effects: list[SpreadEffect] = []
         if isinstance(packet, Message):
             self._check(peer, packet)
+            if self.must_follow is not None and link.heard:
+                self.must_follow(up_to_gap((packet,), self._clock))
             self._message(peer, link, packet, effects, now)
             return effects
         self._handle(peer, link, packet, effects, now)
@@ -264,6 +268,8 @@ class Streams:
             self._check(peer, message)
         if sync.version == link.grafted:
             link.heard = True
+        if self.must_follow is not None and link.heard:
+            self.must_follow(up_to_gap(sync.messages, self._clock))
         for message in sync.messages:
             self._message(peer, link, message, effects, now)
         if peer == self._incoming and sync.version == link.grafted:
@@ -328,9 +334,7 @@ class Streams:
         effects.append(Transmit((peer,), Sync(link.version, tuple(piece), last)))
 
     def _relist(self) -> None:
-        self._live = [
-            (peer, link.clock) for peer, link in self._links.items() if link.live and link.clock is not None
-        ]
+        self._live = [(peer, one.clock) for peer, one in self._links.items() if one.live and one.clock]
 
     # Streams in
 
