@@ -125,6 +125,7 @@ def test_tune_tells_people_and_programs(capsys: pytest.CaptureFixture[str]) -> N
     assert main(arguments) == 0
     said = capsys.readouterr().out
     assert "--order probabilistic --entries 64 --keys 2" in said
+    assert "Over gossip" in said, "where the prediction holds"
     bars = {
         int(line.split("K =")[1].split()[0]): line.count("█") for line in said.splitlines() if "K =" in line
     }

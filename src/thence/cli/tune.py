@@ -115,6 +115,9 @@ def tell(load: OfferedLoad, chosen: Clock, caveats: list[str]) -> None:
     out.print(
         "  covered: the document's (1 − (1 − 1/R)^(K·X))^K; times the share that misses a cause: its errors."
     )
-    out.print("  errors predicted: with normal delays, docs/protocols/probabilistic.md.")
+    out.print("  errors predicted: with normal delays, independent of each other. Over gossip a message")
+    out.print(
+        "  mostly comes after its causes, and errors are many times rarer: docs/protocols/probabilistic.md."
+    )
     for caveat in caveats:
         out.print(f"  it does not hold here: {caveat}")
