@@ -15,10 +15,6 @@ class Message:
 
     __slots__ = ("before", "context", "dest", "dot", "hop", "payload", "run", "wire")
 
-    hop: tuple[object, object]
-    """Of an addressed message: what its context says, once it was read (`order.hops`), and under which
-    topology. Unset otherwise."""
-
     def __init__(
         self, dot: int, context: tuple[int, ...], payload: bytes, dest: tuple[int, ...] = (), span: int = 1
     ) -> None:
@@ -31,6 +27,9 @@ class Message:
         self.dest: Final = dest
         self.run: list[bytes] | None = None
         """Its operations, where they are at hand and need not be read from the payload."""
+        self.hop: tuple[object, object] | None = None
+        """Of an addressed message: the topology that its context was read under, and what it says there
+        (`order.hops`)."""
         self.wire: bytes | None = None
         """The whole packet as bytes, once it was encoded or if it came like that: it is written to the log
         and sent to several peers, and need not be made anew each time."""

@@ -37,8 +37,8 @@ class Experiment:
 
 
 QUICK = (
-    "A quick look: smaller groups, fewer messages and seeds than the document's. Compare how the curves go, "
-    "not the numbers."
+    "A quick look: smaller groups, fewer messages and seeds than in the document. Compare how the curves "
+    "go, not the numbers."
 )
 
 _ALL = (

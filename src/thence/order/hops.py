@@ -65,12 +65,10 @@ def _frame(topology: Topology, sender: int, residual: Processes) -> tuple[Zone, 
 
 def read(topology: Topology, message: Message) -> Hop:
     """`PeerError` if no correct process writes this. It is read once under each topology."""
-    try:
+    if message.hop is not None:
         state, known = message.hop
         if state is topology.state and isinstance(known, Hop):
             return known
-    except AttributeError:
-        pass
     hop = _read(topology, message)
     message.hop = topology.state, hop
     return hop
