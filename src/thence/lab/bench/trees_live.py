@@ -41,7 +41,7 @@ COUNTED_S: Final = 2.0
 AFTER_S: Final = 1.0
 
 
-class Sent(NamedTuple):
+class TracedSend(NamedTuple):
     at_us: int
     delivered: dict[str, int]
     """When, by member."""
@@ -127,14 +127,14 @@ class LiveRows:
     """Of all traces: what was sent and delivered, and when."""
 
     def __init__(self, trace: Path) -> None:
-        self._sent: Final[dict[tuple[str, int], Sent]] = {}
+        self._sent: Final[dict[tuple[str, int], TracedSend]] = {}
         self._first_delivered: Final[dict[str, int]] = {}
         delivered: list[tuple[str, int, str, int]] = []
         for path in sorted(trace.rglob("*.jsonl")):
             for line in path.read_bytes().splitlines():
                 row = json.loads(line)
                 if row["kind"] == "send":
-                    self._sent[row["origin"], row["seq"]] = Sent(row["at_us"], {})
+                    self._sent[row["origin"], row["seq"]] = TracedSend(row["at_us"], {})
                 elif row["kind"] == "deliver":
                     delivered.append((row["origin"], row["seq"], row["node"], row["at_us"]))
                     self._first_delivered.setdefault(row["node"], row["at_us"])
