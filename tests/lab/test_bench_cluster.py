@@ -8,7 +8,8 @@ import pytest
 from support.processes import children, eventually
 
 from thence.cli.main import main
-from thence.core.errors import ThenceError
+from thence.core.errors import ThenceError, UsageError
+from thence.lab.bench import cluster
 from thence.lab.bench.cluster_nodes import Stretch, group_rate
 from thence.lab.bench.cluster_processes import together
 
@@ -71,3 +72,9 @@ def test_a_process_that_fails_ends_the_measurement_with_its_own_words_and_the_ot
     with pytest.raises(ThenceError, match=r"ended with code 1; it said: .*invalid literal"):
         together(bare, [("answer", "no port"), ("answer", 0)], tmp_path / "said", 0.0)
     eventually(lambda: children() <= before)
+
+
+def test_where_nothing_came_back_the_machine_is_said_to_be_busy() -> None:
+    assert cluster.median_us([{"latencies_us": [3.0]}, {"latencies_us": [1.0, 2.0]}]) == 2.0
+    with pytest.raises(UsageError, match="too much to do"):
+        cluster.median_us([{"latencies_us": []}])

@@ -165,7 +165,7 @@ class BareProcesses:
         """The median round trip."""
         port = self._ports[0]
         told = self._run([("ask", port, rate, warm_s, seconds), ("answer", port)], warm_s + seconds)
-        return float(median(told[0]["latencies_us"]))
+        return median_us(told[:1])
 
     def _run(self, calls: Sequence[Sequence[object]], seconds: float) -> list[Told]:
         return together(cluster_bare.__name__, calls, self._folder / "said", seconds)
@@ -207,7 +207,7 @@ def _events(folder: Path, effort: Effort) -> Iterator[Record | str]:
         moved.append(bare.move(0.0, effort.warm_s, effort.bare_s))
         echo.append(bare.echo_us(CALM, effort.warm_s, effort.bare_s))
     cpu = {kind: median(map(_cpu_us, full[kind])) for kind in kinds}
-    p50 = {kind: median(map(_p50, calm[kind])) for kind in kinds}
+    p50 = {kind: median(map(median_us, calm[kind])) for kind in kinds}
     bare_us = median(
         1e6 * sum(one.cpu_s for one in turn) / sum(one.delivered for one in turn) for turn in moved
     )
@@ -233,8 +233,11 @@ def _writes(told: list[Told]) -> float:
     return float(64 * sum(one["writes"] for one in told) / messages)
 
 
-def _p50(told: list[Told]) -> float:
-    return float(median([taken for one in told for taken in one["latencies_us"]]))
+def median_us(told: list[Told]) -> float:
+    latencies = [taken for one in told for taken in one["latencies_us"]]
+    if not latencies:
+        raise UsageError("nothing came back in the time that was measured: this machine has too much to do")
+    return float(median(latencies))
 
 
 def _programs(
